@@ -1,0 +1,62 @@
+"""What every model family offers to the training loop, the evaluator and the exporter.
+
+Shapes: B batch, C classes.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+
+class Prediction(NamedTuple):
+    """What a model says about a batch.
+
+    Args:
+        logits: [B, C], after adaptation where the family adapts.
+        unadapted_logits: [B, C] of the same model before adaptation; None where the family does not adapt.
+    """
+
+    logits: Tensor
+    unadapted_logits: Tensor | None = None
+
+
+class Batch(NamedTuple):
+    """Normalised float images [B, channels, H, W] and class labels int64 [B]."""
+
+    images: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterGroup:
+    """Parameters that share optimiser settings.
+
+    Args:
+        name: how the group is called in logs.
+        parameters: the parameters themselves.
+        decay: whether weight decay acts on them.
+    """
+
+    name: str
+    parameters: tuple[nn.Parameter, ...]
+    decay: bool
+
+
+class Model(nn.Module, ABC):
+    """A classifier that the loop can train and the exporter can freeze."""
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> Prediction:
+        """Normalised images [B, channels, H, W] → prediction."""
+
+    @abstractmethod
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """Every parameter exactly once, in groups for the optimiser."""
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
+        """Mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
+        prediction: Prediction = self(batch.images)
+        return cross_entropy(prediction.logits, batch.labels), prediction

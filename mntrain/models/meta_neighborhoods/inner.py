@@ -1,0 +1,132 @@
+"""The inner update of Meta-Neighborhoods in closed form (Meta-Neighborhoods, eq. 3 with a cosine head).
+
+One gradient step of a cosine classifier on the attention-weighted loss of the dictionary entries, written out so
+that no gradient has to be taken at inference time. Pure functions of tensors: training differentiates through them
+(which yields the complete second-order meta-gradient), the exporter traces the very same functions.
+
+Shapes: B queries, S dictionary entries, C classes, d features. A hat marks rows of unit length.
+
+    query        ẑ  [B, d]     keys       k̂ [S, d]     values    v [S, C], rows sum to 1
+    attention    ω  [B, S]     weight     w  [C, d]     prototypes ŵ [C, d]
+    similarity   P  [B, S] = ẑ k̂ᵀ        cosines   [S, C] = k̂ ŵᵀ
+    residuals    E  [S, C] = softmax(τ cosines) − v
+    scale τ, step size α, temperature T: scalars, shape []
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mntrain.layers.unit import unit
+
+
+class InnerProblem(NamedTuple):
+    """What the inner loss looks like for every query: functions of the parameters alone, constants once trained."""
+
+    keys: Tensor  # k̂ [S, d]
+    prototypes: Tensor  # ŵ [C, d]
+    weight_norm: Tensor  # ‖w_c‖ [C]
+    cosines: Tensor  # [S, C]
+    residuals: Tensor  # E [S, C]
+    scale: Tensor  # τ []
+
+
+def inner_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -> InnerProblem:
+    """Collect what depends on the parameters only.
+
+    Args:
+        keys: k [S, d], of any length.
+        values: v [S, C], class probabilities.
+        weight: w [C, d], the classifier before adaptation.
+        scale: τ [], the scale of the cosine logits.
+    """
+    unit_keys, prototypes = unit(keys), unit(weight)
+    cosines = unit_keys @ prototypes.mT
+    residuals = torch.softmax(scale * cosines, dim=-1) - values
+    return InnerProblem(unit_keys, prototypes, weight.norm(dim=-1), cosines, residuals, scale)
+
+
+def attention(similarity: Tensor, temperature: float, keep: Tensor | None = None) -> Tensor:
+    """ω [B, S]: softmax of the similarities [B, S] over the kept entries (eq. 5).
+
+    Args:
+        similarity: P [B, S].
+        temperature: T > 0; smaller is peakier.
+        keep: boolean mask broadcastable to [B, S]; every row must keep at least one entry.
+    """
+    scores = similarity / temperature
+    if keep is not None:
+        scores = scores.masked_fill(~keep, float("-inf"))
+    return torch.softmax(scores, dim=-1)
+
+
+def tangent(weights: Tensor, problem: InnerProblem) -> tuple[Tensor, Tensor]:
+    """The gradient direction of every class, and its component that the projection removed.
+
+    With u_c = Σ_j ω_j E_jc k̂_j and s_c = ŵ_c · u_c, the gradient of the inner loss is
+    (τ / ‖w_c‖)(u_c − s_c ŵ_c): it has no component along w_c, because a cosine ignores the length of w_c.
+
+    Args:
+        weights: ω [B, S].
+
+    Returns:
+        u − s ŵ [B, C, d] and s [B, C].
+    """
+    # [B, C, S] × [S, d] is one matrix product with the keys as they stand: no [S, C·d] table has to be read.
+    mixed = (weights.unsqueeze(1) * problem.residuals.mT) @ problem.keys
+    along = weights @ (problem.residuals * problem.cosines)
+    return mixed - along.unsqueeze(-1) * problem.prototypes, along
+
+
+def classifier_gradient(weights: Tensor, problem: InnerProblem) -> Tensor:
+    """∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j), for every query: [B, C, d]."""
+    direction, _ = tangent(weights, problem)
+    return (problem.scale / problem.weight_norm).unsqueeze(-1) * direction
+
+
+def adapted_weight(weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor) -> Tensor:
+    """w' = w − α ∇_w, for every query: [B, C, d]."""
+    return weight - step_size * classifier_gradient(weights, problem)
+
+
+def explicit_logits(query: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor) -> Tensor:
+    """Logits τ cos(z, w') with the adapted weights w' [B, C, d] built: the reference form.
+
+    Args:
+        query: ẑ [B, d].
+        weights: ω [B, S].
+        weight: w [C, d].
+        step_size: α [].
+
+    Returns:
+        Logits [B, C].
+    """
+    adapted = unit(adapted_weight(weights, problem, weight, step_size))
+    return problem.scale * (adapted @ query.unsqueeze(-1)).squeeze(-1)
+
+
+def factored_logits(
+    query: Tensor, similarity: Tensor, weights: Tensor, problem: InnerProblem, step_size: Tensor
+) -> Tensor:
+    """The same logits from w'·ẑ and ‖w'‖ alone; w' is never built.
+
+    With β_c = ατ/‖w_c‖ the numerator is w_c·ẑ − β_c([(ω∘P)E]_c − s_c ŵ_c·ẑ), of cost S·C, and
+    ‖w'_c‖² = ‖w_c‖² + β_c²‖u_c − s_c ŵ_c‖² because the gradient is orthogonal to w_c.
+
+    Args:
+        query: ẑ [B, d].
+        similarity: P [B, S] = ẑ k̂ᵀ, already there from the attention.
+        weights: ω [B, S].
+        step_size: α [].
+
+    Returns:
+        Logits [B, C].
+    """
+    direction, along = tangent(weights, problem)
+    cosine = query @ problem.prototypes.mT
+    beta = step_size * problem.scale / problem.weight_norm
+    pull = (weights * similarity) @ problem.residuals - along * cosine
+    numerator = problem.weight_norm * cosine - beta * pull
+    squared_norm = problem.weight_norm.square() + beta.square() * direction.square().sum(dim=-1)
+    return problem.scale * numerator * torch.rsqrt(squared_norm)

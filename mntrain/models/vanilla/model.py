@@ -1,0 +1,29 @@
+"""The vanilla classifier: backbone and cosine head.
+
+Shapes: images [B, channels, H, W], features z [B, d], logits [B, C].
+"""
+
+from torch import Tensor, nn
+
+from mntrain.layers.cosine_head import CosineHead
+from mntrain.models.base import Model, ParameterGroup, Prediction
+
+
+class Vanilla(Model):
+    """logits = τ cos(μ_θ(x), w): the baseline beside every adaptive family."""
+
+    def __init__(self, backbone: nn.Module, head: CosineHead) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = head
+
+    def forward(self, images: Tensor) -> Prediction:
+        """Normalised images [B, channels, H, W] → logits [B, C]."""
+        return Prediction(logits=self.head(self.backbone(images)))
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """The backbone with weight decay, the head without."""
+        return [
+            ParameterGroup(name="backbone", parameters=tuple(self.backbone.parameters()), decay=True),
+            ParameterGroup(name="head", parameters=tuple(self.head.parameters()), decay=False),
+        ]
