@@ -1,0 +1,159 @@
+"""Whatever Hugging Face ``datasets`` reads: folders, files and data sets on the hub."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+from datasets.exceptions import DatasetNotFoundError, DatasetsError
+
+from mntrain.data.columns import find_image_column, find_label_column, read_labels
+from mntrain.data.config import DataConfig
+from mntrain.data.decoding import DecodeOptions, decode_column
+from mntrain.data.images import ImageSet, SourceImages
+from mntrain.data.pixels import match_channels
+from mntrain.errors import ConfigError, DataError
+
+__all__ = ["load"]
+
+_BUILDERS = {".parquet": "parquet", ".arrow": "arrow", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+_SPLIT_NAMES = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+}
+
+
+def load(config: DataConfig) -> SourceImages:
+    """The labelled images at ``config.path``, a local folder or file or a name on the hub.
+
+    Splits named train, validation (val, valid, dev) and test are kept; splits of other names beside a train
+    split are left out. Without a train split, all splits are joined in their order.
+
+    Raises:
+        DataError: nothing can be read there, or the images or labels cannot be used.
+        ConfigError: a column is named wrongly, or several columns would do.
+    """
+    path = str(config.path)
+    with _quiet():
+        splits = _own_splits(_open(path), path)
+        features = next(iter(splits.values())).features
+        where = f"'{path}'"
+        image = find_image_column(features, config.image_column, where=where)
+        label = find_label_column(features, config.label_column, image=image, where=where)
+        for name, table in splits.items():
+            if table.num_rows == 0:
+                raise DataError(f"{where}: the {name} split holds no images; every split needs at least one.")
+        labels, label_names = read_labels(
+            {name: _column(table, label) for name, table in splits.items()}, features[label], where=where
+        )
+        options = DecodeOptions(color=config.color, size=config.image_size)
+        images = {
+            name: decode_column(table, image, options, where=f"{where}, {name} split") for name, table in splits.items()
+        }
+    images = match_channels(images)
+    return SourceImages(
+        splits={name: ImageSet(images=images[name], labels=labels[name]) for name in splits},
+        label_names=label_names,
+    )
+
+
+def _open(path: str) -> datasets.DatasetDict:
+    local = Path(path).expanduser()
+    if not local.exists() and _looks_local(path):
+        raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
+    try:
+        if local.is_file():
+            return _open_file(local)
+        if local.is_dir() and any((local / name).is_file() for name in ("dataset_dict.json", "state.json")):
+            opened = datasets.load_from_disk(str(local))
+        else:
+            opened = datasets.load_dataset(str(local) if local.is_dir() else path)
+    except (DatasetsError, OSError, ValueError, IndexError) as error:  # IndexError: an empty split saved to disk
+        raise _unreadable(path, local.exists(), error) from error
+    return opened if isinstance(opened, datasets.DatasetDict) else datasets.DatasetDict({"all": opened})
+
+
+def _open_file(file: Path) -> datasets.DatasetDict:
+    builder = _BUILDERS.get(file.suffix.lower())
+    if builder is None:
+        raise ConfigError(
+            f"data.path is '{file}', a file of unknown kind '{file.suffix}'; use {', '.join(_BUILDERS)}, or a folder."
+        )
+    tables: datasets.DatasetDict = datasets.load_dataset(builder, data_files={"train": str(file)})
+    return tables
+
+
+def _looks_local(path: str) -> bool:
+    """A hub name is NAME or OWNER/NAME; everything else can only be meant as a path."""
+    return path.startswith((".", "/", "~")) or path.count("/") > 1 or Path(path).suffix.lower() in _BUILDERS
+
+
+def _own_splits(tables: datasets.DatasetDict, path: str) -> dict[str, datasets.Dataset]:
+    named = {_SPLIT_NAMES[str(name)]: table for name, table in tables.items() if str(name) in _SPLIT_NAMES}
+    if "train" not in named:
+        return {"all": _join(tables, path)}
+    # Data without splits of its own arrives as one called train; it is recorded under its real meaning.
+    return {"all": named["train"]} if set(tables) == {"train"} else named
+
+
+def _join(tables: datasets.DatasetDict, path: str) -> datasets.Dataset:
+    parts = list(tables.values())
+    try:
+        return parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
+    except ValueError as error:
+        raise DataError(
+            f"'{path}' has no train split, and its splits {', '.join(map(str, tables))} have different "
+            "columns, so they cannot be joined; set data.path to one of its files."
+        ) from error
+
+
+def _column(table: datasets.Dataset, name: str) -> pa.ChunkedArray:
+    return table.select_columns([name]).with_format("arrow")[:].column(name)
+
+
+def _unreadable(path: str, exists: bool, error: BaseException) -> DataError:
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    reason = (str(cause).strip().splitlines() or [type(cause).__name__])[0].rstrip(".")
+    if isinstance(error, ConnectionError):
+        return DataError(
+            f"'{path}' is no local folder or file, and the Hugging Face hub cannot be reached ({reason}); "
+            "check data.path or the connection."
+        )
+    if isinstance(error, DatasetNotFoundError) or not exists:
+        return DataError(
+            f"'{path}' is neither a local folder or file nor a readable data set on the Hugging Face hub "
+            f"({reason}); check data.path."
+        )
+    return DataError(
+        f"'{path}' cannot be read ({type(cause).__name__}: {reason}); its files may be damaged, empty, or "
+        "not belong together: set data.path to a single file, or repair the folder."
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the bars and log lines of ``datasets`` for the time of a load: our own messages say it all."""
+    loggers = {logging.getLogger(name): logging.getLogger(name).level for name in ("datasets", "huggingface_hub")}
+    bars = datasets.are_progress_bars_disabled()
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        for logger, level in loggers.items():
+            logger.setLevel(level)
+        if not bars:
+            datasets.enable_progress_bars()

@@ -1,0 +1,131 @@
+"""Folders of idx files: MNIST, Fashion-MNIST and sets made like them.
+
+The idx format: two zero bytes, a byte for the element type (0x08 is uint8), a byte for the number of
+dimensions, each dimension as a big-endian uint32, then the elements.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mntrain.data.config import DataConfig
+from mntrain.data.images import ImageSet, SourceImages
+from mntrain.data.labels import check_contiguous, check_in_range
+from mntrain.data.pixels import from_grey
+from mntrain.errors import DataError
+
+__all__ = ["FASHION_MNIST_FOLDER", "load", "load_fashion_mnist"]
+
+FASHION_MNIST_FOLDER = "/usr/share/datasets/fashion-mnist"
+"""Where Debian's package dataset-fashion-mnist puts the files."""
+
+_FASHION_MNIST_NAMES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+_PREFIXES = {"train": "train", "test": "t10k"}
+_UINT8 = 0x08
+
+
+def load(config: DataConfig) -> SourceImages:
+    """The ``train`` and ``test`` splits of the folder ``config.path``; classes are named by their number.
+
+    Raises:
+        DataError: the folder or a file is missing, a file is corrupt, or images and labels do not match.
+    """
+    return _load(Path(config.path or "").expanduser(), config, names=None, remedy="check data.path.")
+
+
+def load_fashion_mnist(config: DataConfig) -> SourceImages:
+    """Fashion-MNIST from ``config.path``, or from where Debian installs it.
+
+    Raises:
+        DataError: as ``load``; where the folder is missing, the message says how to get it.
+    """
+    folder = Path(config.path or FASHION_MNIST_FOLDER).expanduser()
+    remedy = "install the Debian package dataset-fashion-mnist, or set data.path to a folder that holds its files."
+    return _load(folder, config, names=_FASHION_MNIST_NAMES, remedy=remedy)
+
+
+def _load(folder: Path, config: DataConfig, *, names: tuple[str, ...] | None, remedy: str) -> SourceImages:
+    if not folder.is_dir():
+        state = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise DataError(f"The folder of idx files '{folder}' {state}; {remedy}")
+    splits = {split: _read_split(folder, prefix, config=config, remedy=remedy) for split, prefix in _PREFIXES.items()}
+    labels = {split: part.labels for split, part in splits.items()}
+    if names is None:
+        names = tuple(str(label) for label in range(check_contiguous(labels, where=f"'{folder}'")))
+    for split, values in labels.items():
+        check_in_range(values, len(names), where=f"'{folder}', {split} split")
+    return SourceImages(splits=splits, label_names=names)
+
+
+def _read_split(folder: Path, prefix: str, *, config: DataConfig, remedy: str) -> ImageSet:
+    image_file = _find(folder, f"{prefix}-images-idx3-ubyte", remedy)
+    label_file = _find(folder, f"{prefix}-labels-idx1-ubyte", remedy)
+    images, labels = read_idx(image_file, dimensions=3), read_idx(label_file, dimensions=1)
+    if len(images) != len(labels):
+        raise DataError(
+            f"'{image_file}' holds {len(images)} images, but '{label_file}' holds {len(labels)} labels; "
+            "they must be of the same set, so replace the wrong one."
+        )
+    if images.size == 0:
+        raise DataError(f"'{image_file}' holds no pixels (shape {list(images.shape)}); replace it.")
+    return ImageSet(
+        images=from_grey(images, color=config.color, size=config.image_size), labels=labels.astype(np.int64)
+    )
+
+
+def _find(folder: Path, name: str, remedy: str) -> Path:
+    # The name with a dot before "idx" is an old misspelling that unpacked copies of MNIST still carry.
+    for candidate in (name, f"{name}.gz", name.replace("-idx", ".idx")):
+        if (folder / candidate).is_file():
+            return folder / candidate
+    raise DataError(f"'{folder}' has no file '{name}' or '{name}.gz'; {remedy}")
+
+
+def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
+    """The uint8 array of ``dimensions`` dimensions in an idx file, gzipped if its name ends in ``.gz``.
+
+    Raises:
+        DataError: the file cannot be read or unpacked, or its header and its length do not agree.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"'{path}' is a damaged gzip file ({error}); fetch it again.") from error
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read ({error.strerror or error}); check its permissions.") from error
+    expected = bytes((0, 0, _UINT8, dimensions))
+    if content[:4] != expected:
+        raise DataError(
+            f"'{path}' starts with the bytes {content[:4].hex(' ') or '(none)'}, but an idx file of "
+            f"{dimensions} dimension(s) of uint8 starts with {expected.hex(' ')}; it is another kind of file "
+            "or corrupt, so fetch it again."
+        )
+    header = 4 + 4 * dimensions
+    if len(content) < header:
+        raise DataError(f"'{path}' ends within its header, after {len(content)} bytes; fetch it again.")
+    shape = tuple(int(size) for size in np.frombuffer(content, dtype=">u4", count=dimensions, offset=4))
+    announced = int(np.prod(shape, dtype=object))
+    if len(content) - header != announced:
+        raise DataError(
+            f"'{path}' announces {' x '.join(map(str, shape))} = {announced} elements, but holds "
+            f"{len(content) - header}; it is truncated or corrupt, so fetch it again."
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)

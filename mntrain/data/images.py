@@ -1,0 +1,173 @@
+"""Labelled images in memory, and the record of how they were split.
+
+Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mntrain.errors import DataError
+
+__all__ = ["SPLITS", "ImageArray", "ImageData", "ImageSet", "IndexArray", "SourceImages", "SplitRecord"]
+
+SPLITS = ("train", "validation", "test")
+
+ImageArray = NDArray[np.uint8]
+IndexArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageSet:
+    """One split: ``images`` uint8 [N, C, H, W] and ``labels`` int64 [N].
+
+    Raises:
+        DataError: the arrays have another dtype or shape, differ in length, or are empty.
+    """
+
+    images: ImageArray
+    labels: IndexArray
+
+    def __post_init__(self) -> None:
+        if self.images.dtype != np.uint8 or self.images.ndim != 4:
+            raise DataError(
+                f"Images are {self.images.dtype} of shape {list(self.images.shape)}; "
+                "they must be uint8 of shape [images, channels, height, width]."
+            )
+        if self.labels.dtype != np.int64 or self.labels.shape != self.images.shape[:1]:
+            raise DataError(
+                f"Labels are {self.labels.dtype} of shape {list(self.labels.shape)}; "
+                f"they must be int64 of shape [{len(self.images)}], one for each image."
+            )
+        if self.images.size == 0:
+            raise DataError(
+                f"A split has no pixels: its images have shape {list(self.images.shape)}; it needs at least one image."
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def select(self, indices: IndexArray) -> ImageSet:
+        """The images and labels at ``indices`` (int64 [M]), in that order, copied."""
+        return ImageSet(images=self.images[indices], labels=self.labels[indices])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourceImages:
+    """What a source holds, before anything is split off."""
+
+    splits: Mapping[str, ImageSet]
+    """The source's own splits: ``train`` and perhaps ``validation`` and ``test``; or ``all`` alone."""
+    label_names: tuple[str, ...]
+    """Class names; label i means ``label_names[i]``."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SplitRecord:
+    """Which image of the source went to which split; enough to draw the same split again and to check it."""
+
+    seed: int
+    """Seed that the split was drawn with."""
+    counts: Mapping[str, int]
+    """Images in ``train``, ``validation`` and ``test``."""
+    origins: Mapping[str, str]
+    """The source's own split (``train``, ``test``, ``all`` …) that the images of each split come from."""
+    indices: Mapping[str, IndexArray]
+    """Positions (int64) of the images of each split within the source split named in ``origins``."""
+    sha256: str
+    """Digest over images, labels and indices of all splits."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values: what ``split.json`` of a run holds."""
+        return {
+            "seed": self.seed,
+            "sha256": self.sha256,
+            "splits": {
+                name: {
+                    "count": self.counts[name],
+                    "source_split": self.origins[name],
+                    "indices": self.indices[name].tolist(),
+                }
+                for name in SPLITS
+            },
+        }
+
+    @staticmethod
+    def digest(sets: Mapping[str, ImageSet], indices: Mapping[str, IndexArray]) -> str:
+        """SHA-256 over shape, pixels, labels and source positions of every split."""
+        sha = hashlib.sha256()
+        for name in SPLITS:
+            part = sets[name]
+            sha.update(f"{name} {list(part.images.shape)}\n".encode())
+            sha.update(np.ascontiguousarray(part.images).data)
+            sha.update(part.labels.astype("<i8").tobytes())
+            sha.update(indices[name].astype("<i8").tobytes())
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageData:
+    """The three splits of one image classification set; all images have the same [C, H, W].
+
+    Raises:
+        DataError: the splits disagree on the image shape, or a label is outside ``label_names``.
+    """
+
+    train: ImageSet
+    validation: ImageSet
+    test: ImageSet
+    label_names: tuple[str, ...]
+    """Class names; label i means ``label_names[i]``."""
+    split: SplitRecord
+
+    def __post_init__(self) -> None:
+        if len(self.label_names) < 2:
+            raise DataError(
+                f"The data has {len(self.label_names)} class(es) {list(self.label_names)}; "
+                "classification needs at least 2."
+            )
+        for name in SPLITS:
+            part = self.part(name)
+            if part.images.shape[1:] != self.train.images.shape[1:]:
+                raise DataError(
+                    f"Images of the {name} split have shape {list(part.images.shape[1:])}, those of the "
+                    f"train split {list(self.train.images.shape[1:])}; set data.image_size and data.color to "
+                    "make them equal."
+                )
+            low, high = int(part.labels.min()), int(part.labels.max())
+            if low < 0 or high >= self.num_classes:
+                raise DataError(
+                    f"The {name} split holds label {low if low < 0 else high}, but there are "
+                    f"{self.num_classes} classes, so labels must be 0 to {self.num_classes - 1}; correct the "
+                    "labels of the data."
+                )
+
+    def part(self, name: str) -> ImageSet:
+        """The split called ``name``: ``train``, ``validation`` or ``test``."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+
+    @property
+    def channels(self) -> int:
+        """Channels C of every image: 1 (grey) or 3 (RGB)."""
+        return int(self.train.images.shape[1])
+
+    @property
+    def height(self) -> int:
+        """Height H of every image in pixels."""
+        return int(self.train.images.shape[2])
+
+    @property
+    def width(self) -> int:
+        """Width W of every image in pixels."""
+        return int(self.train.images.shape[3])
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; labels run from 0 to num_classes - 1."""
+        return len(self.label_names)

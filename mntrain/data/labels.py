@@ -1,0 +1,58 @@
+"""Checks that every source shares: labels are whole numbers 0 to C - 1, each class can be learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mntrain.data.images import IndexArray
+from mntrain.errors import DataError
+
+__all__ = ["check_contiguous", "check_in_range", "listing"]
+
+_SHOWN = 8
+
+
+def listing(values: Sequence[object]) -> str:
+    """The first few of ``values`` for a message, with the number left out."""
+    shown = ", ".join(str(value) for value in values[:_SHOWN])
+    return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
+
+
+def check_contiguous(splits: Mapping[str, IndexArray], *, where: str) -> int:
+    """The number of classes C of unnamed integer labels, which must use every value of 0 to C - 1.
+
+    Raises:
+        DataError: a label is negative, or values are missing between 0 and the largest.
+    """
+    found = np.unique(np.concatenate([np.unique(labels) for labels in splits.values()]))
+    if found[0] < 0:
+        negative = [int(value) for value in found if value < 0]
+        raise DataError(
+            f"{where} holds negative labels ({listing(negative)}), which often mark images without a label; "
+            "label or remove those images."
+        )
+    classes = int(found[-1]) + 1
+    if len(found) != classes:
+        raise DataError(
+            f"{where} holds the labels {listing([int(value) for value in found])}, but labels without names "
+            f"must be 0 to C-1 without gaps, here 0 to {len(found) - 1}; renumber them, or give them names."
+        )
+    return classes
+
+
+def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
+    """Labels of a source with named classes must be 0 to ``classes`` - 1.
+
+    Raises:
+        DataError: naming the offending label, how many there are, and the first image that has it.
+    """
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        value = int(labels[wrong[0]])
+        meaning = ", which often marks an image without a label" if value == -1 else ""
+        raise DataError(
+            f"{where}: image {int(wrong[0])} has label {value}{meaning}; {len(wrong)} label(s) are outside "
+            f"0 to {classes - 1} ({classes} classes). Correct or remove those images."
+        )

@@ -1,0 +1,107 @@
+"""From one decoded picture to a uint8 array, the same way for every source.
+
+Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PIL import ExifTags, Image, ImageOps
+
+from mntrain.data.images import ImageArray
+from mntrain.errors import DataError
+
+__all__ = ["from_grey", "match_channels", "stack", "to_array"]
+
+# Pillow's modes of 8 bits and less; the alpha channel, where there is one, is dropped.
+_GREY_MODES = frozenset({"1", "L", "LA", "La"})
+_COLOR_MODES = frozenset({"RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
+_PALETTE_MODES = frozenset({"P", "PA"})
+
+
+def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> ImageArray:
+    """One picture as uint8 [C, H, W], upright, converted to ``color`` and resized to ``size`` pixels square.
+
+    With ``color`` ``auto`` a grey picture keeps one channel; ``stack`` makes the channels of a set agree.
+
+    Raises:
+        DataError: ``name`` is animated, or its pixels are not 8-bit (16-bit, integer or float, NaN among
+            them).
+    """
+    # The second frame of an MPO file, as phones write it, is a preview or a depth map, not a later moment.
+    frames = getattr(image, "n_frames", 1) if image.format != "MPO" else 1
+    if frames > 1:
+        raise DataError(
+            f"{name} is animated or has several pages ({frames} frames); an image must be one picture, "
+            "so extract the frames or remove the file."
+        )
+    if image.mode not in _GREY_MODES | _COLOR_MODES | _PALETTE_MODES:
+        raise DataError(
+            f"{name} has {_describe(image)} (mode '{image.mode}'); convert it to an image of 8 bits a channel first."
+        )
+    turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
+    upright = ImageOps.exif_transpose(image) if turned else image
+    converted = upright.convert(color if color != "auto" else _own_color(upright))
+    if size is not None and converted.size != (size, size):
+        converted = converted.resize((size, size), Image.Resampling.BILINEAR)
+    pixels = np.asarray(converted, dtype=np.uint8)
+    return pixels[np.newaxis] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def stack(pictures: Sequence[ImageArray], *, where: str) -> ImageArray:
+    """Pictures uint8 [C, H, W] as one array uint8 [N, C, H, W]; grey ones follow if any has colour.
+
+    Raises:
+        DataError: there are no pictures, or they differ in height or width; ``where`` names them in the
+            message.
+    """
+    if not pictures:
+        raise DataError(f"{where} holds no images; every split needs at least one.")
+    sizes: dict[tuple[int, int], int] = {}
+    for picture in pictures:
+        key = (picture.shape[1], picture.shape[2])
+        sizes[key] = sizes.get(key, 0) + 1
+    if len(sizes) > 1:
+        common = sorted(sizes, key=lambda key: (-sizes[key], key))
+        examples = ", ".join(f"{width}x{height} ({sizes[height, width]} images)" for height, width in common[:3])
+        raise DataError(
+            f"{where} holds images of {len(sizes)} different sizes (width x height): {examples}"
+            f"{' …' if len(sizes) > 3 else ''}; set data.image_size to resize them all."
+        )
+    channels = max(picture.shape[0] for picture in pictures)
+    result = np.empty((len(pictures), channels, *pictures[0].shape[1:]), dtype=np.uint8)
+    for target, picture in zip(result, pictures, strict=True):
+        target[:] = picture
+    return result
+
+
+def match_channels(images: Mapping[str, ImageArray]) -> dict[str, ImageArray]:
+    """Splits uint8 [N, C, H, W] with equal C: grey splits get three channels if another split has colour."""
+    channels = max(part.shape[1] for part in images.values())
+    return {
+        name: part if part.shape[1] == channels else np.repeat(part, channels, axis=1) for name, part in images.items()
+    }
+
+
+def from_grey(images: ImageArray, *, color: str, size: int | None) -> ImageArray:
+    """Grey images uint8 [N, H, W] as uint8 [N, C, H, W] in ``color`` and ``size``."""
+    if size is None or images.shape[1:] == (size, size):
+        single = images[:, np.newaxis]
+    else:
+        single = np.stack([to_array(Image.fromarray(image), color="L", size=size, name="image") for image in images])
+    return np.ascontiguousarray(np.repeat(single, 3, axis=1) if color == "RGB" else single)
+
+
+def _own_color(image: Image.Image) -> str:
+    if image.mode in _PALETTE_MODES:
+        red, green, blue = image.convert("RGB").split()
+        return "L" if red.tobytes() == green.tobytes() == blue.tobytes() else "RGB"
+    return "L" if image.mode in _GREY_MODES else "RGB"
+
+
+def _describe(image: Image.Image) -> str:
+    if image.mode == "F":
+        return "NaN pixels" if bool(np.isnan(np.asarray(image)).any()) else "float pixels"
+    return "pixels of more than 8 bits"
