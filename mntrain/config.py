@@ -1,0 +1,182 @@
+"""The configuration of one run: a YAML recipe, then overrides from the command line."""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+
+from mntrain.backbones.config import BackboneConfig
+from mntrain.data.augmentation import AugmentationConfig
+from mntrain.data.config import DataConfig
+from mntrain.errors import ConfigError
+from mntrain.models.families import FAMILIES, family_named
+from mntrain.training.config import TrainingConfig
+
+Normalization = Literal["per_channel", "none"]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SECTIONS: dict[str, type[Any]] = {
+    "data": DataConfig,
+    "augmentation": AugmentationConfig,
+    "backbone": BackboneConfig,
+    "training": TrainingConfig,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentConfig:
+    """Everything that decides a run.
+
+    Args:
+        name: the run is kept under ``runs/NAME``.
+        family: model family.
+        model: settings of that family (an instance of its configuration class).
+        seed: of initialisation, order of batches, augmentation and dropout.
+        normalization: per_channel normalises by mean and deviation of the training images; none only scales to 0..1.
+        data: where the images come from and how they are split.
+        augmentation: what is done to training images.
+        backbone: feature extractor.
+        training: optimisation.
+    """
+
+    name: str
+    family: str
+    model: Any
+    seed: int = 0
+    normalization: Normalization = "per_channel"
+    data: DataConfig = field(default_factory=DataConfig)
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
+    backbone: BackboneConfig = field(default_factory=BackboneConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(
+                f"name is {self.name!r}; it must be 1 to 100 letters, digits, '.', '_' or '-', "
+                "starting with a letter or digit."
+            )
+        if not 0 <= self.seed < 2**31:
+            raise ConfigError(f"seed is {self.seed}; it must be from 0 to {2**31 - 1}.")
+        expected = family_named(self.family).config
+        if not isinstance(self.model, expected):
+            raise ConfigError(
+                f"model is a {type(self.model).__name__}, but family {self.family!r} takes a {expected.__name__}."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that a recipe file may hold; the family's settings stand under its own name."""
+        plain = dataclasses.asdict(self)
+        plain[self.family] = plain.pop("model")
+        return plain
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "ExperimentConfig":
+        """The inverse of :meth:`to_dict`; every field is checked again.
+
+        Raises:
+            ConfigError: a field is unknown or has a value it cannot have.
+        """
+        return _assemble(_parser("recipe").parse_object(values), values.get("name", "run"))
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    folder = resources.files("mntrain") / "recipes"
+    return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
+
+
+def load_experiment(recipe: str, overrides: Sequence[str] = ()) -> ExperimentConfig:
+    """Read a recipe and apply command-line overrides such as ``--training.epochs 3``.
+
+    Args:
+        recipe: name of a packaged recipe, or path of a YAML file.
+        overrides: command-line words; later ones win.
+
+    Raises:
+        ConfigError: unknown recipe or field, unreadable YAML, or a value that a field cannot have.
+    """
+    text, default_name = _read_recipe(recipe)
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"Recipe {recipe!r} is not valid YAML: {' '.join(str(error).split())}.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"Recipe {recipe!r} holds a {type(values).__name__}; it must hold fields, as `field: value`.")
+    parser = _parser(recipe)
+    return _assemble(parser.parse_args(list(overrides), parser.parse_object(values)), default_name)
+
+
+def describe_fields() -> str:
+    """The help text of every field that a recipe or the command line may set."""
+    return _parser("RECIPE").format_help()
+
+
+def _assemble(namespace: Namespace, default_name: str) -> ExperimentConfig:
+    family = str(namespace.family)
+    chosen = family_named(family)
+    sections = {key: kind(**namespace[key].as_dict()) for key, kind in _SECTIONS.items()}
+    return ExperimentConfig(
+        name=namespace.name or f"{default_name}-{family.replace('_', '-')}",
+        family=family,
+        model=chosen.config(**namespace[family].as_dict()),
+        seed=namespace.seed,
+        normalization=namespace.normalization,
+        **sections,
+    )
+
+
+class _RecipeParser(ArgumentParser):
+    """Reports a wrong field as a :class:`ConfigError` that suggests the nearest right one."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        known = [
+            action.dest for action in self._actions if action.dest not in ("help",) and "config" not in action.dest
+        ]
+        words = re.findall(r"[A-Za-z_][\w.]*", message)
+        for word in words:
+            near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+            if near and word not in known:
+                message = f"{message.rstrip('.')}. Did you mean {near[0]!r}?"
+                break
+        raise ConfigError(" ".join(message.split())) from ex
+
+
+def _parser(recipe: str) -> _RecipeParser:
+    parser = _RecipeParser(prog=f"mntrain fit {recipe}", exit_on_error=True, add_help=False)
+    parser.add_argument("--name", type=str | None, default=None, help="the run is kept under runs/NAME")
+    parser.add_argument("--family", type=str, default="meta_neighborhoods", help=f"model family: {', '.join(FAMILIES)}")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, batches, augmentation and dropout")
+    parser.add_argument(
+        "--normalization",
+        type=Normalization,
+        default="per_channel",
+        help="of pixels, inside the exported graph too",
+    )
+    for key, kind in {**_SECTIONS, **{name: family.config for name, family in FAMILIES.items()}}.items():
+        parser.add_class_arguments(kind, key, instantiate=False)
+    return parser
+
+
+def _read_recipe(recipe: str) -> tuple[str, str]:
+    path = Path(recipe)
+    packaged = resources.files("mntrain") / "recipes" / f"{recipe}.yaml"
+    if recipe in recipe_names():
+        return packaged.read_text(encoding="utf-8"), recipe
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        try:
+            return path.read_text(encoding="utf-8"), path.stem
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ConfigError(f"Recipe file {recipe!r} cannot be read: {reason}.") from error
+    near = difflib.get_close_matches(recipe, recipe_names(), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ConfigError(
+        f"There is no recipe {recipe!r}; choose from {', '.join(recipe_names())}, or give the path "
+        f"of a YAML file.{hint}"
+    )

@@ -1,0 +1,77 @@
+"""Files that appear whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step.
+
+    If anything fails, what stood at ``path`` before still stands there and no temporary file is left.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        write(temporary)
+        temporary.chmod(0o666 & ~_umask())
+        _sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """:func:`write_atomically` for a text."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
+
+
+@contextmanager
+def folder_atomically(path: Path) -> Iterator[Path]:
+    """A temporary folder beside ``path`` that becomes ``path`` when the block ends without an error.
+
+    A folder that stood there before is replaced; if the block fails it is left as it was. Names of unfinished
+    folders start with a dot.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    old: Path | None = None
+    try:
+        yield temporary
+        temporary.chmod(0o777 & ~_umask())
+        for item in temporary.rglob("*"):
+            if item.is_file():
+                _sync(item)
+        if path.exists():
+            old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old.")) / path.name
+            path.rename(old)
+        try:
+            temporary.rename(path)
+        except OSError:
+            if old is not None:
+                old.rename(path)
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if old is not None:
+            shutil.rmtree(old.parent, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

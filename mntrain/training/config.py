@@ -1,0 +1,67 @@
+"""How a model is trained."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from mntrain.errors import ConfigError
+
+Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """Optimisation (defaults: the paper's appendix A.2; decay and clipping as its authors' code).
+
+    Args:
+        epochs: passes over the training images.
+        batch_size: images in a global batch.
+        learning_rate: of AdamW, until the drop.
+        weight_decay: of AdamW, multiplied by the learning rate at each step; acts on the backbone only.
+        drop_at: share of the epochs after which the learning rate drops.
+        drop_factor: what the learning rate is multiplied by then.
+        gradient_clip: every gradient element is clipped to ± this; 0 switches it off.
+        evaluation_batch_size: images in a batch when evaluating.
+        accelerator: cpu, cuda, mps or auto (as Lightning Fabric names them).
+        devices: processes/devices for data-parallel training.
+        precision: 32-true, bf16-mixed, 16-mixed or 64-true (as Lightning Fabric names them).
+    """
+
+    epochs: int = 12
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.075
+    drop_at: float = 0.75
+    drop_factor: float = 0.1
+    gradient_clip: float = 10.0
+    evaluation_batch_size: int = 500
+    accelerator: str = "auto"
+    devices: int = 1
+    precision: Precision = "32-true"
+
+    def __post_init__(self) -> None:
+        def refuse(field: str, limit: str) -> ConfigError:
+            return ConfigError(f"training.{field} is {getattr(self, field)!r}; it must be {limit}.")
+
+        if self.epochs < 1:
+            raise refuse("epochs", "at least 1")
+        if self.batch_size < 2:
+            raise refuse("batch_size", "at least 2, since batch normalisation needs two images (128 is usual)")
+        if self.evaluation_batch_size < 1:
+            raise refuse("evaluation_batch_size", "at least 1")
+        if not 0 < self.learning_rate < 10:
+            raise refuse("learning_rate", "above 0 and below 10 (0.001 is usual)")
+        if not 0 <= self.weight_decay < 100:
+            raise refuse("weight_decay", "0 or above (0.075 is usual)")
+        if not 0 < self.drop_at <= 1:
+            raise refuse("drop_at", "above 0 and at most 1, a share of the epochs (0.75 is usual; 1 never drops)")
+        if not 0 < self.drop_factor <= 1:
+            raise refuse("drop_factor", "above 0 and at most 1")
+        if not self.gradient_clip >= 0:
+            raise refuse("gradient_clip", "0 (off) or above")
+        if self.devices < 1:
+            raise refuse("devices", "at least 1")
+
+    @property
+    def drop_epoch(self) -> int:
+        """First epoch (from 0) that runs at the lower rate; equal to ``epochs`` or more if none does."""
+        return max(1, round(self.epochs * self.drop_at))

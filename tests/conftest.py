@@ -1,0 +1,131 @@
+"""Fixtures for every room: tiny ONNX models in Triton's layout, whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColourModel:
+    """Writes a classifier that answers which channel of an image is brightest on average.
+
+    Its logits are the channel means of the pixels, 0..255 or 0..1 as the input's type says, times ``gain``.
+    """
+
+    name: str
+    datatype: str = "UINT8"
+    dims: tuple[int, ...] = (3, 4, 6)
+    max_batch_size: int = 4
+    labels: tuple[str, ...] | None = ("red", "green", "blue")
+    """``mn.labels``; None leaves the parameters out, as a foreign model would."""
+    probabilities: bool = True
+    """Whether there is an output ``probabilities`` beside ``logits``."""
+    gain: float = 1.0
+    config: str = ""
+    """More lines of config.pbtxt."""
+    write_config: bool = True
+
+    def write(self, repository: Path) -> Path:
+        """Makes REPOSITORY/NAME and returns it."""
+        import onnx
+        from onnx import TensorProto, helper
+
+        element = {"UINT8": TensorProto.UINT8, "FP32": TensorProto.FLOAT}[self.datatype]
+        dims = [size if size > 0 else f"side{axis}" for axis, size in enumerate(self.dims)]
+        batched = ["batch", *dims]
+        classes = self.dims[0]
+        nodes = [
+            helper.make_node("Cast", ["image"], ["pixels"], to=TensorProto.FLOAT),
+            helper.make_node("ReduceMean", ["pixels", "axes"], ["means"], keepdims=0),
+            helper.make_node("Mul", ["means", "gain"], ["logits"]),
+            helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1),
+        ]
+        outputs = ["logits", "probabilities"] if self.probabilities else ["logits"]
+        graph = helper.make_graph(
+            nodes if self.probabilities else nodes[:-1],
+            "colours",
+            [helper.make_tensor_value_info("image", element, batched)],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", classes]) for name in outputs],
+            [
+                helper.make_tensor("axes", TensorProto.INT64, [2], [2, 3]),
+                helper.make_tensor("gain", TensorProto.FLOAT, [], [self.gain]),
+            ],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        folder = repository / self.name
+        (folder / "1").mkdir(parents=True)
+        onnx.save(model, folder / "1" / "model.onnx")
+        if self.write_config:
+            (folder / "config.pbtxt").write_text(self._config(outputs))
+        return folder
+
+    def _config(self, outputs: list[str]) -> str:
+        scale = "0..255" if self.datatype == "UINT8" else "0..1"
+        stated: dict[str, Any] = {}
+        if self.labels is not None:
+            stated = {
+                "mn.labels": list(self.labels),
+                "mn.input": {"layout": "NCHW", "color": "RGB" if self.dims[0] == 3 else "L", "scale": scale},
+            }
+        lines = [
+            f'name: "{self.name}"',
+            'platform: "onnxruntime_onnx"',
+            'backend: "onnxruntime"',
+            f"max_batch_size: {self.max_batch_size}",
+            f'input {{ name: "image" data_type: TYPE_{self.datatype} dims: {list(self.dims)} }}',
+            *(f'output {{ name: "{one}" data_type: TYPE_FP32 dims: [{self.dims[0]}] }}' for one in outputs),
+            *(
+                f"parameters {{ key: {json.dumps(key)} value {{ string_value: {json.dumps(json.dumps(value))} }} }}"
+                for key, value in stated.items()
+            ),
+            self.config,
+        ]
+        return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with a finished run of every family on digits: small, trained for two epochs, named after the family."""
+    from mntrain.config import load_experiment
+    from mntrain.models.families import FAMILIES
+    from mntrain.training.fit import FitOptions, fit
+
+    folder = tmp_path_factory.mktemp("runs")
+    for family in FAMILIES:
+        overrides = ["--family", family, "--name", family, "--backbone.width", "0.5", "--training.epochs", "2"]
+        fit(
+            load_experiment("digits", [*overrides, "--meta_neighborhoods.entries", "60"]),
+            FitOptions(runs=folder, quiet=True),
+        )
+    return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """An empty model repository."""
+    path = tmp_path / "repository"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="session")
+def write_colour_model() -> Callable[..., Path]:
+    """Writes a :class:`ColourModel` anywhere: ``write_colour_model(repository, "name", max_batch_size=8)``."""
+
+    def write(repository: Path, name: str, **fields: Any) -> Path:
+        return ColourModel(name=name, **fields).write(repository)
+
+    return write
+
+
+@pytest.fixture
+def colour_model(repository: Path, write_colour_model: Callable[..., Path]) -> Callable[..., Path]:
+    """Writes a :class:`ColourModel` into ``repository``: ``colour_model("name", max_batch_size=8)``."""
+    return partial(write_colour_model, repository)

@@ -1,0 +1,120 @@
+"""The artifact: nothing but plain data, and clear words about a wrong one."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from mntrain.artifact import load_artifact
+from mntrain.errors import ArtifactError
+
+
+@pytest.fixture
+def artifact(runs: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(runs / "meta_neighborhoods" / "artifact", tmp_path / "artifact"))
+
+
+def edit(artifact: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    file = artifact / "config.json"
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+
+
+def test_it_says_what_is_needed_to_use_the_model(artifact: Path) -> None:
+    values = json.loads((artifact / "config.json").read_text())
+    assert values["family"] == "meta_neighborhoods"
+    assert values["labels"] == [str(digit) for digit in range(10)]
+    assert values["input"] == {"channels": 1, "height": 8, "width": 8, "color": "L"}
+    assert set(values["versions"]) >= {"python", "torch", "mn-runtime"}
+    assert {item.name for item in artifact.iterdir()} == {"config.json", "model.safetensors", "samples.safetensors"}
+
+
+def test_loading_gives_a_frozen_model_in_eval_mode(artifact: Path) -> None:
+    loaded = load_artifact(artifact)
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+    assert loaded.samples.images.dtype == np.uint8
+    assert len(loaded.samples) == 256
+
+
+def test_a_missing_or_wrong_folder_is_explained(tmp_path: Path, artifact: Path) -> None:
+    with pytest.raises(ArtifactError, match="There is no artifact folder"):
+        load_artifact(tmp_path / "none")
+    (artifact / "config.json").unlink()
+    with pytest.raises(ArtifactError, match=r"has no config\.json"):
+        load_artifact(artifact)
+
+
+def test_another_version_is_explained(artifact: Path) -> None:
+    edit(artifact, lambda values: values.update(schema=99))
+    with pytest.raises(ArtifactError, match=r"schema 99.*written by mn-runtime .*reads schema 1"):
+        load_artifact(artifact)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda v: v.pop("labels"), "'labels' is missing"),
+        (lambda v: v["input"].pop("height"), "'height' is missing"),
+        (lambda v: v["experiment"].update(family="unheard"), "unheard"),
+        (lambda v: v["experiment"]["backbone"].update(name="resnet9999"), "resnet9999"),
+        (lambda v: v["preprocessing"].update(std=[0.0]), "std"),
+        (lambda v: v.update(input=3), "not a valid artifact"),
+    ],
+)
+def test_a_wrong_configuration_is_explained(
+    artifact: Path, change: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    edit(artifact, change)
+    with pytest.raises(ArtifactError, match=words):
+        load_artifact(artifact)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00\x01"])
+def test_a_configuration_that_is_not_json_is_explained(artifact: Path, text: str) -> None:
+    (artifact / "config.json").write_text(text)
+    with pytest.raises(ArtifactError, match=r"config\.json"):
+        load_artifact(artifact)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "samples.safetensors"])
+@pytest.mark.parametrize("size", [0, 5, 400])
+def test_a_truncated_file_is_named(artifact: Path, name: str, size: int) -> None:
+    file = artifact / name
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(ArtifactError, match=name):
+        load_artifact(artifact)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "samples.safetensors"])
+def test_a_missing_file_is_named(artifact: Path, name: str) -> None:
+    (artifact / name).unlink()
+    with pytest.raises(ArtifactError, match=rf"{name} is missing"):
+        load_artifact(artifact)
+
+
+def rewrite(artifact: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    values = load_file(str(artifact / "model.safetensors"))
+    change(values)
+    save_file(values, str(artifact / "model.safetensors"))
+
+
+def test_weights_that_do_not_fit_are_listed(artifact: Path) -> None:
+    def change(values: dict[str, torch.Tensor]) -> None:
+        del values["head.scale"]
+        values["stray"] = torch.zeros(1)
+        values["dictionary.keys"] = torch.zeros(3, 96)
+        values["raw_step_size"] = torch.tensor(float("nan"))
+
+    rewrite(artifact, change)
+    with pytest.raises(ArtifactError) as caught:
+        load_artifact(artifact)
+    for words in ("head.scale is missing", "stray is not part", "dictionary.keys is [3, 96]", "not finite"):
+        assert words in str(caught.value)
