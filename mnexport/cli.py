@@ -1,0 +1,149 @@
+"""The command line of mnexport.
+
+Exit codes: 0 done, 1 the work failed, 2 wrong usage.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from mnexport.pipeline import ExportReport
+
+_EPILOG = """\
+examples:
+
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-plain --vanilla
+  mnexport runs/fashion-mnist-meta-neighborhoods/artifact repository/fashion-mn --form explicit --parity test
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --input-type float32 --json
+
+The result is a model repository in Triton's layout: serve it with `mnserve serve repository`.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    arguments = _parser().parse_args(argv)
+    # PyTorch takes seconds to import: help and usage errors do not wait for it.
+    from mnexport.errors import MnExportError
+    from mntrain.errors import MnTrainError
+
+    try:
+        return _export(arguments)
+    except (MnExportError, MnTrainError) as error:
+        print(f"mnexport: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("mnexport: interrupted; nothing was published.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mnexport",
+        description="Turn a trained adaptive model into a static ONNX graph, prove that it answers as the trained "
+        "model does, and publish it in a model repository.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
+    parser.add_argument("target", type=Path, metavar="REPOSITORY/NAME", help="model repository and name of the model")
+    parser.add_argument("--form", default="auto", choices=("auto", "explicit", "factored"), help="static form (auto)")
+    parser.add_argument("--vanilla", action="store_true", help="the same backbone and head without adaptation")
+    parser.add_argument(
+        "--input-type",
+        default="uint8",
+        choices=("uint8", "float32"),
+        help="uint8 takes pixels 0..255, float32 pixels 0..1 (uint8)",
+    )
+    parser.add_argument("--version", type=int, metavar="N", dest="number", help="version (the next free one)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the version if it exists")
+    parser.add_argument("--max-batch-size", type=int, default=64, metavar="N", help="rows in a server batch (64)")
+    parser.add_argument("--opset", type=int, default=20, choices=(18, 19, 20), help="ONNX operator set (20)")
+    parser.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance on logits (1e-4)")
+    parser.add_argument("--rtol", type=float, default=0.0, help="relative tolerance on logits (0)")
+    parser.add_argument(
+        "--parity",
+        default="samples",
+        choices=("samples", "test"),
+        help="check on the held-out images in the artifact, or on the whole test split (samples)",
+    )
+    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, for --parity test")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
+    parser.add_argument(
+        "--about", action="version", version=f"mn-runtime {version('mn-runtime')}", help="print the version"
+    )
+    return parser
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from mnexport.graph import GraphOptions
+    from mnexport.parity import Tolerance
+    from mnexport.pipeline import ExportOptions, export
+    from mnexport.repository import Target
+
+    options = ExportOptions(
+        artifact=arguments.artifact,
+        target=Target(
+            repository=arguments.target.parent,
+            name=arguments.target.name,
+            version=arguments.number,
+            overwrite=arguments.overwrite,
+        ),
+        form=arguments.form,
+        vanilla=arguments.vanilla,
+        graph=GraphOptions(input_type=arguments.input_type, opset=arguments.opset),
+        tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol, large_batch=arguments.max_batch_size),
+        parity_images=arguments.parity,
+        data_path=arguments.data_path,
+        max_batch_size=arguments.max_batch_size,
+    )
+    if arguments.json:
+        print(json.dumps(export(options).to_dict()))
+        return 0
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status("exporting") as status:
+            report = export(options, status.update)
+    else:
+        report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
+    _print(report)
+    return 0
+
+
+def _print(report: "ExportReport") -> None:
+    console = Console()
+    table = Table(title=f"parity with the trained model ({report.parity.source})")
+    for heading in ("export", "batch", "images", "max |Δ logit|", "max |Δ probability|", "other class"):
+        table.add_column(heading, justify="left" if heading == "export" else "right")
+    for item in report.parity.comparisons:
+        table.add_row(
+            item.what,
+            str(item.batch),
+            str(item.images),
+            f"{item.max_logit_error:.2e}",
+            f"{item.max_probability_error:.2e}",
+            str(item.argmax_differences),
+        )
+    console.print(table)
+    tolerance = report.parity.tolerance
+    console.print(
+        f"{report.family}, form {report.form}: {report.graph.nodes} operators, {report.graph.size / 1e6:.2f} MB, "
+        f"opset {report.graph.opset}; within atol {tolerance.atol:g}, rtol {tolerance.rtol:g}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(f"published {report.path}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+"""Errors of mnexport.
+
+MnExportError
+├── UsageError        wrong option or combination of options (exit code 2)
+├── FormError         the model has no such static form
+├── GraphError        the static form does not become a valid ONNX file
+├── ParityError       the export does not answer as the trained model does
+└── PublishError      the model repository cannot take the export
+"""
+
+
+class MnExportError(Exception):
+    """An export that failed for a reason the user can act on; nothing was published."""
+
+    exit_code = 1
+
+
+class UsageError(MnExportError):
+    """Wrong option or combination of options."""
+
+    exit_code = 2
+
+
+class FormError(MnExportError):
+    """The model has no such static form."""
+
+
+class GraphError(MnExportError):
+    """The static form does not become a valid ONNX file."""
+
+
+class ParityError(MnExportError):
+    """The export does not answer as the trained model does."""
+
+
+class PublishError(MnExportError):
+    """The model repository cannot take the export."""

@@ -1,0 +1,80 @@
+"""Trained model → static form: the one place of the exporter that knows the model families.
+
+A new family registers one function here with ``static_form.register``.
+"""
+
+from dataclasses import dataclass
+from functools import singledispatch
+
+from torch import nn
+
+from mnexport.errors import FormError
+from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.meta_neighborhoods import ExplicitHead, FactoredHead
+from mnexport.forms.vanilla import StaticCosineHead
+from mntrain.data.preprocessing import Preprocessing
+from mntrain.models.base import Model
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.vanilla.model import Vanilla
+
+FORMS = ("auto", "explicit", "factored")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticModel:
+    """A static form and what it is called.
+
+    Args:
+        form: name of the form that was chosen.
+        module: pixels → logits, probabilities.
+    """
+
+    form: str
+    module: DeployedClassifier
+
+
+@singledispatch
+def static_form(model: Model, form: str, preprocessing: Preprocessing) -> StaticModel:
+    """The static form ``form`` of a trained model; ``auto`` chooses.
+
+    Raises:
+        FormError: the family has no static form, or not this one.
+    """
+    raise FormError(
+        f"{type(model).__name__} has no static form; register one in mnexport/forms/dispatch.py (form {form!r})."
+    )
+
+
+@static_form.register
+def _(model: Vanilla, form: str, preprocessing: Preprocessing) -> StaticModel:
+    if form != "auto":
+        raise FormError(
+            f"A vanilla model does not adapt, so it has no form {form!r}; leave out --form (or give --form auto)."
+        )
+    module = DeployedClassifier(preprocessing, model.backbone, StaticCosineHead(model.head))
+    return StaticModel(form="vanilla", module=module)
+
+
+@static_form.register
+def _(model: MetaNeighborhoods, form: str, preprocessing: Preprocessing) -> StaticModel:
+    # Both forms are exact and cost about the same; the factored one builds no [B, C, d] weights.
+    name = "factored" if form == "auto" else form
+    heads: dict[str, type[ExplicitHead] | type[FactoredHead]] = {
+        "explicit": ExplicitHead,
+        "factored": FactoredHead,
+    }
+    if name not in heads:
+        raise FormError(f"Meta-Neighborhoods has no form {form!r}; choose auto, {' or '.join(heads)}.")
+    return StaticModel(form=name, module=DeployedClassifier(preprocessing, model.backbone, heads[name](model)))
+
+
+def without_adaptation(model: Model) -> Vanilla:
+    """The same backbone and head without adaptation.
+
+    Raises:
+        FormError: the model has no backbone with a cosine head.
+    """
+    backbone, head = getattr(model, "backbone", None), getattr(model, "head", None)
+    if not isinstance(backbone, nn.Module) or not isinstance(head, nn.Module):
+        raise FormError(f"{type(model).__name__} has no backbone and head that answer without adaptation.")
+    return Vanilla(backbone, head).eval()  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""Static form → ONNX file.
+
+Shapes: input ``image`` [batch, channels, H, W]; outputs ``logits`` and ``probabilities`` [batch, classes].
+"""
+
+import contextlib
+import io
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import onnx
+import torch
+from torch import nn
+
+from mnexport.errors import GraphError
+from mntrain.artifact import InputSpec
+
+InputType = Literal["uint8", "float32"]
+BATCH = "batch"
+INPUT = "image"
+OUTPUTS = ("logits", "probabilities")
+# ONNX Runtime's CPU Einsum kills the process when a batch of 0 rows reaches it.
+_FORBIDDEN_OPERATORS = frozenset({"Einsum"})
+_TORCH_TYPES = {"uint8": torch.uint8, "float32": torch.float32}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions:
+    """How the file is written.
+
+    Args:
+        input_type: uint8 takes pixels 0..255, float32 pixels 0..1; normalisation is inside the graph either way.
+        opset: ONNX operator set, 18 to 20.
+    """
+
+    input_type: InputType = "uint8"
+    opset: int = 20
+
+    def __post_init__(self) -> None:
+        if self.input_type not in _TORCH_TYPES:
+            raise GraphError(f"Input type {self.input_type!r} does not exist; choose uint8 or float32.")
+        if not 18 <= self.opset <= 20:
+            raise GraphError(f"Opset {self.opset} is not supported; choose 18, 19 or 20.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphReport:
+    """What was written.
+
+    Args:
+        nodes: operators in the graph.
+        size: of the file, bytes.
+        opset: ONNX operator set.
+        ir_version: of the ONNX format.
+    """
+
+    nodes: int
+    size: int
+    opset: int
+    ir_version: int
+
+
+def write_onnx(
+    module: nn.Module, spec: InputSpec, options: GraphOptions, metadata: Mapping[str, str], path: Path
+) -> GraphReport:
+    """Trace ``module`` with a symbolic batch axis and write one ONNX file.
+
+    Args:
+        module: image → logits, probabilities; in eval mode.
+        spec: size of the images.
+        metadata: written into the file.
+        path: of the file.
+
+    Raises:
+        GraphError: tracing failed, or the graph is not what it must be.
+    """
+    # Two rows: a batch axis of 1 is specialised away while tracing.
+    example = torch.zeros(2, spec.channels, spec.height, spec.width, dtype=_TORCH_TYPES[options.input_type])
+    try:
+        with _quietly():
+            program = torch.onnx.export(
+                module,
+                (example,),
+                dynamo=True,
+                input_names=[INPUT],
+                output_names=list(OUTPUTS),
+                dynamic_shapes=({0: torch.export.Dim(BATCH)},),
+                opset_version=options.opset,
+                external_data=False,
+                verbose=False,
+            )
+    except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:
+        raise GraphError(
+            f"{type(module).__name__} cannot be traced: {str(error).splitlines()[0]}. A static form must not take "
+            "gradients or branch on data."
+        ) from error
+    assert program is not None
+    model = program.model_proto
+    model.producer_name, model.producer_version = "mnexport", metadata.get("mn.version", "")
+    onnx.helper.set_model_props(model, dict(metadata))
+    _check(model)
+    onnx.save(model, str(path))
+    return GraphReport(
+        nodes=len(model.graph.node),
+        size=path.stat().st_size,
+        opset=next(item.version for item in model.opset_import if item.domain == ""),
+        ir_version=model.ir_version,
+    )
+
+
+def _check(model: onnx.ModelProto) -> None:
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise GraphError(f"The exported graph is not valid ONNX: {error}") from error
+    problems = []
+    for value in [*model.graph.input, *model.graph.output]:
+        first = value.type.tensor_type.shape.dim[0]
+        if first.dim_param != BATCH:
+            problems.append(f"{value.name} has a first axis {first.dim_param or first.dim_value!r}, not {BATCH!r}")
+    used = {node.op_type for node in model.graph.node} & _FORBIDDEN_OPERATORS
+    if used:
+        problems.append(f"it uses {', '.join(sorted(used))}, which crash ONNX Runtime on an empty batch")
+    if problems:
+        raise GraphError(f"The exported graph is not what it must be: {'; '.join(problems)}.")
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep the exporter's chatter off the terminal; its errors are raised, not printed."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
