@@ -102,7 +102,7 @@ def _export(arguments: argparse.Namespace) -> int:
         form=arguments.form,
         vanilla=arguments.vanilla,
         graph=GraphOptions(input_type=arguments.input_type, opset=arguments.opset),
-        tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol, large_batch=arguments.max_batch_size),
+        tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol),
         parity_images=arguments.parity,
         data_path=arguments.data_path,
         max_batch_size=arguments.max_batch_size,

@@ -36,12 +36,10 @@ class Tolerance:
     Args:
         atol: absolute.
         rtol: relative; 0 by default, so that nothing is hidden in it.
-        large_batch: rows of the large batch.
     """
 
     atol: float = 1e-4
     rtol: float = 0.0
-    large_batch: int = 64
 
     def __post_init__(self) -> None:
         if not (self.atol >= 0 and self.rtol >= 0 and self.atol + self.rtol > 0):
@@ -49,8 +47,6 @@ class Tolerance:
                 f"Tolerances are atol {self.atol} and rtol {self.rtol}; "
                 "give atol above 0 (1e-4 is usual) or rtol above 0."
             )
-        if self.large_batch < 1:
-            raise ParityError(f"The large batch is {self.large_batch}; it must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,6 +167,7 @@ def compare(
     images: Images,
     tolerance: Tolerance,
     *,
+    large_batch: int,
     source: str,
     advance: Callable[[str], None] = lambda message: None,
 ) -> ParityReport:
@@ -180,14 +177,15 @@ def compare(
         reference: what is right.
         candidates: name → runner.
         images: uint8 [N, channels, H, W], real and held out.
+        large_batch: rows of the large batch, which runs over all images.
         source: what the images are, for the report.
         advance: told about each comparison before it starts.
     """
-    expected = _collect(reference, images, tolerance.large_batch)
+    expected = _collect(reference, images, large_batch)
     found = []
     for what, runner in candidates.items():
-        for batch in sorted({1, 2, tolerance.large_batch}):
-            part = images if batch == tolerance.large_batch else images[:_SMALL_BATCH_IMAGES]
+        for batch in sorted({1, 2, large_batch}):
+            part = images if batch == large_batch else images[:_SMALL_BATCH_IMAGES]
             advance(f"{what}, batch {batch}, {len(part)} images")
             logits, probabilities = _collect(runner, part, batch)
             found.append(

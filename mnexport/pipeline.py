@@ -130,6 +130,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             },
             images,
             options.tolerance,
+            large_batch=options.max_batch_size,
             source=source,
             advance=lambda message: tell(f"checking parity: {message}"),
         )

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 the work failed, 2 wrong usage.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -35,6 +36,8 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    # Threads that wait for one another by spinning make a shared machine ten times slower; read when PyTorch loads.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     parser = _parser()
     words = list(sys.argv[1:] if argv is None else argv)
     arguments, rest = parser.parse_known_args(words)

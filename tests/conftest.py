@@ -129,3 +129,57 @@ def write_colour_model() -> Callable[..., Path]:
 def colour_model(repository: Path, write_colour_model: Callable[..., Path]) -> Callable[..., Path]:
     """Writes a :class:`ColourModel` into ``repository``: ``colour_model("name", max_batch_size=8)``."""
     return partial(write_colour_model, repository)
+
+
+@pytest.fixture
+def onnx_model(repository: Path) -> Callable[..., Path]:
+    """Writes any ONNX graph into ``repository`` and returns the folder of the model.
+
+    ``onnx_model("double", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``; further
+    keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
+    """
+    from onnx import TensorProto, helper, numpy_helper
+
+    def infos(tensors: dict[str, tuple[str, list[Any]]]) -> list[Any]:
+        return [
+            helper.make_tensor_value_info(key, getattr(TensorProto, kind), shape)
+            for key, (kind, shape) in tensors.items()
+        ]
+
+    def write(
+        name: str,
+        nodes: list[Any],
+        inputs: dict[str, tuple[str, list[Any]]],
+        outputs: dict[str, tuple[str, list[Any]]],
+        *,
+        initializers: dict[str, Any] | None = None,
+        config: str | None = None,
+        version: int = 1,
+    ) -> Path:
+        graph = helper.make_graph(
+            [helper.make_node(*node) if isinstance(node, tuple) else node for node in nodes],
+            name,
+            infos(inputs),
+            infos(outputs),
+            [numpy_helper.from_array(array, key) for key, array in (initializers or {}).items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        folder = repository / name
+        (folder / str(version)).mkdir(parents=True)
+        (folder / str(version) / "model.onnx").write_bytes(model.SerializeToString())
+        if config is not None:
+            (folder / "config.pbtxt").write_text(config)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def double_model(onnx_model: Callable[..., Path]) -> Callable[..., Path]:
+    """Writes a model whose output ``y`` is twice its input ``x``: ``double_model("name", width=4)``."""
+
+    def write(name: str = "double", *, width: int | str = 4, **fields: Any) -> Path:
+        tensor = ("FLOAT", ["batch", width])
+        return onnx_model(name, [("Add", ["x", "x"], ["y"])], {"x": tensor}, {"y": tensor}, **fields)
+
+    return write

@@ -70,8 +70,11 @@ def test_every_parameter_learns(model: Model) -> None:
 
 
 def test_only_the_backbone_decays(model: Model) -> None:
-    decayed = {group["name"] for group in build_optimizer(model.parameter_groups(), TrainingConfig()).param_groups
-               if group["weight_decay"] > 0}
+    decayed = {
+        group["name"]
+        for group in build_optimizer(model.parameter_groups(), TrainingConfig()).param_groups
+        if group["weight_decay"] > 0
+    }
     assert decayed == {"backbone"}
 
 

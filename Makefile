@@ -1,0 +1,42 @@
+# make demo   train, export, serve and measure on digits; everything stays under build/demo/
+# make test   lint, types, proto drift and the test suite: what continuous integration runs
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test lint format types protos protos-check unit clean
+
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+test: lint types protos-check unit
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+protos: $(INSTALLED)
+	$(BIN)/python protos/generate.py
+
+protos-check: $(INSTALLED)
+	$(BIN)/python protos/generate.py --check
+
+unit: $(INSTALLED)
+	$(BIN)/python -m pytest -q --durations=15
+
+clean:
+	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(INSTALLED)

@@ -1,0 +1,126 @@
+"""The whole path on digits: train, export, serve, predict through a client of other people, measure.
+
+Run it with ``make demo``. Everything it makes stays under ``build/demo/``.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import tritonclient.grpc as triton
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+
+from mnserve.bench.server_process import server_process
+from mntrain.artifact import Artifact, load_artifact
+
+DEMO = Path("build/demo")
+RUNS, REPOSITORY, IMAGES = DEMO / "runs", DEMO / "repository", DEMO / "images"
+MODELS = {"digits-mn": "meta_neighborhoods", "digits-vanilla": "vanilla"}
+BIN = Path(sys.executable).parent
+BIN_NAME = BIN.relative_to(Path.cwd()) if BIN.is_relative_to(Path.cwd()) else BIN
+TOLERANCE = 1e-4
+console = Console(highlight=False)
+
+
+def main() -> None:
+    started = time.monotonic()
+    shutil.rmtree(DEMO, ignore_errors=True)
+    for name, family in MODELS.items():
+        run("mntrain", "fit", "digits", "--family", family, "--name", name, "--runs", str(RUNS))
+        run("mnexport", str(RUNS / name / "artifact"), str(REPOSITORY / name))
+    artifacts = {name: load_artifact(RUNS / name / "artifact") for name in MODELS}
+    save_images(artifacts["digits-mn"])
+    console.rule("predict through tritonclient")
+    with server_process(REPOSITORY, threads=0) as address:
+        console.print(f"mnserve serves {REPOSITORY} on {address}")
+        with triton.InferenceServerClient(address) as client:
+            for name, artifact in artifacts.items():
+                predict(client, name, artifact)
+    console.print("the server has stopped")
+    run(
+        *("mnserve", "bench", str(REPOSITORY), "digits-mn", "--against", "digits-vanilla", "--batch", "1,8,32"),
+        *("--json", str(DEMO / "latency.json"), "--plot", str(DEMO / "latency.png")),
+    )
+    summary()
+    console.print(
+        f"\ndone in {time.monotonic() - started:.0f} s; everything is under {DEMO}/. What you could type next:\n"
+    )
+    for command in (
+        f"{BIN_NAME}/mnserve serve {REPOSITORY}",
+        f"{BIN_NAME}/mnserve predict digits-mn {IMAGES}/*.png",
+        f"{BIN_NAME}/mntrain fit digits --meta_neighborhoods.entries 2000 --name larger",
+    ):
+        console.print(f"  {command}", soft_wrap=True)
+
+
+def run(command: str, *words: str) -> None:
+    """Run a command as a user would type it; stop the demo if it fails."""
+    console.rule(command)
+    console.print(f"$ {command} {' '.join(words)}", soft_wrap=True)
+    done = subprocess.run([str(BIN / command), *words], check=False)
+    if done.returncode != 0:
+        sys.exit(f"demo: {command} ended with exit code {done.returncode}")
+
+
+def save_images(artifact: Artifact) -> None:
+    """Ten held-out digits as files, one of each class."""
+    IMAGES.mkdir(parents=True)
+    for label, name in enumerate(artifact.config.labels):
+        index = int(np.flatnonzero(artifact.samples.labels == label)[0])
+        Image.fromarray(artifact.samples.images[index, 0]).save(IMAGES / f"digit-{name}.png")
+
+
+def predict(client: triton.InferenceServerClient, name: str, artifact: Artifact) -> None:
+    """Ask the server about held-out images, and hold its answers against the trained model's."""
+    config = client.get_model_config(name, as_json=True)["config"]
+    limit, images = int(config["max_batch_size"]), artifact.samples.images
+    answers = []
+    for start in range(0, len(images), limit):
+        batch = images[start : start + limit]
+        tensor = triton.InferInput("image", list(batch.shape), "UINT8")
+        tensor.set_data_from_numpy(batch)
+        answers.append(client.infer(name, [tensor]).as_numpy("logits"))
+    served = np.concatenate(answers)
+    with torch.inference_mode():
+        trained = artifact.model(artifact.preprocessing(torch.from_numpy(images))).logits.numpy()
+    error = float(np.abs(served - trained).max())
+    same = int((served.argmax(axis=1) == trained.argmax(axis=1)).sum())
+    right = float((served.argmax(axis=1) == artifact.samples.labels).mean())
+    console.print(
+        f"{name}: {len(images)} images, {right:.1%} right; largest difference from the trained model's logits {error:.1e}, "
+        f"same class on {same} of {len(images)}",
+        soft_wrap=True,
+    )
+    if error > TOLERANCE or same != len(images):
+        sys.exit(f"demo: the server's answers for {name} are not those of the trained model")
+
+
+def summary() -> None:
+    """Accuracies and where the latencies are."""
+    console.rule("result")
+    table = Table()
+    for heading in ("model", "test accuracy", "before adaptation", "parameters", "training"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for name in MODELS:
+        metrics = json.loads((RUNS / name / "metrics.json").read_text())
+        before = metrics["test"]["unadapted_accuracy"]
+        table.add_row(
+            name,
+            f"{metrics['test']['accuracy']:.2%}",
+            "–" if before is None else f"{before:.2%}",
+            f"{metrics['parameters']:,}",
+            f"{metrics['train_seconds']:.0f} s",
+        )
+    console.print(table)
+    console.print(f"latency: {DEMO / 'latency.json'}, plot {DEMO / 'latency.png'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What every static form of every family must do, on trained weights.
+
+A new family is covered by its entry in ``FAMILIES`` and its function in ``mnexport/forms/dispatch.py``.
+"""
+
+import copy
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+from mnexport.errors import FormError
+from mnexport.forms.dispatch import FORMS, StaticModel, static_form, without_adaptation
+from mnexport.graph import GraphOptions, write_onnx
+from mntrain.artifact import Artifact, load_artifact
+from mntrain.models.families import FAMILIES
+
+TOLERANCE = 1e-4
+
+
+def forms_of(artifact: Artifact) -> list[StaticModel]:
+    found = []
+    for form in FORMS:
+        try:
+            found.append(static_form(artifact.model, form, artifact.preprocessing))
+        except FormError:
+            assert form != "auto", "every family has a form that auto chooses"
+    return found
+
+
+@pytest.fixture(params=sorted(FAMILIES), scope="module")
+def artifact(request: pytest.FixtureRequest, runs: Path) -> Artifact:
+    return load_artifact(runs / str(request.param) / "artifact")
+
+
+def test_every_form_equals_the_trained_model_in_double_precision(artifact: Artifact) -> None:
+    trained = copy.deepcopy(artifact)
+    images = torch.from_numpy(artifact.samples.images[:32])
+    pixels = trained.preprocessing(images).double()
+    expected = trained.model.double()(pixels).logits
+    for static in forms_of(trained):
+        features = static.module.backbone.double()(pixels)
+        torch.testing.assert_close(static.module.classifier.double()(features), expected, atol=1e-9, rtol=0)
+
+
+def test_a_form_never_changes_the_trained_model(artifact: Artifact) -> None:
+    before = copy.deepcopy(artifact.model.state_dict())
+    for static in forms_of(artifact):
+        static.module(torch.from_numpy(artifact.samples.images[:2]))
+        with torch.no_grad():
+            for tensor in static.module.state_dict().values():
+                tensor.zero_()
+    after = artifact.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_a_form_is_in_eval_mode_and_learns_nothing(artifact: Artifact) -> None:
+    for static in forms_of(artifact):
+        assert not any(module.training for module in static.module.modules())
+        assert not any(parameter.requires_grad for parameter in static.module.parameters())
+
+
+@pytest.mark.parametrize("input_type", ["uint8", "float32"])
+def test_every_exported_graph_answers_as_the_trained_model(artifact: Artifact, input_type: str, tmp_path: Path) -> None:
+    images = artifact.samples.images
+    expected = artifact.model(artifact.preprocessing(torch.from_numpy(images))).logits.numpy()
+    fed = images if input_type == "uint8" else images.astype(np.float32) / np.float32(255)
+    for static in forms_of(artifact):
+        file = tmp_path / f"{static.form}.onnx"
+        options = GraphOptions(input_type=input_type)  # type: ignore[arg-type]
+        write_onnx(static.module, artifact.config.input, options, {}, file)
+        session = onnxruntime.InferenceSession(str(file))
+        for batch in (1, 2, 3, len(images)):
+            logits, probabilities = session.run(None, {"image": fed[:batch]})
+            np.testing.assert_allclose(logits, expected[:batch], atol=TOLERANCE, rtol=0)
+            assert (logits.argmax(1) == expected[:batch].argmax(1)).all()
+            np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-5)
+        assert session.run(None, {"image": fed[:0]})[0].shape == (0, 10), "an empty batch does not crash the engine"
+        order = np.arange(9, -1, -1)
+        reordered = session.run(None, {"image": fed[order]})[0]
+        np.testing.assert_allclose(reordered, expected[order], atol=TOLERANCE, rtol=0)
+        operators = {node.op_type for node in onnx.load(file).graph.node}
+        assert "Einsum" not in operators
+
+
+def test_without_adaptation_is_the_same_backbone_and_head(artifact: Artifact) -> None:
+    plain = without_adaptation(artifact.model)
+    pixels = artifact.preprocessing(torch.from_numpy(artifact.samples.images[:8]))
+    prediction = artifact.model(pixels)
+    expected = prediction.logits if prediction.unadapted_logits is None else prediction.unadapted_logits
+    torch.testing.assert_close(plain(pixels).logits, expected, atol=1e-5, rtol=0)

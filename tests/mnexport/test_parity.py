@@ -1,0 +1,93 @@
+"""Parity catches what it is there to catch, and tells all of it at once."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mnexport.errors import ParityError
+from mnexport.parity import Array, Images, Runner, Tolerance, compare
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
+
+
+def answer(images: Images) -> tuple[Array, Array]:
+    logits = images.reshape(len(images), -1)[:, :3].astype(np.float32) / 100
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return logits, shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def report(candidate: Runner, **tolerance: Any) -> Any:
+    return compare(answer, {"candidate": candidate}, IMAGES, Tolerance(**tolerance), large_batch=64, source="test")
+
+
+def changed(change: Any) -> Runner:
+    def run(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        return change(logits, images), probabilities
+
+    return run
+
+
+def test_an_equal_export_passes_at_batch_1_2_and_a_large_one() -> None:
+    found = report(answer)
+    assert [(item.batch, item.images) for item in found.comparisons] == [(1, 64), (2, 64), (64, 70)]
+    found.raise_failures()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("a shift", lambda logits, images: logits + 1e-3),
+        (
+            "one wrong value",
+            lambda logits, images: logits + (images.reshape(len(images), -1)[:, :1] == IMAGES[5, 0, 0, 0]),
+        ),
+        ("NaN", lambda logits, images: np.where(logits > 2, np.nan, logits)),
+        ("a constant from the example", lambda logits, images: np.repeat(answer(IMAGES[:1])[0], len(images), 0)),
+        ("rows swapped in a batch", lambda logits, images: logits[::-1]),
+        ("a baked-in batch size", lambda logits, images: logits if len(images) == 64 else logits * 0),
+    ],
+)
+def test_a_wrong_export_fails(name: str, change: Any) -> None:
+    with pytest.raises(ParityError, match="Nothing was published"):
+        report(changed(change)).raise_failures()
+
+
+def test_the_same_class_is_demanded_even_within_the_tolerance() -> None:
+    def nearly(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        top = logits.argmax(axis=1)
+        logits[np.arange(len(logits)), (top + 1) % 3] = logits.max(axis=1) + 1e-3
+        return logits, probabilities
+
+    with pytest.raises(ParityError, match="with another class"):
+        report(nearly, atol=100).raise_failures()
+
+
+def test_every_failure_is_told_at_once() -> None:
+    found = compare(
+        answer,
+        {"one": changed(lambda logits, images: logits + 1), "two": changed(lambda logits, images: logits + 2)},
+        IMAGES,
+        Tolerance(),
+        large_batch=64,
+        source="test",
+    )
+    with pytest.raises(ParityError) as caught:
+        found.raise_failures()
+    for words in ("one at batch 1:", "one at batch 64:", "two at batch 1:", "two at batch 64:"):
+        assert words in str(caught.value)
+
+
+def test_there_is_no_hidden_relative_tolerance() -> None:
+    scaled = changed(lambda logits, images: logits * (1 + 1e-4))
+    with pytest.raises(ParityError):
+        report(scaled, atol=1e-6).raise_failures()
+    report(scaled, atol=1e-6, rtol=2e-4).raise_failures()
+
+
+@pytest.mark.parametrize("tolerance", [{"atol": -1.0}, {"atol": 0.0}, {"atol": float("nan")}])
+def test_a_tolerance_that_means_nothing_is_refused(tolerance: dict[str, float]) -> None:
+    with pytest.raises(ParityError):
+        Tolerance(**tolerance)  # type: ignore[arg-type]

@@ -1,0 +1,227 @@
+"""Artifact in, model repository out: what is published, and that nothing half-done ever is."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
+
+import mnexport.pipeline
+from mnexport.errors import FormError, GraphError, ParityError, PublishError, UsageError
+from mnexport.forms.dispatch import static_form
+from mnexport.graph import GraphOptions
+from mnexport.parity import Tolerance
+from mnexport.pipeline import ExportOptions, export
+from mnexport.repository import Target, sha256
+from mntrain.artifact import load_artifact
+from mntrain.errors import ArtifactError, DataError
+
+
+@pytest.fixture
+def artifact(runs: Path) -> Path:
+    return runs / "meta_neighborhoods" / "artifact"
+
+
+def options(artifact: Path, repository: Path, name: str = "m", **changes: Any) -> ExportOptions:
+    target = {key: changes.pop(key) for key in ("version", "overwrite") if key in changes}
+    return ExportOptions(artifact=artifact, target=Target(repository=repository, name=name, **target), **changes)
+
+
+def everything_below(folder: Path) -> set[str]:
+    return {str(item.relative_to(folder)) for item in folder.rglob("*")}
+
+
+def test_the_published_model_is_complete_and_describes_itself(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository, max_batch_size=16))
+    assert everything_below(repository) == {
+        "m", "m/config.pbtxt", "m/labels.txt", "m/1", "m/1/model.onnx", "m/1/export.json",
+    }  # fmt: skip
+    record = json.loads((repository / "m/1/export.json").read_text())
+    assert record["sha256"]["model.onnx"] == sha256(report.path)
+    assert record["artifact"]["sha256"]["model.safetensors"] == sha256(artifact / "model.safetensors")
+    assert (record["family"], record["form"], record["name"], record["version"]) == (
+        "meta_neighborhoods", "factored", "m", 1,
+    )  # fmt: skip
+    assert record["inputs"] == [{"name": "image", "datatype": "UINT8", "shape": [-1, 1, 8, 8]}]
+    assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 16] * 2
+    assert all(item["argmax_differences"] == 0 for item in record["parity"]["comparisons"])
+    model = onnx.load(report.path)
+    metadata = {item.key: item.value for item in model.metadata_props}
+    assert json.loads(metadata["mn.labels"]) == [str(digit) for digit in range(10)]
+    assert metadata["mn.family"] == "meta_neighborhoods"
+    assert (repository / "m/labels.txt").read_text().split() == [str(digit) for digit in range(10)]
+
+
+def test_the_configuration_is_what_triton_reads(artifact: Path, repository: Path) -> None:
+    export(options(artifact, repository, max_batch_size=16))
+    config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
+    assert (config.name, config.backend, config.max_batch_size) == ("m", "onnxruntime", 16)
+    assert [(item.name, item.data_type, list(item.dims)) for item in config.input] == [
+        ("image", model_config_pb2.TYPE_UINT8, [1, 8, 8])
+    ]
+    assert [(item.name, list(item.dims), item.label_filename) for item in config.output] == [
+        ("logits", [10], ""), ("probabilities", [10], "labels.txt"),
+    ]  # fmt: skip
+    assert config.HasField("dynamic_batching")
+    assert json.loads(config.parameters["mn.input"].string_value) == {
+        "layout": "NCHW", "color": "L", "scale": "0..255",
+    }  # fmt: skip
+
+
+def test_labels_of_any_script_survive(artifact: Path, repository: Path, tmp_path: Path) -> None:
+    labels = ['say "hi"', "back\\slash", "naïve 猫 🐈", "two\nlines", *"456789"]
+    copied = Path(shutil.copytree(artifact, tmp_path / "artifact"))
+    values = json.loads((copied / "config.json").read_text()) | {"labels": labels}
+    (copied / "config.json").write_text(json.dumps(values))
+    export(options(copied, repository))
+    config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
+    assert json.loads(config.parameters["mn.labels"].string_value) == labels
+    assert len((repository / "m/labels.txt").read_text().splitlines()) == 10
+
+
+@pytest.mark.parametrize("opset", [18, 19, 20])
+@pytest.mark.parametrize("form", ["explicit", "factored"])
+def test_every_opset_and_form(artifact: Path, repository: Path, form: str, opset: int) -> None:
+    report = export(options(artifact, repository, form=form, graph=GraphOptions(opset=opset)))
+    assert (report.form, report.graph.opset) == (form, opset)
+
+
+def test_vanilla_exports_the_same_model_without_adaptation(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository, vanilla=True))
+    loaded = load_artifact(artifact)
+    expected = loaded.model(loaded.preprocessing(torch.from_numpy(loaded.samples.images))).unadapted_logits.numpy()
+    found = onnxruntime.InferenceSession(str(report.path)).run(["logits"], {"image": loaded.samples.images})[0]
+    np.testing.assert_allclose(found, expected, atol=1e-4, rtol=0)
+    assert report.family == "vanilla"
+
+
+def test_parity_over_the_whole_test_split(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository, parity_images="test"))
+    assert report.parity.comparisons[-1].images == 359
+
+
+def test_a_further_version_takes_the_next_number(artifact: Path, repository: Path) -> None:
+    assert [export(options(artifact, repository)).path.parent.name for _ in range(2)] == ["1", "2"]
+    assert export(options(artifact, repository, version=7)).path.parent.name == "7"
+    with pytest.raises(PublishError, match=r"version 7 already.*--overwrite"):
+        export(options(artifact, repository, version=7))
+    before = (repository / "m/7/export.json").read_text()
+    export(options(artifact, repository, version=7, overwrite=True, form="explicit"))
+    assert json.loads((repository / "m/7/export.json").read_text())["form"] == "explicit"
+    assert json.loads(before)["form"] == "factored"
+
+
+def test_versions_of_one_model_must_take_the_same_tensors(artifact: Path, repository: Path) -> None:
+    export(options(artifact, repository))
+    before = everything_below(repository)
+    with pytest.raises(PublishError, match=r"UINT8.*FP32.*another name"):
+        export(options(artifact, repository, graph=GraphOptions(input_type="float32")))
+    assert everything_below(repository) == before
+
+
+def test_a_model_of_another_origin_is_not_touched(artifact: Path, repository: Path) -> None:
+    (repository / "m/1").mkdir(parents=True)
+    (repository / "m/1/model.onnx").write_bytes(b"theirs")
+    with pytest.raises(PublishError, match="did not write"):
+        export(options(artifact, repository))
+    assert everything_below(repository) == {"m", "m/1", "m/1/model.onnx"}
+
+
+@pytest.fixture
+def wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form that forgets the adaptation, as a baked-in constant gradient would."""
+
+    def broken(model: Any, form: str, preprocessing: Any) -> Any:
+        static = static_form(model, form, preprocessing)
+        static.module.classifier.step_size.add_(3.0)
+        return static
+
+    monkeypatch.setattr(mnexport.pipeline, "static_form", broken)
+
+
+@pytest.mark.usefixtures("wrong_form")
+def test_an_export_that_fails_parity_publishes_nothing(artifact: Path, repository: Path) -> None:
+    with pytest.raises(ParityError, match=r"static form at batch 1:.*onnxruntime at batch 64:"):
+        export(options(artifact, repository))
+    assert everything_below(repository) == set()
+
+
+@pytest.mark.usefixtures("wrong_form")
+def test_a_failed_export_leaves_the_earlier_version_alone(artifact: Path, repository: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mnexport.pipeline, "static_form", static_form)
+        export(options(artifact, repository))
+    before = {name: (repository / name).stat().st_mtime_ns for name in everything_below(repository)}
+    with pytest.raises(ParityError):
+        export(options(artifact, repository))
+    assert {name: (repository / name).stat().st_mtime_ns for name in everything_below(repository)} == before
+
+
+def test_a_crash_while_publishing_leaves_nothing_visible(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any) -> str:
+        assert not (repository / "m").exists(), "a half-written model was visible"
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(mnexport.pipeline, "sha256", crash)
+    with pytest.raises(PublishError, match=r"No space left on device.*Nothing was published"):
+        export(options(artifact, repository))
+    assert everything_below(repository) == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"form": "compact"}, UsageError, "compact"),
+        ({"vanilla": True, "form": "explicit"}, UsageError, "no adaptation"),
+        ({"max_batch_size": 0}, UsageError, "max-batch-size is 0"),
+        ({"data_path": "x"}, UsageError, "--parity test"),
+        ({"version": 0}, UsageError, "Version 0"),
+        ({"name": "a/b"}, UsageError, "a/b"),
+        ({"name": ".hidden"}, UsageError, "hidden"),
+        ({"name": ""}, UsageError, "Model name ''"),
+    ],
+)
+def test_wrong_options_are_refused_before_any_work(
+    artifact: Path, repository: Path, changes: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        options(artifact, repository, **changes)
+
+
+def test_wrong_graph_options_are_refused() -> None:
+    with pytest.raises(GraphError, match="float16"):
+        GraphOptions(input_type="float16")  # type: ignore[arg-type]
+    with pytest.raises(GraphError, match="Opset 17"):
+        GraphOptions(opset=17)
+
+
+def test_a_vanilla_model_has_no_adaptive_form(runs: Path, repository: Path) -> None:
+    with pytest.raises(FormError, match="vanilla model does not adapt"):
+        export(options(runs / "vanilla" / "artifact", repository, form="factored"))
+
+
+def test_a_missing_artifact_and_moved_data_are_explained(artifact: Path, repository: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="no artifact folder"):
+        export(options(tmp_path / "none", repository))
+    copied = Path(shutil.copytree(artifact, tmp_path / "artifact"))
+    values = json.loads((copied / "config.json").read_text())
+    values["split"]["sha256"] = "0" * 64
+    (copied / "config.json").write_text(json.dumps(values))
+    with pytest.raises(DataError, match="not those the artifact was trained with"):
+        export(options(copied, repository, parity_images="test"))
+    assert everything_below(repository) == set()
+
+
+def test_a_loose_tolerance_is_recorded(artifact: Path, repository: Path) -> None:
+    export(options(artifact, repository, tolerance=Tolerance(atol=0.5, rtol=0.25)))
+    parity = json.loads((repository / "m/1/export.json").read_text())["parity"]
+    assert (parity["atol"], parity["rtol"]) == (0.5, 0.25)
