@@ -27,6 +27,8 @@ IndexArray = NDArray[np.int64]
 class ImageSet:
     """One split: ``images`` uint8 [N, C, H, W] and ``labels`` int64 [N].
 
+    Both are kept contiguous and writable (copied if need be), so that PyTorch can share their memory.
+
     Raises:
         DataError: the arrays have another dtype or shape, differ in length, or are empty.
     """
@@ -49,6 +51,8 @@ class ImageSet:
             raise DataError(
                 f"A split has no pixels: its images have shape {list(self.images.shape)}; it needs at least one image."
             )
+        for name in ("images", "labels"):
+            object.__setattr__(self, name, np.require(getattr(self, name), requirements=("C", "W")))
 
     def __len__(self) -> int:
         return len(self.images)

@@ -84,8 +84,8 @@ class BatchLoader:
         self.world_size = world_size
         self._count = len(images)
         # On the CPU these share the memory of the arrays; on an accelerator this is the one copy.
-        self._images = _as_tensor(images.images).to(self.device)
-        self._labels = _as_tensor(images.labels).to(self.device)
+        self._images = torch.from_numpy(images.images).to(self.device)
+        self._labels = torch.from_numpy(images.labels).to(self.device)
 
     def __len__(self) -> int:
         """Batches of an epoch that this rank yields."""
@@ -105,9 +105,3 @@ class BatchLoader:
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
             mine = batch[self.rank :: self.world_size]
             yield self._images.index_select(0, mine), self._labels.index_select(0, mine)
-
-
-def _as_tensor(array: np.ndarray) -> Tensor:
-    # torch warns about arrays that cannot be written to (memory-mapped files, views of bytes); those are
-    # copied.
-    return torch.from_numpy(array if array.flags.writeable and array.flags.c_contiguous else array.copy())

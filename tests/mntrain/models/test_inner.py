@@ -83,7 +83,9 @@ def closed_form(p: Parameters, form: str, keep: Tensor | None = None) -> Tensor:
 @pytest.mark.parametrize("form", ["explicit", "factored"])
 @pytest.mark.parametrize("sizes", [(3, 7, 4, 5), (1, 1, 2, 3), (4, 20, 10, 6)])
 @pytest.mark.parametrize("step_size", [0.05, 5.0])
-def test_logits_and_meta_gradients_equal_autograd(form: str, sizes: tuple[int, int, int, int], step_size: float) -> None:
+def test_logits_and_meta_gradients_equal_autograd(
+    form: str, sizes: tuple[int, int, int, int], step_size: float
+) -> None:
     p = draw(*sizes, step_size=step_size)
     _, expected = oracle(p)
     found = closed_form(p, form)
