@@ -1,0 +1,10 @@
+"""``python -m mnserve`` is the command ``mnserve``."""
+
+from __future__ import annotations
+
+import sys
+
+from mnserve.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

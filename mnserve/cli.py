@@ -1,0 +1,149 @@
+"""The command line of mnserve.
+
+Exit codes: 0 done, 1 the work failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass
+from importlib.metadata import version
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import docstring_parser
+from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Namespace
+
+from mnserve.errors import MnServeError
+
+__all__ = ["main"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Command:
+    """A command: where it lives, how it is described, and whether its options are environment variables too."""
+
+    module: str
+    settings: str
+    summary: str
+    examples: str
+    environment: bool = False
+
+
+_COMMANDS: Final = {
+    "serve": _Command(
+        module="mnserve.commands.serve",
+        settings="ServeSettings",
+        summary="serve every model of a repository over gRPC",
+        examples="""\
+  mnserve serve build/demo/repository
+  mnserve serve models --host 0.0.0.0 --grpc-port 9001 --strict
+  mnserve serve models --config serve.yaml
+  MNSERVE_LOG_FORMAT=json mnserve serve models --drain-delay 5""",
+        environment=True,
+    ),
+    "predict": _Command(
+        module="mnserve.commands.predict",
+        settings="PredictSettings",
+        summary="classify image files with a served model",
+        examples="""\
+  mnserve predict digits-mn image.png
+  mnserve predict build/demo/repository/digits-mn folder-of-images --top 1 --json""",
+    ),
+    "bench": _Command(
+        module="mnserve.commands.bench",
+        settings="BenchSettings",
+        summary="time a model, against another one if asked",
+        examples="""\
+  mnserve bench build/demo/repository digits-mn --against digits-vanilla --batch 1,8,32
+  mnserve bench build/demo/repository digits-mn --grpc --concurrency 8""",
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] not in _COMMANDS:
+        _overview().parse_args(words)  # prints help, the version, or what is wrong, and exits
+    try:
+        return _run(words[0], words[1:])
+    except MnServeError as error:
+        print(f"mnserve: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("mnserve: interrupted", file=sys.stderr)
+        return 130
+
+
+def _overview() -> argparse.ArgumentParser:
+    examples = "\n".join(command.examples.splitlines()[0] for command in _COMMANDS.values())
+    parser = argparse.ArgumentParser(
+        prog="mnserve",
+        description="Serve ONNX models over the Open Inference Protocol, predict with them, and time them.",
+        epilog=f"examples:\n{examples}\n\n`mnserve COMMAND --help` lists the options of a command.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"mnserve {version('mn-runtime')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in _COMMANDS.items():
+        commands.add_parser(name, help=command.summary)
+    return parser
+
+
+def _run(name: str, words: list[str]) -> int:
+    command = _COMMANDS[name]
+    module = importlib.import_module(command.module)
+    settings_class: type[Any] = getattr(module, command.settings)
+    run: Callable[[Any], int] = module.run
+    values = _parser(name, command, settings_class).parse_args(words)
+    return run(settings_class(**_field_values(settings_class, values)))
+
+
+def _parser(name: str, command: _Command, settings_class: type[Any]) -> ArgumentParser:
+    """An option for each field of the settings; fields without a default are positional."""
+    parser = ArgumentParser(
+        prog=f"mnserve {name}",
+        description=f"{command.summary[0].upper()}{command.summary[1:]}.",
+        epilog=f"examples:\n{command.examples}",
+        formatter_class=_HelpFormatter,
+        env_prefix="MNSERVE",
+        default_env=command.environment,
+    )
+    texts = {item.arg_name: item.description for item in docstring_parser.parse_from_object(settings_class).params}
+    hints = get_type_hints(settings_class)
+    for field in dataclasses.fields(settings_class):
+        hint, text = hints[field.name], texts.get(field.name)
+        several = get_origin(hint) in (list, tuple)
+        kind = get_args(hint)[0] if several else hint
+        if field.default is MISSING and field.default_factory is MISSING:
+            parser.add_argument(field.name, type=kind, help=text, nargs="+" if several else None)
+            continue
+        option = "--" + field.name.replace("_", "-")
+        default: Any = field.default if field.default_factory is MISSING else field.default_factory()
+        if hint is bool:
+            yes_no = ActionYesNo(yes_prefix="", no_prefix="no-")
+            parser.add_argument(option, action=yes_no, default=default, help=text)
+        elif several:
+            parser.add_argument(option, type=kind, nargs="+", default=list(default), help=text)
+        else:
+            parser.add_argument(option, type=kind, default=default, help=text)
+    if command.environment:
+        parser.add_argument("--config", action="config", help="YAML file with any of these options.")
+    return parser
+
+
+def _field_values(settings_class: type[Any], values: Namespace) -> dict[str, Any]:
+    hints = get_type_hints(settings_class)
+    result = {}
+    for field in dataclasses.fields(settings_class):
+        value = values[field.name]
+        result[field.name] = tuple(value) if get_origin(hints[field.name]) is tuple else value
+    return result
+
+
+class _HelpFormatter(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Types, defaults and environment variables of the options; examples as they are written."""

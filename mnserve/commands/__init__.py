@@ -1,0 +1,1 @@
+"""The commands of the command line: for each a settings class and ``run(settings) -> exit code``."""

@@ -1,0 +1,91 @@
+"""The tensor element types of the Open Inference Protocol and what they are called elsewhere.
+
+=========  ==============  ================  =============================
+protocol   config.pbtxt    numpy             typed contents field
+=========  ==============  ================  =============================
+BOOL       TYPE_BOOL       bool              bool_contents
+UINT8-32   TYPE_UINT8-32   uint8-32          uint_contents
+UINT64     TYPE_UINT64     uint64            uint64_contents
+INT8-32    TYPE_INT8-32    int8-32           int_contents
+INT64      TYPE_INT64      int64             int64_contents
+FP16       TYPE_FP16       float16           none (raw only)
+BF16       TYPE_BF16       uint16 (bits)     none (raw only)
+FP32       TYPE_FP32       float32           fp32_contents
+FP64       TYPE_FP64       float64           fp64_contents
+BYTES      TYPE_STRING     object (bytes)    bytes_contents
+=========  ==============  ================  =============================
+
+numpy has no bfloat16: such a tensor is held as its bit patterns, the upper half of a float32's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from mnserve.protocol import model_config_pb2
+
+__all__ = ["BY_CONFIG_TYPE", "DATATYPES", "Datatype"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Datatype:
+    """One element type.
+
+    Attributes:
+        name: Name in the protocol, such as ``FP32``.
+        config_type: Number in the enum ``DataType`` of the model configuration.
+        dtype: How elements are held; little-endian in raw contents.
+        contents: Field of ``InferTensorContents`` that carries it, or None where it is raw only.
+        floating: Whether elements can be NaN or infinite.
+    """
+
+    name: str
+    config_type: int
+    dtype: np.dtype[Any]
+    contents: str | None
+    floating: bool = False
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether elements have a length of their own (BYTES)."""
+        return self.dtype.kind == "O"
+
+
+def _all() -> dict[str, Datatype]:
+    rows = [
+        ("BOOL", "TYPE_BOOL", "?", "bool_contents"),
+        ("UINT8", "TYPE_UINT8", "u1", "uint_contents"),
+        ("UINT16", "TYPE_UINT16", "<u2", "uint_contents"),
+        ("UINT32", "TYPE_UINT32", "<u4", "uint_contents"),
+        ("UINT64", "TYPE_UINT64", "<u8", "uint64_contents"),
+        ("INT8", "TYPE_INT8", "i1", "int_contents"),
+        ("INT16", "TYPE_INT16", "<i2", "int_contents"),
+        ("INT32", "TYPE_INT32", "<i4", "int_contents"),
+        ("INT64", "TYPE_INT64", "<i8", "int64_contents"),
+        ("FP16", "TYPE_FP16", "<f2", None),
+        ("BF16", "TYPE_BF16", "<u2", None),
+        ("FP32", "TYPE_FP32", "<f4", "fp32_contents"),
+        ("FP64", "TYPE_FP64", "<f8", "fp64_contents"),
+        ("BYTES", "TYPE_STRING", "O", "bytes_contents"),
+    ]
+    return {
+        name: Datatype(
+            name=name,
+            config_type=int(model_config_pb2.DataType.Value(config_type)),
+            dtype=np.dtype(code),
+            contents=contents,
+            floating=name in ("FP16", "BF16", "FP32", "FP64"),
+        )
+        for name, config_type, code, contents in rows
+    }
+
+
+DATATYPES: Final = MappingProxyType(_all())
+"""Protocol name -> type."""
+
+BY_CONFIG_TYPE: Final = MappingProxyType({item.config_type: item for item in DATATYPES.values()})
+"""Number of the enum ``DataType`` -> type."""

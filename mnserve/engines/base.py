@@ -1,0 +1,94 @@
+"""The interface between the server and whatever runs the model.
+
+Shapes are the engine's own: with the batch dimension where the model has one, -1 for a size that may vary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mnserve.errors import SettingsError
+
+__all__ = ["Engine", "EngineOptions", "TensorSpec"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """One input or output of an engine.
+
+    Attributes:
+        name: Name in the model file.
+        datatype: Element type under its protocol name (``FP32``, ``UINT8``, ...).
+        shape: Size of each dimension, batch included; -1 where any size will do.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """How an engine is set up.
+
+    Attributes:
+        providers: Execution providers, best first, under ONNX Runtime's names.
+        intra_op_threads: Threads inside one operator; 0 takes the CPUs this process may use.
+        inter_op_threads: Threads across operators; 1 runs them one after the other.
+        allow_fallback: Serve on fewer providers than asked for instead of failing.
+    """
+
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    intra_op_threads: int = 0
+    inter_op_threads: int = 1
+    allow_fallback: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.providers:
+            raise SettingsError("providers is empty; name at least one, such as CPUExecutionProvider")
+        if self.intra_op_threads < 0:
+            raise SettingsError(f"intra_op_threads is {self.intra_op_threads}; it must be 0 (automatic) or more")
+        if self.inter_op_threads < 1:
+            raise SettingsError(f"inter_op_threads is {self.inter_op_threads}; it must be 1 or more")
+
+
+class Engine(Protocol):
+    """A loaded model. ``run`` is called from one worker thread at a time."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Inputs in the model's order."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Outputs in the model's order."""
+        ...
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Free-form strings stored in the model file."""
+        ...
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]], outputs: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+        """Runs the model once.
+
+        Args:
+            feeds: Input name -> C-contiguous array of the input's dtype and shape. May be read-only.
+            outputs: Names of the outputs wanted.
+
+        Returns:
+            One array for each name in ``outputs``, in that order, not reused by a later call.
+
+        Raises:
+            EngineRunError: The model cannot run on these inputs.
+        """
+        ...
+
+    def close(self) -> None:
+        """Frees the model. ``run`` must not be called afterwards."""
+        ...

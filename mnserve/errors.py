@@ -1,0 +1,197 @@
+"""Every error that mnserve raises on purpose.
+
+::
+
+    MnServeError                      one sentence for the user, no traceback
+    ├── SettingsError                 an option has a value that cannot work
+    ├── StartError                    the server cannot start (port in use, nothing to serve)
+    ├── RepositoryError               what is on disk cannot be served
+    │   ├── RepositoryNotFoundError   no such folder
+    │   ├── ModelNotFoundError        no such model in the repository
+    │   ├── VersionNotFoundError      the model has no such version
+    │   ├── ModelConfigError          config.pbtxt is malformed, unsupported, or does not fit the model file
+    │   └── CorruptModelError         files are missing, unreadable, or not the ones that were published
+    ├── EngineError                   the engine refused
+    │   ├── EngineLoadError           it could not load the model
+    │   └── EngineRunError            it could not run this batch
+    │       └── EngineInputError      a value in the batch can never be handed to it
+    ├── ClientError                   a server was asked and gave no usable answer
+    │   ├── ServerUnreachableError    nothing answers at that address
+    │   ├── RequestRefusedError       the server refused this request
+    │   └── AnswerTimeoutError        no answer in time
+    ├── ImageError                    an image file cannot be used
+    ├── ImageModelError               the model does not turn one image into class scores
+    ├── BenchError                    a measurement cannot be made as asked
+    └── RequestError                  a request gets an error status (mnserve.status has the table)
+        ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
+        ├── UnknownModelError         no such model or version: NOT_FOUND
+        ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
+        ├── UnavailableError          not now: UNAVAILABLE
+        │   ├── ModelNotReadyError    the model failed to load, or its batcher died
+        │   ├── QueueFullError        too many rows are waiting
+        │   └── StoppingError         the server is shutting down
+        ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
+        └── CancelledRequestError     the caller went away: CANCELLED
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AnswerTimeoutError",
+    "BenchError",
+    "CancelledRequestError",
+    "ClientError",
+    "CorruptModelError",
+    "DeadlineExceededError",
+    "EngineError",
+    "EngineInputError",
+    "EngineLoadError",
+    "EngineRunError",
+    "ImageError",
+    "ImageModelError",
+    "InvalidRequestError",
+    "MnServeError",
+    "ModelConfigError",
+    "ModelNotFoundError",
+    "ModelNotReadyError",
+    "QueueFullError",
+    "RepositoryError",
+    "RepositoryNotFoundError",
+    "RequestError",
+    "RequestRefusedError",
+    "ServerUnreachableError",
+    "SettingsError",
+    "StartError",
+    "StoppingError",
+    "UnavailableError",
+    "UnknownModelError",
+    "UnsupportedError",
+    "VersionNotFoundError",
+]
+
+
+class MnServeError(Exception):
+    """Root of the tree. The message is one sentence that names the value, the limit and the remedy."""
+
+    exit_code: ClassVar[int] = 1
+    """What a command that ends with this error returns to the shell."""
+
+
+class SettingsError(MnServeError):
+    """An option has a value that cannot work."""
+
+    exit_code = 2
+
+
+class StartError(MnServeError):
+    """The server cannot start."""
+
+
+class RepositoryError(MnServeError):
+    """What is on disk cannot be served."""
+
+
+class RepositoryNotFoundError(RepositoryError):
+    """The repository folder does not exist."""
+
+
+class ModelNotFoundError(RepositoryError):
+    """The repository has no such model."""
+
+
+class VersionNotFoundError(RepositoryError):
+    """The model has no such version."""
+
+
+class ModelConfigError(RepositoryError):
+    """``config.pbtxt`` is malformed, asks for something unsupported, or does not fit the model file."""
+
+
+class CorruptModelError(RepositoryError):
+    """Files of the model are missing, unreadable, or not the ones that were published."""
+
+
+class EngineError(MnServeError):
+    """The engine refused."""
+
+
+class EngineLoadError(EngineError):
+    """The engine could not load the model."""
+
+
+class EngineRunError(EngineError):
+    """The engine could not run this batch."""
+
+
+class EngineInputError(EngineRunError):
+    """A value in the batch can never be handed to the engine; the request is at fault."""
+
+
+class ClientError(MnServeError):
+    """A server was asked and gave no usable answer."""
+
+
+class ServerUnreachableError(ClientError):
+    """Nothing answers at the address."""
+
+
+class RequestRefusedError(ClientError):
+    """The server refused this request; the message is the server's own, with what the user can do."""
+
+
+class AnswerTimeoutError(ClientError):
+    """The server did not answer in time."""
+
+
+class ImageError(MnServeError):
+    """An image file is missing, damaged, or not what the model takes."""
+
+
+class ImageModelError(MnServeError):
+    """The model does not turn one image into class scores."""
+
+
+class BenchError(MnServeError):
+    """A measurement cannot be made as asked."""
+
+
+class RequestError(MnServeError):
+    """A request is answered with an error status."""
+
+
+class InvalidRequestError(RequestError):
+    """The request itself is wrong."""
+
+
+class UnknownModelError(RequestError):
+    """The server has no such model, or not in this version."""
+
+
+class UnsupportedError(RequestError):
+    """The request asks for a feature that is switched off or not built."""
+
+
+class UnavailableError(RequestError):
+    """The request could succeed later, or elsewhere."""
+
+
+class ModelNotReadyError(UnavailableError):
+    """The model failed to load, or can no longer run."""
+
+
+class QueueFullError(UnavailableError):
+    """Too many rows are waiting already."""
+
+
+class StoppingError(UnavailableError):
+    """The server is shutting down and admits nothing new."""
+
+
+class DeadlineExceededError(RequestError):
+    """The caller's time is up; the work was dropped."""
+
+
+class CancelledRequestError(RequestError):
+    """The caller went away; the work was dropped."""

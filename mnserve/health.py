@@ -1,0 +1,46 @@
+"""``grpc.health.v1``, set from the real state of the models.
+
+Services: the empty name and ``inference.GRPCInferenceService`` for the server as a whole (every model ready, not
+stopping), and the name of each model.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from mnserve.models import Models
+from mnserve.protocol import service_pb2
+
+__all__ = ["Health"]
+
+SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
+
+
+class Health:
+    """Keeps the health service up to date.
+
+    Args:
+        models: What is served.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._servicer = health.aio.HealthServicer()
+
+    def add_to(self, server: grpc.aio.Server) -> None:
+        """Registers the service with a gRPC server."""
+        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+
+    async def update(self) -> None:
+        """Takes over the present state."""
+        for service in SERVER_SERVICES:
+            await self._set(service, self._models.ready)
+        for name in {state.name for state in self._models.states()}:
+            await self._set(name, self._models.is_ready(name))
+
+    async def _set(self, service: str, serving: bool) -> None:
+        response = health_pb2.HealthCheckResponse
+        await self._servicer.set(service, response.SERVING if serving else response.NOT_SERVING)

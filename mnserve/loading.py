@@ -1,0 +1,152 @@
+"""From files to a model that can answer: verify, load, check, warm up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mnserve.batcher import BatcherOptions
+from mnserve.codec import Signature, TensorRule
+from mnserve.engines.base import Engine, EngineOptions
+from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.errors import EngineLoadError, EngineRunError, MnServeError
+from mnserve.execution import Work, execute
+from mnserve.model_config import check_supported, complete, signature
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository import read_model, verify
+
+__all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
+
+_log = logging.getLogger(__name__)
+
+EngineFactory = Callable[[Path, EngineOptions], Engine]
+"""Loads a model file."""
+
+QUEUE_BATCHES = 64
+"""Batches that may wait where nothing else is said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """What applies to every model.
+
+    Attributes:
+        engine: How engines are set up.
+        default_max_batch_size: Most rows in a batch of a model whose configuration does not say.
+        max_queue_rows: Most rows that may wait for one model; 0 is QUEUE_BATCHES batches.
+        warm_up: Run batches of zeros first.
+        factory: Loads model files.
+    """
+
+    engine: EngineOptions = field(default_factory=EngineOptions)
+    default_max_batch_size: int = 32
+    max_queue_rows: int = 0
+    warm_up: bool = True
+    factory: EngineFactory = OnnxRuntimeEngine
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model that can answer.
+
+    Attributes:
+        name: Its name.
+        version: Its version.
+        config: Its configuration without gaps.
+        signature: What requests have to look like.
+        engine: Runs it.
+        batching: Limits of its batcher.
+    """
+
+    name: str
+    version: int
+    config: ModelConfig
+    signature: Signature
+    engine: Engine
+    batching: BatcherOptions
+
+
+def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedModel:
+    """Loads one version of a model. Takes a while; not for the event loop.
+
+    Raises:
+        RepositoryError: What is on disk cannot be served.
+        EngineError: The engine cannot load or run it.
+    """
+    files = read_model(root, name, version)
+    check_supported(files.config)
+    verify(files)
+    engine = options.factory(files.model_path, options.engine)
+    try:
+        config = complete(
+            files.config,
+            engine.inputs,
+            engine.outputs,
+            default_max_batch_size=options.default_max_batch_size,
+        )
+        rules = signature(config, engine.inputs, engine.outputs)
+        batching = _batching(config, options)
+        if options.warm_up:
+            _warm_up(engine, rules)
+    except BaseException:
+        engine.close()
+        raise
+    return LoadedModel(name=name, version=version, config=config, signature=rules, engine=engine, batching=batching)
+
+
+def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:
+    batch = max(1, config.max_batch_size)
+    policy = config.dynamic_batching.default_queue_policy.max_queue_size
+    rows = max(policy, batch) if policy else options.max_queue_rows or QUEUE_BATCHES * batch
+    return BatcherOptions(
+        max_batch_size=config.max_batch_size,
+        max_queue_rows=rows,
+        max_delay=config.dynamic_batching.max_queue_delay_microseconds / 1e6,
+    )
+
+
+def _warm_up(engine: Engine, rules: Signature) -> None:
+    """Runs a batch of zeros with one row and one with as many rows as allowed."""
+    guessed = any(-1 in rule.dims for rule in rules.inputs)
+    for rows in sorted({1, max(1, rules.max_batch_size)}):
+        feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
+        work = Work(feeds=feeds, rows=rows, outputs=tuple(rules.output_rules))
+        try:
+            execution = execute(engine, [work], batched=rules.max_batch_size > 0)
+        except MnServeError as error:
+            if guessed:  # 1 stood in for sizes that the configuration leaves open; the model may need others
+                _log.warning("model '%s': not warmed up: %s", rules.model, error)
+                return
+            raise EngineLoadError(
+                f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
+            ) from error
+        _check_outputs(rules, execution.answers[0])
+
+
+def _zeros(rule: TensorRule, rows: int, rules: Signature) -> np.ndarray[Any, Any]:
+    dims = [1 if size == -1 else size for size in rule.dims]
+    shape = [rows, *dims] if rules.max_batch_size > 0 else dims
+    if rule.datatype.is_bytes:
+        return np.full(shape, b"", dtype=object)
+    return np.zeros(shape, dtype=rule.datatype.dtype)
+
+
+def _check_outputs(rules: Signature, arrays: list[np.ndarray[Any, Any]]) -> None:
+    for rule, array in zip(rules.outputs, arrays, strict=True):
+        if not rule.datatype.is_bytes and array.dtype != rule.datatype.dtype:
+            raise EngineRunError(
+                f"model '{rules.model}': output '{rule.name}' comes as {array.dtype}, expected {rule.datatype.name}"
+            )
+        expected = rules.full_shape(rule)
+        if len(expected) != array.ndim or any(
+            size not in (-1, given) for size, given in zip(expected, array.shape, strict=True)
+        ):
+            raise EngineRunError(
+                f"model '{rules.model}': output '{rule.name}' comes with shape {list(array.shape)}, but its "
+                f"configuration says {expected}; correct config.pbtxt"
+            )

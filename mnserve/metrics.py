@@ -1,0 +1,95 @@
+"""The models' counters as Prometheus metrics under Triton's names, over HTTP.
+
+Series exist only for models that the server has loaded, so no client can create one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mnserve.errors import StartError
+from mnserve.statistics import FAILURE_REASONS, ModelCounters
+
+__all__ = ["MetricsServer", "ModelCollector"]
+
+_COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
+    ("nv_inference_request_success", "Requests answered", lambda c: c.success.count),
+    ("nv_inference_count", "Rows answered", lambda c: c.rows),
+    ("nv_inference_exec_count", "Runs of the engine", lambda c: c.runs),
+    ("nv_inference_request_duration_us", "Time from arrival to answer", lambda c: c.success.ns / 1e3),
+    ("nv_inference_queue_duration_us", "Time spent waiting", lambda c: c.queue.ns / 1e3),
+    ("nv_inference_compute_input_duration_us", "Time joining rows", lambda c: c.input.ns / 1e3),
+    ("nv_inference_compute_infer_duration_us", "Time in the engine", lambda c: c.infer.ns / 1e3),
+    ("nv_inference_compute_output_duration_us", "Time splitting rows", lambda c: c.output.ns / 1e3),
+)
+
+
+class ModelCollector(Collector):
+    """Reads the counters whenever metrics are asked for.
+
+    Args:
+        counters: Gives the counters of the models that are loaded now.
+    """
+
+    def __init__(self, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        """One family for each metric, one sample for each model version."""
+        models = list(self._counters())
+        for name, text, value in _COUNTERS:
+            # Typed "unknown": the library appends _total to the name of anything typed "counter".
+            family = Metric(name, text, "unknown")
+            for model in models:
+                family.add_sample(name, _labels(model), value(model))
+            yield family
+        failures = Metric("nv_inference_request_failure", "Requests without an answer", "unknown")
+        for model in models:
+            for reason in FAILURE_REASONS:
+                labels = {**_labels(model), "reason": reason}
+                failures.add_sample(failures.name, labels, model.failure[reason].count)
+        yield failures
+        pending = GaugeMetricFamily(
+            "nv_inference_pending_request_count", "Requests waiting", labels=("model", "version")
+        )
+        for model in models:
+            pending.add_metric(tuple(_labels(model).values()), model.pending())
+        yield pending
+
+
+def _labels(model: ModelCounters) -> dict[str, str]:
+    return {"model": model.name, "version": str(model.version)}
+
+
+class MetricsServer:
+    """Serves ``/metrics`` from a thread of its own.
+
+    Args:
+        host: Address to bind.
+        port: Port to bind; 0 picks a free one.
+        counters: Gives the counters of the models that are loaded now.
+
+    Raises:
+        StartError: The port cannot be bound.
+    """
+
+    def __init__(self, host: str, port: int, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+        registry = CollectorRegistry()
+        registry.register(ModelCollector(counters))
+        try:
+            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+        except OSError as error:
+            raise StartError(
+                f"cannot serve metrics on {host}:{port}: {error.strerror or error}; choose another --metrics-port"
+            ) from error
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        """Stops serving and frees the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

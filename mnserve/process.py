@@ -1,0 +1,101 @@
+"""The serving process: start, announce, wait for a signal, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+
+from rich.console import Console
+from rich.table import Table
+
+from mnserve.logs import configure
+from mnserve.models import ModelState
+from mnserve.server import Addresses, Server
+from mnserve.settings import ServeSettings
+
+__all__ = ["serve"]
+
+_log = logging.getLogger(__name__)
+
+_KILLED_AGAIN = 130
+"""Exit code after a second signal."""
+
+
+def serve(settings: ServeSettings) -> int:
+    """Serves until a signal comes.
+
+    Returns:
+        0 if every admitted request was answered, 1 if some had to be given up.
+
+    Raises:
+        MnServeError: The server cannot start.
+    """
+    configure(settings.log_level, settings.log_format)
+    finished = asyncio.run(_serve(settings))
+    if not finished:
+        # A thread that hangs in the engine would keep the interpreter from exiting.
+        logging.shutdown()
+        os._exit(1)
+    return 0
+
+
+async def _serve(settings: ServeSettings) -> bool:
+    stop = asyncio.Event()
+    _handle_signals(stop)
+    server = Server(settings)
+    start = asyncio.ensure_future(server.start())
+    signalled = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
+    if start.done():
+        try:
+            _announce(start.result(), server.states)
+        except BaseException:
+            signalled.cancel()
+            raise
+        await signalled
+        _log.info("stopping: finishing what was admitted")
+    else:
+        _log.info("stopped before the models were loaded")
+        start.cancel()
+        await asyncio.wait((start,))
+    return await server.stop()
+
+
+def _handle_signals(stop: asyncio.Event) -> None:
+    """The first signal asks for a drain, the second ends the process at once."""
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(_KILLED_AGAIN)
+        stop.set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+
+
+def _announce(addresses: Addresses, states: list[ModelState]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    ready = sum(state.ready for state in states)
+    if console.is_terminal:
+        console.print(_table(states))
+    models = "1 model" if ready == 1 else f"{ready} models"
+    console.print(f"serving {models} on {addresses.grpc}, metrics {addresses.metrics}", markup=False)
+    console.file.flush()
+
+
+def _table(states: list[ModelState]) -> Table:
+    table = Table("model", "version", "batch", "inputs", "state")
+    for state in states:
+        batch = inputs = ""
+        if state.served is not None:
+            rules = state.served.model.signature
+            batch = str(rules.max_batch_size or "none")
+            inputs = ", ".join(
+                f"{rule.name} {rule.datatype.name} {list(rule.dims)}".replace("[", r"\[") for rule in rules.inputs
+            )
+        version = "" if state.version is None else str(state.version)
+        table.add_row(state.name, version, batch, inputs, "ready" if state.ready else f"[red]{state.reason}")
+    return table

@@ -1,0 +1,227 @@
+"""What is on disk: a model repository in Triton's layout.
+
+::
+
+    REPOSITORY/NAME/config.pbtxt     optional; completed from the model file where it leaves gaps
+    REPOSITORY/NAME/1/model.onnx     one folder for each version, named by a positive integer
+    REPOSITORY/NAME/1/export.json    optional; hashes and provenance
+
+Entries that start with a dot belong to a publish in progress and do not exist as far as this module is concerned.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from mnserve.errors import (
+    CorruptModelError,
+    ModelConfigError,
+    ModelNotFoundError,
+    RepositoryNotFoundError,
+    VersionNotFoundError,
+)
+from mnserve.protocol.model_config_pb2 import ModelConfig
+
+__all__ = [
+    "ModelFiles",
+    "list_models",
+    "list_versions",
+    "read_config",
+    "read_model",
+    "served_versions",
+    "verify",
+]
+
+CONFIG_NAME = "config.pbtxt"
+EXPORT_NAME = "export.json"
+MODEL_NAME = "model.onnx"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """One version of one model on disk.
+
+    Attributes:
+        name: Folder name, the name under which it is served.
+        version: Number of the version folder.
+        config: Content of config.pbtxt with ``name`` filled in; almost empty where there is no such file.
+        model_path: The model file.
+        export: Content of export.json, or None where there is none.
+    """
+
+    name: str
+    version: int
+    config: ModelConfig
+    model_path: Path
+    export: Mapping[str, Any] | None
+
+
+def list_models(root: Path) -> list[str]:
+    """Names of the models in ``root``, sorted.
+
+    Raises:
+        RepositoryNotFoundError: ``root`` is not a folder.
+    """
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise RepositoryNotFoundError(f"model repository '{root}' {what}; give the folder that holds the model folders")
+    return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+
+
+def list_versions(root: Path, name: str) -> list[int]:
+    """Versions of a model, ascending. Folders that are not positive integers are no versions.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+    """
+    folder = _model_folder(root, name)
+    versions = [
+        int(entry.name)
+        for entry in folder.iterdir()
+        if entry.name.isascii() and entry.name.isdigit() and entry.name[0] != "0" and entry.is_dir()
+    ]
+    return sorted(versions)
+
+
+def read_config(root: Path, name: str) -> ModelConfig:
+    """The model's config.pbtxt with ``name`` filled in.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        ModelConfigError: The file does not parse, or names another model.
+    """
+    path = _model_folder(root, name) / CONFIG_NAME
+    config = ModelConfig()
+    if path.is_file():
+        try:
+            text_format.Parse(path.read_text(encoding="utf-8"), config)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
+        except OSError as error:
+            raise ModelConfigError(f"model '{name}': cannot read {path}: {error.strerror}") from error
+    if config.name and config.name != name:
+        raise ModelConfigError(
+            f"model '{name}': {CONFIG_NAME} names it '{config.name}'; make the folder and the name agree"
+        )
+    config.name = name
+    return config
+
+
+def read_model(root: Path, name: str, version: int | None = None) -> ModelFiles:
+    """Finds one version of a model; the highest where none is given. The model file itself is not opened.
+
+    Raises:
+        RepositoryNotFoundError: ``root`` is not a folder.
+        ModelNotFoundError: There is no such model.
+        VersionNotFoundError: There is no such version, or none at all.
+        ModelConfigError: config.pbtxt is malformed.
+        CorruptModelError: The model file is missing, or export.json is unreadable.
+    """
+    versions = list_versions(root, name)
+    if not versions:
+        raise VersionNotFoundError(f"model '{name}' has no version folder; put the model file under {name}/1/")
+    if version is None:
+        version = versions[-1]
+    if version not in versions:
+        known = ", ".join(map(str, versions))
+        raise VersionNotFoundError(f"model '{name}' has no version {version}; it has {known}")
+    config = read_config(root, name)
+    folder = root / name / str(version)
+    return ModelFiles(
+        name=name,
+        version=version,
+        config=config,
+        model_path=_model_path(folder, config),
+        export=_read_export(folder / EXPORT_NAME, name),
+    )
+
+
+def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
+    """The versions that the model's version policy selects; without a policy the highest one.
+
+    Args:
+        config: The model's configuration.
+        versions: Versions on disk, ascending.
+
+    Raises:
+        ModelConfigError: The policy names a version that is not on disk.
+    """
+    policy = config.version_policy
+    if policy.HasField("all"):
+        return versions
+    if policy.HasField("specific"):
+        wanted = sorted(set(policy.specific.versions))
+        missing = [version for version in wanted if version not in versions]
+        if missing:
+            raise ModelConfigError(
+                f"model '{config.name}': version_policy names {missing}, but the versions on disk are {versions}"
+            )
+        return wanted
+    count = policy.latest.num_versions if policy.HasField("latest") else 1
+    return versions[-max(1, count) :]
+
+
+def verify(files: ModelFiles) -> None:
+    """Compares the files with the hashes that export.json recorded; without export.json nothing is checked.
+
+    Raises:
+        CorruptModelError: A file is missing or was changed after it was published.
+    """
+    hashes = (files.export or {}).get("sha256", {})
+    if not isinstance(hashes, dict):
+        raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
+    for file_name, expected in hashes.items():
+        path = files.model_path.parent / _plain_name(file_name, files.name)
+        try:
+            with path.open("rb") as stream:
+                actual = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise CorruptModelError(f"model '{files.name}': cannot read {path}: {error.strerror}") from error
+        if actual != expected:
+            raise CorruptModelError(
+                f"model '{files.name}' version {files.version}: {file_name} has SHA-256 {actual}, but {EXPORT_NAME} "
+                f"recorded {expected}; the file was changed or damaged after its export, export it again"
+            )
+
+
+def _model_folder(root: Path, name: str) -> Path:
+    if not root.is_dir():
+        list_models(root)  # raises with the reason
+    folder = root / name
+    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name or not folder.is_dir():
+        known = ", ".join(list_models(root)) or "no models"
+        raise ModelNotFoundError(f"model repository '{root}' has no model '{name}'; it has {known}")
+    return folder
+
+
+def _plain_name(file_name: str, model: str) -> str:
+    if not file_name or file_name != Path(file_name).name or file_name in (".", ".."):
+        raise CorruptModelError(f"model '{model}': '{file_name}' is not a plain file name")
+    return file_name
+
+
+def _model_path(folder: Path, config: ModelConfig) -> Path:
+    file_name = _plain_name(config.default_model_filename or MODEL_NAME, config.name)
+    path = folder / file_name
+    if not path.is_file():
+        raise CorruptModelError(f"model '{config.name}' version {folder.name}: {path} is missing; export it again")
+    return path
+
+
+def _read_export(path: Path, name: str) -> Mapping[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        export = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
+    if not isinstance(export, dict):
+        raise CorruptModelError(f"model '{name}': {path} is not a JSON object; export it again")
+    return export

@@ -1,0 +1,198 @@
+"""The server as a whole: models, gRPC, health, reflection and metrics, from the start to the last answer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from mnserve.errors import StartError
+from mnserve.health import Health
+from mnserve.loading import LoadOptions
+from mnserve.metrics import MetricsServer
+from mnserve.models import Models, ModelState
+from mnserve.protocol import model_config_pb2, service_pb2
+from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
+from mnserve.servicer import Servicer
+from mnserve.settings import ServeSettings
+
+__all__ = ["Addresses", "Server"]
+
+_log = logging.getLogger(__name__)
+
+_REFUSAL_SECONDS = 0.5
+"""How long new requests are refused at least. Calls that arrive while gRPC itself stops are cut off without a
+status of ours (clients see CANCELLED); whoever keeps calling should have heard UNAVAILABLE before that."""
+_LAST_ANSWERS_SECONDS = 5.0
+"""How long answers that are computed already may take to leave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Addresses:
+    """Where the server listens, with the ports that were really taken."""
+
+    grpc: str
+    metrics: str
+
+
+class Server:
+    """Serves one repository. ``start`` once, then ``stop`` once.
+
+    Args:
+        settings: What it was told.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
+        options = LoadOptions(
+            engine=settings.engine_options,
+            default_max_batch_size=settings.default_max_batch_size,
+            max_queue_rows=settings.max_queue_rows,
+            warm_up=settings.warm_up,
+        )
+        self._models = Models(Path(settings.repository), options, self._publish_health)
+        self._health = Health(self._models)
+        self._grpc: grpc.aio.Server | None = None
+        self._metrics: MetricsServer | None = None
+        self._updates: set[asyncio.Task[None]] = set()
+
+    @property
+    def states(self) -> list[ModelState]:
+        """The models, served or not."""
+        return self._models.states()
+
+    async def start(self) -> Addresses:
+        """Loads the models, then listens.
+
+        Raises:
+            RepositoryNotFoundError: The repository is no folder.
+            StartError: A port is in use, there is nothing to serve, or with ``strict`` a model cannot be served.
+        """
+        settings = self._settings
+        check_port_free(settings.host, settings.grpc_port, "--grpc-port")
+        check_port_free(settings.host, settings.metrics_port, "--metrics-port")
+        await self._models.load_all()
+        self._check_loaded()
+        self._grpc = server = self._make_grpc()
+        address = join_address(settings.host, settings.grpc_port)
+        try:
+            port = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port") from error
+        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters)
+        await self._health.update()
+        await server.start()
+        return Addresses(
+            grpc=f"grpc://{join_address(settings.host, port)}",
+            metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics",
+        )
+
+    async def stop(self) -> bool:
+        """Not ready, a delay, no new requests, the queued ones finished, then everything closed.
+
+        Returns:
+            Whether every admitted request was finished in time.
+        """
+        self._models.stop()
+        if self._settings.drain_delay:
+            await asyncio.sleep(self._settings.drain_delay)
+        finished, _ = await asyncio.gather(
+            self._models.drain(self._settings.drain_timeout), asyncio.sleep(_REFUSAL_SECONDS)
+        )
+        if not finished:
+            _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
+        if self._grpc is not None:
+            await self._grpc.stop(_LAST_ANSWERS_SECONDS)
+        if self._metrics is not None:
+            await asyncio.to_thread(self._metrics.close)
+        return finished
+
+    def _check_loaded(self) -> None:
+        states = self._models.states()
+        failed = [state for state in states if not state.ready]
+        if not states:
+            raise StartError(
+                f"model repository '{self._settings.repository}' has no models; put each one into a folder "
+                "NAME/1/model.onnx"
+            )
+        if len(failed) == len(states):
+            reasons = "; ".join(state.reason for state in failed)
+            raise StartError(f"no model of '{self._settings.repository}' can be served: {reasons}")
+        if failed and self._settings.strict:
+            reasons = "; ".join(state.reason for state in failed)
+            raise StartError(f"--strict is set and not every model can be served: {reasons}")
+
+    def _make_grpc(self) -> grpc.aio.Server:
+        limit = self._settings.max_message_bytes
+        server = grpc.aio.server(
+            options=(
+                ("grpc.max_receive_message_length", limit),
+                ("grpc.max_send_message_length", limit),
+                ("grpc.so_reuseport", 0),  # a second server on the port has to fail, not to share it
+            )
+        )
+        add_GRPCInferenceServiceServicer_to_server(Servicer(self._models), server)
+        self._health.add_to(server)
+        if self._settings.reflection:
+            names = [
+                service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
+                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+                reflection.SERVICE_NAME,
+            ]
+            reflection.enable_server_reflection(names, server, pool=_reflection_pool())
+        return server
+
+    def _publish_health(self) -> None:
+        """Readiness changed: tell the health service, which can only be told from a task."""
+        task = asyncio.get_running_loop().create_task(self._health.update())
+        self._updates.add(task)
+        task.add_done_callback(self._updates.discard)
+
+
+def join_address(host: str, port: int) -> str:
+    """``HOST:PORT``, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def check_port_free(host: str, port: int, option: str) -> None:
+    """Binds a port for a moment, because gRPC's own message about one in use says little.
+
+    Raises:
+        StartError: The port is in use, or the host is none of this machine's.
+    """
+    try:
+        with contextlib.closing(_bound_socket(host, port)):
+            pass
+    except OSError as error:
+        raise StartError(
+            f"cannot listen on {join_address(host, port)}: {error.strerror or error}; choose another {option} or --host"
+        ) from error
+
+
+def _bound_socket(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do; still refuses ports in use
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def _reflection_pool() -> DescriptorPool:
+    """Describes every service of this server. Ours are not in protobuf's default pool, so all go into a new one."""
+    pool = DescriptorPool()
+    for module in (model_config_pb2, service_pb2, health_pb2, reflection_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)  # type: ignore[no-untyped-call]
+    return pool

@@ -1,0 +1,89 @@
+"""What ``mnserve serve`` can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mnserve.engines.base import EngineOptions
+from mnserve.errors import SettingsError
+
+__all__ = ["ServeSettings"]
+
+_MEBIBYTE: Final = 1024 * 1024
+_MAX_PORT: Final = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeSettings:
+    """Serves every model of a repository over gRPC.
+
+    Raises:
+        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+    """
+
+    repository: str
+    """Folder that holds one folder for each model, in Triton's layout."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 is every network interface."""
+    grpc_port: int = 8001
+    """Port for gRPC; 0 takes a free one, which is printed."""
+    metrics_port: int = 8002
+    """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
+    strict: bool = False
+    """Refuse to start if any model cannot be served."""
+    default_max_batch_size: int = 32
+    """Most rows in a batch of a model that has a batch dimension but no config.pbtxt to say so."""
+    max_queue_rows: int = 0
+    """Most rows that may wait for one model; 0 is 64 batches. config.pbtxt may say otherwise."""
+    max_message_bytes: int = 64 * _MEBIBYTE
+    """Largest gRPC message, in either direction."""
+    intra_op_threads: int = 0
+    """Threads of an engine within one operator; 0 takes the CPUs this process may use."""
+    inter_op_threads: int = 1
+    """Threads of an engine across operators."""
+    providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    """Execution providers of ONNX Runtime, best first."""
+    allow_fallback: bool = False
+    """Serve with fewer providers than asked for instead of failing."""
+    warm_up: bool = True
+    """Run a batch of zeros before a model is called ready."""
+    reflection: bool = True
+    """Let clients ask for the services and messages (gRPC reflection)."""
+    drain_delay: float = 0.0
+    """Seconds to go on serving as not ready after SIGTERM, so that load balancers notice."""
+    drain_timeout: float = 30.0
+    """Seconds that requests in progress get after that."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe messages to log."""
+    log_format: Literal["text", "json"] = "text"
+    """One line of text, or one JSON object, for each message."""
+
+    def __post_init__(self) -> None:
+        if not self.repository:
+            raise SettingsError("REPOSITORY is empty; give the folder that holds the model folders")
+        for option, port in (("--grpc-port", self.grpc_port), ("--metrics-port", self.metrics_port)):
+            if not 0 <= port <= _MAX_PORT:
+                raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
+        if self.grpc_port == self.metrics_port != 0:
+            raise SettingsError(f"--grpc-port and --metrics-port are both {self.grpc_port}; choose two")
+        if self.default_max_batch_size < 1:
+            raise SettingsError(f"--default-max-batch-size is {self.default_max_batch_size}; it must be at least 1")
+        if self.max_queue_rows < 0:
+            raise SettingsError(f"--max-queue-rows is {self.max_queue_rows}; it must be 0 (automatic) or more")
+        if not 1024 <= self.max_message_bytes < 2**31:
+            raise SettingsError(f"--max-message-bytes is {self.max_message_bytes}; it must be from 1024 to {2**31 - 1}")
+        for option, seconds in (("--drain-delay", self.drain_delay), ("--drain-timeout", self.drain_timeout)):
+            if not 0 <= seconds <= 86_400:
+                raise SettingsError(f"{option} is {seconds}; it must be from 0 to 86400 seconds")
+        _ = self.engine_options  # checks the rest
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """The part that concerns engines."""
+        return EngineOptions(
+            providers=self.providers,
+            intra_op_threads=self.intra_op_threads,
+            inter_op_threads=self.inter_op_threads,
+            allow_fallback=self.allow_fallback,
+        )

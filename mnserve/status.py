@@ -1,0 +1,61 @@
+"""From our errors to gRPC status codes: one table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import grpc
+
+from mnserve.errors import (
+    CancelledRequestError,
+    DeadlineExceededError,
+    EngineInputError,
+    InvalidRequestError,
+    MnServeError,
+    ModelNotReadyError,
+    QueueFullError,
+    StoppingError,
+    UnavailableError,
+    UnknownModelError,
+    UnsupportedError,
+)
+
+__all__ = ["PUSHBACK_KEY", "failure_reason", "pushback_ms", "status_code"]
+
+PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"
+"""Trailing metadata that tells a client's retry policy when to come back."""
+
+_CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
+    (InvalidRequestError, grpc.StatusCode.INVALID_ARGUMENT),
+    (EngineInputError, grpc.StatusCode.INVALID_ARGUMENT),
+    (UnknownModelError, grpc.StatusCode.NOT_FOUND),
+    (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
+    (UnavailableError, grpc.StatusCode.UNAVAILABLE),
+    (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (CancelledRequestError, grpc.StatusCode.CANCELLED),
+)
+_PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
+    (QueueFullError, 100),
+    (StoppingError, 1000),
+    (ModelNotReadyError, 1000),
+)
+
+
+def status_code(error: BaseException) -> grpc.StatusCode:
+    """The status that a request failing with this error gets; INTERNAL for whatever is not in the table."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def pushback_ms(error: BaseException) -> int | None:
+    """After how many milliseconds a client may try again, or None where trying again will not help."""
+    return next((delay for kind, delay in _PUSHBACK_MS if isinstance(error, kind)), None)
+
+
+def failure_reason(error: BaseException) -> str:
+    """How the failure is counted, one of mnserve.statistics.FAILURE_REASONS."""
+    code = status_code(error)
+    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+        return "REJECTED"
+    if code is grpc.StatusCode.CANCELLED:
+        return "CANCELED"
+    return "BACKEND" if code is grpc.StatusCode.INTERNAL else "OTHER"

@@ -1,0 +1,35 @@
+"""Calls of the protocol that this server does not offer: each answers UNIMPLEMENTED."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceServicer
+
+__all__ = ["UnsupportedCalls"]
+
+
+def _refusal(name: str) -> Any:
+    async def refuse(_self: Any, _request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"this server does not offer {name}")
+
+    return refuse
+
+
+class UnsupportedCalls(GRPCInferenceServiceServicer):
+    """Base of the servicer; what a subclass defines is offered."""
+
+    ModelStreamInfer = _refusal("ModelStreamInfer")
+    RepositoryIndex = _refusal("RepositoryIndex")
+    RepositoryModelLoad = _refusal("RepositoryModelLoad")
+    RepositoryModelUnload = _refusal("RepositoryModelUnload")
+    SystemSharedMemoryStatus = _refusal("SystemSharedMemoryStatus")
+    SystemSharedMemoryRegister = _refusal("SystemSharedMemoryRegister")
+    SystemSharedMemoryUnregister = _refusal("SystemSharedMemoryUnregister")
+    CudaSharedMemoryStatus = _refusal("CudaSharedMemoryStatus")
+    CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")
+    CudaSharedMemoryUnregister = _refusal("CudaSharedMemoryUnregister")
+    TraceSetting = _refusal("TraceSetting")
+    LogSettings = _refusal("LogSettings")

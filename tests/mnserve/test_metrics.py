@@ -1,0 +1,74 @@
+"""One source of counters, shown as metrics and as statistics."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from mnserve.errors import StartError
+from mnserve.execution import BatchTimes, Execution
+from mnserve.metrics import MetricsServer
+from mnserve.statistics import ModelCounters
+
+TIMES = BatchTimes(input_ns=1_000, infer_ns=20_000, output_ns=300)
+
+
+@pytest.fixture
+def counters() -> ModelCounters:
+    item = ModelCounters("m", 3, lambda: 5)
+    item.record_batch(Execution(answers=[], rows=3, times=TIMES))
+    item.record_success(rows=1, total_ns=50_000, queue_ns=4_000, times=TIMES)
+    item.record_success(rows=2, total_ns=60_000, queue_ns=5_000, times=TIMES)
+    item.record_failure(reason="REJECTED", total_ns=7_000)
+    return item
+
+
+def test_statistics(counters: ModelCounters) -> None:
+    message = counters.message()
+    assert (message.name, message.version) == ("m", "3")
+    assert (message.inference_count, message.execution_count) == (3, 1)
+    assert message.last_inference > 1_500_000_000_000
+    stats = message.inference_stats
+    assert (stats.success.count, stats.success.ns) == (2, 110_000)
+    assert (stats.fail.count, stats.fail.ns) == (1, 7_000)
+    assert (stats.queue.count, stats.queue.ns) == (2, 9_000)
+    assert (stats.compute_infer.count, stats.compute_infer.ns) == (2, 40_000)
+    (batch,) = message.batch_stats
+    assert (batch.batch_size, batch.compute_infer.count, batch.compute_infer.ns) == (3, 1, 20_000)
+
+
+def test_metrics(counters: ModelCounters) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as response:
+            lines = response.read().decode().splitlines()
+    finally:
+        server.close()
+    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    where = 'model="m",version="3"'
+    assert {name: float(value) for name, value in samples.items()} == {
+        f"nv_inference_request_success{{{where}}}": 2,
+        f"nv_inference_count{{{where}}}": 3,
+        f"nv_inference_exec_count{{{where}}}": 1,
+        f"nv_inference_request_duration_us{{{where}}}": 110,
+        f"nv_inference_queue_duration_us{{{where}}}": 9,
+        f"nv_inference_compute_input_duration_us{{{where}}}": 2,
+        f"nv_inference_compute_infer_duration_us{{{where}}}": 40,
+        f"nv_inference_compute_output_duration_us{{{where}}}": 0.6,
+        'nv_inference_request_failure{model="m",reason="REJECTED",version="3"}': 1,
+        'nv_inference_request_failure{model="m",reason="CANCELED",version="3"}': 0,
+        'nv_inference_request_failure{model="m",reason="BACKEND",version="3"}': 0,
+        'nv_inference_request_failure{model="m",reason="OTHER",version="3"}': 0,
+        f"nv_inference_pending_request_count{{{where}}}": 5,
+    }
+
+
+def test_port_in_use() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StartError, match=f"127.0.0.1:{port}.*--metrics-port"):
+            MetricsServer("127.0.0.1", port, list)

@@ -1,0 +1,43 @@
+"""Every error has a status."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from grpc import StatusCode
+
+from mnserve import errors
+from mnserve.statistics import FAILURE_REASONS
+from mnserve.status import failure_reason, pushback_ms, status_code
+
+
+def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
+    drawn = re.findall(r"\w+Error\b", (errors.__doc__ or "").split("::", 1)[1])
+    assert sorted(drawn) == sorted(errors.__all__)
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.MnServeError)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason", "retry"),
+    [
+        (errors.InvalidRequestError(), StatusCode.INVALID_ARGUMENT, "OTHER", False),
+        (errors.EngineInputError(), StatusCode.INVALID_ARGUMENT, "OTHER", False),
+        (errors.UnknownModelError(), StatusCode.NOT_FOUND, "OTHER", False),
+        (errors.UnsupportedError(), StatusCode.UNIMPLEMENTED, "OTHER", False),
+        (errors.ModelNotReadyError(), StatusCode.UNAVAILABLE, "REJECTED", True),
+        (errors.QueueFullError(), StatusCode.UNAVAILABLE, "REJECTED", True),
+        (errors.StoppingError(), StatusCode.UNAVAILABLE, "REJECTED", True),
+        (errors.DeadlineExceededError(), StatusCode.DEADLINE_EXCEEDED, "REJECTED", False),
+        (errors.CancelledRequestError(), StatusCode.CANCELLED, "CANCELED", False),
+        (errors.EngineRunError(), StatusCode.INTERNAL, "BACKEND", False),
+        (ZeroDivisionError(), StatusCode.INTERNAL, "BACKEND", False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+def test_table(error: Exception, code: StatusCode, reason: str, retry: bool) -> None:
+    assert status_code(error) is code
+    assert failure_reason(error) == reason
+    assert reason in FAILURE_REASONS
+    assert (pushback_ms(error) is not None) is retry
