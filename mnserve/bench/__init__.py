@@ -1,0 +1,1 @@
+"""Interleaved A/B timing of models: what ``mnserve bench`` runs, measures and reports."""

@@ -1,0 +1,54 @@
+"""Result files that are complete or not there at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from mnserve.errors import BenchError
+
+__all__ = ["check_writable", "write_atomically"]
+
+
+def check_writable(path: Path) -> None:
+    """Finds out before a measurement whether its result can be written to ``path``.
+
+    Raises:
+        BenchError: the folder does not exist or may not be written to, or ``path`` is a folder.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        raise BenchError(f"cannot write {path}: the folder {folder} does not exist; make it first")
+    if path.is_dir():
+        raise BenchError(f"cannot write {path}: it is a folder; give the name of a file")
+    if not os.access(folder, os.W_OK):
+        raise BenchError(f"cannot write {path}: the folder {folder} is not writable; choose another place")
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes beside ``path`` and renames, so that no reader and no interruption leaves half a file there.
+
+    Raises:
+        BenchError: the file cannot be written; what was at ``path`` is unchanged.
+    """
+    temporary: str | None = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise BenchError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's mask, which can be read only by setting it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

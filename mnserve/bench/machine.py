@@ -1,0 +1,67 @@
+"""What a measurement ran on: without it a latency means nothing."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from mnserve.cpu import available_cpus
+
+__all__ = ["Machine", "describe_machine"]
+
+_DISTRIBUTIONS = ("mn-runtime", "onnxruntime", "onnxruntime-gpu", "grpcio", "numpy", "protobuf")
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Processor, operating system and the versions that matter for a latency."""
+
+    cpu: str
+    """Model name of the processor."""
+    cores: int
+    """Logical cores this process may use: its affinity and quota, not the size of the host."""
+    system: str
+    """Operating system and kernel."""
+    versions: dict[str, str]
+    """Python and the installed distributions that take part."""
+
+    def to_json(self) -> dict[str, object]:
+        """The fields as plain JSON values."""
+        return asdict(self)
+
+    @property
+    def caption(self) -> str:
+        """One line for a table or a plot."""
+        runtime = next((f", {name} {self.versions[name]}" for name in _DISTRIBUTIONS[1:3] if name in self.versions), "")
+        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}{runtime}"
+
+
+def describe_machine() -> Machine:
+    """The machine and environment of this process."""
+    versions = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return Machine(
+        cpu=_cpu_name(),
+        cores=available_cpus(),
+        system=f"{platform.system()} {platform.release()}",
+        versions=versions,
+    )
+
+
+def _cpu_name(cpuinfo: Path = _CPUINFO) -> str:
+    """Model name from Linux's cpuinfo; Arm kernels give none, then the architecture has to do."""
+    try:
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name" and value.strip():
+                return " ".join(value.split())
+    except OSError:
+        pass
+    return platform.processor() or platform.machine() or "unknown processor"

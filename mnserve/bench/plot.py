@@ -1,0 +1,124 @@
+"""The result of a measurement as a picture. matplotlib is imported only when one is drawn."""
+
+from __future__ import annotations
+
+import textwrap
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mnserve.bench.files import write_atomically
+from mnserve.bench.results import BenchResult
+from mnserve.bench.statistics import Latency
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "save_plot"]
+
+# Two hues of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
+_MODEL_COLOR, _AGAINST_COLOR = "#0072B2", "#E69F00"
+
+
+def save_plot(result: BenchResult, path: Path) -> None:
+    """Draws ``result`` into ``path``; the ending chooses the format. The file is complete or not there at
+    all.
+
+    Raises:
+        BenchError: the file cannot be written.
+    """
+    stream = BytesIO()
+    figure = draw(result)
+    figure.savefig(stream, format=path.suffix.lower().removeprefix("."), dpi=150)
+    write_atomically(path, stream.getvalue())
+
+
+def draw(result: BenchResult) -> Figure:
+    """Latency for each batch size, and beside it the ratio of two models or the throughput of one."""
+    from matplotlib.figure import Figure  # without pyplot: no window system, no global state
+
+    figure = Figure(figsize=(10.0, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _draw_latency(left, result)
+    if result.against is None:
+        _draw_throughput(right, result)
+    else:
+        _draw_ratio(right, result)
+    for axes in (left, right):
+        axes.set_xticks(range(len(result.batches)), [str(batch.batch) for batch in result.batches])
+        axes.set_xlim(-0.6, len(result.batches) - 0.4)
+        axes.set_xlabel("batch size (images a call)")
+        axes.grid(axis="y", color="0.9")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+    other = "" if result.against is None else f" against {result.against.name}"
+    figure.suptitle(_plain(f"Latency of {result.model.name}{other} ({result.path})"))
+    caption = "\n".join(textwrap.wrap(_plain(result.caption), 130))
+    figure.supxlabel(caption, fontsize=8, color="0.35")
+    return figure
+
+
+def _draw_latency(axes: Axes, result: BenchResult) -> None:
+    from matplotlib.ticker import LogLocator
+
+    series: list[tuple[str, str, list[Latency]]] = [
+        (result.model.name, _MODEL_COLOR, [batch.model for batch in result.batches])
+    ]
+    if result.against is not None:
+        others = [batch.against for batch in result.batches if batch.against is not None]
+        series.append((result.against.name, _AGAINST_COLOR, others))
+    # Points, not bars: the height of a bar means nothing on a logarithmic scale.
+    for index, (name, color, latencies) in enumerate(series):
+        places = [batch + (index - (len(series) - 1) / 2) * 0.36 for batch in range(len(latencies))]
+        medians = [one.p50_ms for one in latencies]
+        tails = [max(one.p99_ms - one.p50_ms, 0.0) for one in latencies]
+        spans = [[0.0] * len(tails), tails]
+        axes.errorbar(places, medians, yerr=spans, fmt="o", color=color, capsize=4, label=_plain(name))
+        for place, median in zip(places, medians, strict=True):
+            axes.annotate(
+                f"{median:.3g}", (place, median), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=8
+            )
+    axes.set_yscale("log")
+    axes.margins(y=0.15)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
+    axes.set_ylabel("latency of a call (ms, log scale)")
+    axes.set_title("Median, whisker to the 99th percentile", fontsize=10)
+    axes.legend(frameon=False, loc="upper left")
+
+
+def _draw_ratio(axes: Axes, result: BenchResult) -> None:
+    for place, batch in enumerate(result.batches):
+        if batch.ratio is None:
+            continue
+        spread = batch.ratio.spread
+        axes.plot([place, place], [spread.low, spread.high], color=_MODEL_COLOR, linewidth=1)
+        axes.plot([place, place], [spread.q1, spread.q3], color=_MODEL_COLOR, linewidth=8, alpha=0.35)
+        axes.plot(place, spread.median, "o", color=_MODEL_COLOR)
+        axes.annotate(
+            f"{spread.median:.2f}",
+            (place, spread.median),
+            xytext=(10, 8),
+            textcoords="offset points",
+            va="center",
+        )
+    axes.axhline(1.0, color=_AGAINST_COLOR, linewidth=1.5)
+    axes.set_ylim(bottom=0.0)
+    assert result.against is not None
+    axes.set_ylabel(_plain(f"latency of {result.model.name} / {result.against.name}"))
+    axes.set_title("Ratio by round: median, quartiles, extremes", fontsize=10)
+
+
+def _draw_throughput(axes: Axes, result: BenchResult) -> None:
+    values = [batch.model.images_per_second for batch in result.batches]
+    bars = axes.bar(range(len(values)), values, 0.6, color=_MODEL_COLOR)
+    axes.bar_label(bars, labels=[f"{value:,.0f}" for value in values], fontsize=8)
+    axes.set_ylabel("throughput (images/s)")
+    axes.set_title("Throughput", fontsize=10)
+
+
+def _plain(text: str) -> str:
+    """Names may hold dollar signs, which would start mathematics."""
+    return text.replace("$", r"\$")

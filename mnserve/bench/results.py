@@ -1,0 +1,112 @@
+"""What a measurement found, with everything needed to judge and repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mnserve.bench.machine import Machine
+from mnserve.bench.settings import BenchSettings
+from mnserve.bench.statistics import Latency, Slot, Spread, latency, ratios, spread
+
+__all__ = ["BatchResult", "BenchResult", "ModelNote", "Ratio", "summarise"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelNote:
+    """One timed model."""
+
+    name: str
+    version: str
+    """Version that was timed."""
+    inputs: dict[str, tuple[str, tuple[int, ...]]]
+    """Input name -> protocol type and shape of one row."""
+    parameters: dict[str, str]
+    """What the model says about itself (``mn.family``, ``mn.form``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """Latency of the model / latency of the other, round by round."""
+
+    rounds: tuple[float, ...]
+    """The ratio of the two median latencies in each round."""
+    spread: Spread
+    """Median, quartiles and extremes of ``rounds``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchResult:
+    """One batch size."""
+
+    batch: int
+    model: Latency
+    against: Latency | None
+    ratio: Ratio | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchResult:
+    """The whole measurement."""
+
+    settings: BenchSettings
+    machine: Machine
+    threads: int | None
+    """Threads of the engine within one operator; None where a server that already ran decided."""
+    model: ModelNote
+    against: ModelNote | None
+    batches: tuple[BatchResult, ...]
+    notes: tuple[str, ...]
+    """What a reader has to know, as sentences."""
+
+    @property
+    def path(self) -> str:
+        """What a timed call goes through."""
+        if not self.settings.grpc:
+            return "engine in process"
+        callers = self.settings.concurrency
+        return f"gRPC, {callers} caller{'s' * (callers != 1)}"
+
+    @property
+    def caption(self) -> str:
+        """Machine, threads, path and amount of timing in one line."""
+        threads = "threads unknown" if self.threads is None else f"{self.threads} thread{'s' * (self.threads != 1)}"
+        amount = f"{self.settings.rounds} rounds, {self.settings.seconds:g} s a model and batch size"
+        return f"{self.machine.caption}; {threads}; {self.path}; {amount}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; times in milliseconds, ratios without a unit."""
+        return {
+            "schema": SCHEMA,
+            "settings": asdict(self.settings),
+            "machine": self.machine.to_json(),
+            "threads": self.threads,
+            "path": self.path,
+            "model": asdict(self.model),
+            "against": None if self.against is None else asdict(self.against),
+            "results": [asdict(batch) for batch in self.batches],
+            "notes": list(self.notes),
+        }
+
+
+def summarise(batch: int, slots: Sequence[Sequence[Slot]]) -> BatchResult:
+    """The result of one batch size.
+
+    Args:
+        batch: rows of every call.
+        slots: slots of the model, and of the one it is compared with if there is one.
+    """
+    first, *rest = slots
+    if not rest:
+        return BatchResult(batch=batch, model=latency(first, batch), against=None, ratio=None)
+    (second,) = rest
+    rounds = ratios(first, second)
+    return BatchResult(
+        batch=batch,
+        model=latency(first, batch),
+        against=latency(second, batch),
+        ratio=Ratio(rounds=rounds, spread=spread(rounds)),
+    )

@@ -1,0 +1,128 @@
+"""A server of its own for a measurement: a real process, so that it competes for nothing but the machine."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from mnserve.errors import BenchError
+from mnserve.repository import list_models
+
+__all__ = ["server_process"]
+
+_MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
+"""The console script, without looking for where it was installed."""
+_ADDRESS = re.compile(r"grpc://([^\s,]+)")
+_START_SECONDS = 120.0
+_STOP_SECONDS = 20.0
+_POLL_SECONDS = 0.05
+
+
+@contextmanager
+def server_process(repository: Path, *, threads: int) -> Iterator[str]:
+    """``mnserve serve`` on free ports of this machine for the duration of the block.
+
+    Args:
+        repository: model repository to serve.
+        threads: threads of the engine within one operator; 0 takes every core.
+
+    Yields:
+        Address of the gRPC server, HOST:PORT.
+
+    Raises:
+        RepositoryNotFoundError: there is no such repository.
+        BenchError: the server ends before it serves, or is not up in time.
+    """
+    list_models(repository)  # raises before anything is started
+    command = [sys.executable, "-c", _MAIN, "serve", str(repository), "--host", "127.0.0.1"]
+    command += ["--grpc-port", "0", "--metrics-port", "0", "--intra-op-threads", str(threads)]
+    # Output goes to a file and not a pipe: a pipe that nobody empties would block the server in the end.
+    with tempfile.TemporaryDirectory(prefix="mnserve-bench-") as folder:
+        log = Path(folder) / "server.log"
+        with log.open("ab") as output, _sigterm_exits() as arm:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                arm()
+                yield _wait_for_address(process, log)
+            finally:
+                _stop(process)
+
+
+@contextmanager
+def _sigterm_exits() -> Iterator[Callable[[], None]]:
+    """Lets SIGTERM unwind the stack; by default it ends this process on the spot and leaves the server behind.
+
+    Yields:
+        A function to call when there is something to clean up. A signal that came earlier takes effect then: an
+        exception in the middle of starting a process would lose sight of it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None  # only the main thread may choose what signals do
+        return
+    armed = received = False
+
+    def leave() -> None:
+        if armed and received:
+            sys.exit(128 + signal.SIGTERM)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal received
+        received = True
+        leave()
+
+    def arm() -> None:
+        nonlocal armed
+        armed = True
+        leave()
+
+    previous = signal.signal(signal.SIGTERM, on_signal)
+    try:
+        yield arm
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        ended = process.poll()
+        text = _read(log)
+        found = _ADDRESS.search(text)
+        if found is not None:
+            return found[1]
+        if ended is not None:
+            raise BenchError(f"the server ended with exit code {ended} before it served: {_tail(text)}")
+        time.sleep(_POLL_SECONDS)
+    raise BenchError(
+        f"the server was not up after {_START_SECONDS:g} s: {_tail(_read(log))}; start it yourself with "
+        "`mnserve serve` and give its address with --url"
+    )
+
+
+def _read(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
+def _tail(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("mnserve: ") if lines else "it printed nothing"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

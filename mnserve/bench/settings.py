@@ -1,0 +1,116 @@
+"""What ``mnserve bench`` is asked to do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mnserve.bench.timing import TimingPlan
+from mnserve.errors import SettingsError
+
+__all__ = ["BenchSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchSettings:
+    """Times a model, against another one if asked, on random input of its own shape.
+
+    Raises:
+        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+    """
+
+    repository: str
+    """Model repository that holds both models."""
+    model: str
+    """Name of the model to time."""
+    against: str | None = None
+    """Name of the model to compare with; ratios are latency of MODEL / latency of this one."""
+    batch: str = "1"
+    """Batch sizes, separated by commas."""
+    threads: int = 1
+    """Threads of the engine within one operator; 0 takes every core this process may run on."""
+    seconds: float = 2.0
+    """Measured time of each model at each batch size, in seconds."""
+    rounds: int = 20
+    """Rounds; every round times each model once, in alternating order, and gives one ratio."""
+    grpc: bool = False
+    """Time the whole path: a server process, its batcher, and requests through a gRPC client."""
+    url: str | None = None
+    """With --grpc: a server that already runs, HOST:PORT, instead of one started for the measurement."""
+    concurrency: int = 1
+    """With --grpc: callers that ask at the same time."""
+    timeout: float = 60.0
+    """With --grpc: seconds to wait for an answer."""
+    shape: list[str] = field(default_factory=list)
+    """Shape of an input whose configuration leaves a dimension open, as NAME:DIM,DIM without the batch."""
+    seed: int = 0
+    """Seed of the random input."""
+    json: str | None = None
+    """File to write the result to as JSON; - writes it to standard output."""
+    plot: str | None = None
+    """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
+
+    def __post_init__(self) -> None:
+        if self.against == self.model:
+            raise SettingsError(
+                f"MODEL and --against are both {self.model!r}; a model against itself has a ratio of 1, "
+                "so name another model or leave --against out"
+            )
+        _check("--seconds", self.seconds, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
+        _check("--timeout", self.timeout, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
+        _check("--rounds", self.rounds, lambda v: v >= 1, "at least 1; ratios have a spread from 2 on")
+        _check("--threads", self.threads, lambda v: v >= 0, "0 (every core) or the number of threads")
+        _check("--concurrency", self.concurrency, lambda v: v >= 1, "at least 1")
+        _check("--seed", self.seed, lambda v: v >= 0, "0 or above")
+        if not self.grpc:
+            for option, given in (("--url", self.url is not None), ("--concurrency", self.concurrency > 1)):
+                if given:
+                    raise SettingsError(
+                        f"{option} goes with --grpc: without it the engines run in this process, one call at "
+                        f"a time; add --grpc or leave {option} out"
+                    )
+        if self.plot is not None and Path(self.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise SettingsError(f"--plot {self.plot!r} has no known ending; use a name that ends in .png, .svg or .pdf")
+        _ = self.batches, self.shapes
+
+    @property
+    def batches(self) -> tuple[int, ...]:
+        """Batch sizes in the order given, each once."""
+        sizes: dict[int, None] = {}
+        for part in self.batch.split(","):
+            if not part.strip().isdecimal() or int(part) < 1:
+                raise SettingsError(
+                    f"--batch {self.batch!r} is not a list of batch sizes: {part.strip()!r} is not a whole "
+                    "number above 0; write for instance --batch 1,8,32"
+                )
+            sizes[int(part)] = None
+        return tuple(sizes)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Input name -> dimensions without the batch, from ``shape``."""
+        result: dict[str, tuple[int, ...]] = {}
+        for item in self.shape:
+            name, _, dims = item.rpartition(":")
+            parts = [part.strip() for part in dims.split(",")]
+            if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+                raise SettingsError(
+                    f"--shape {item!r} is not NAME:DIM,DIM with dimensions above 0; "
+                    "write for instance --shape image:3,32,32 (without the batch)"
+                )
+            if name in result:
+                raise SettingsError(f"--shape names the input {name!r} twice; give each input one shape")
+            result[name] = tuple(int(part) for part in parts)
+        return result
+
+    @property
+    def plan(self) -> TimingPlan:
+        """The part that the timing loop needs."""
+        return TimingPlan(seconds=self.seconds, rounds=self.rounds, concurrency=self.concurrency)
+
+
+def _check(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
+    if not holds(value):
+        raise SettingsError(f"{option} is {value}; it must be {expected}")

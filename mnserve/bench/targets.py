@@ -1,0 +1,107 @@
+"""What is timed: engines in this process, or models behind a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from mnserve.bench.server_process import server_process
+from mnserve.bench.settings import BenchSettings
+from mnserve.bench.timing import Call
+from mnserve.client import Client
+from mnserve.engines.base import EngineOptions
+from mnserve.local_model import LocalModel
+from mnserve.protocol.model_config_pb2 import ModelConfig
+
+__all__ = ["EngineTarget", "ServerTarget", "Target", "open_targets"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Target(Protocol):
+    """One model that can be timed."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Complete configuration of the model."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Version that answers."""
+        ...
+
+    def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
+        """A call with these inputs that fetches every output; preparing it is not timed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineTarget:
+    """A model in this process: the engine alone, without batcher and transport."""
+
+    model: LocalModel
+
+    @property
+    def config(self) -> ModelConfig:
+        """Complete configuration of the model."""
+        return self.model.config
+
+    @property
+    def version(self) -> str:
+        """Version that was loaded."""
+        return str(self.model.version)
+
+    def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
+        """One run of the engine."""
+        run, outputs = self.model.engine.run, [output.name for output in self.model.config.output]
+        return lambda: run(feeds, outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerTarget:
+    """A model on a server: from building the request through gRPC, queue and engine to reading the answer."""
+
+    client: Client
+    config: ModelConfig
+    version: str
+
+    def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
+        """One request."""
+        infer, name = self.client.infer, self.config.name
+        return lambda: infer(name, feeds, datatypes=datatypes)
+
+
+@contextmanager
+def open_targets(settings: BenchSettings) -> Iterator[list[Target]]:
+    """The model and, if there is one, the other, loaded and ready to be timed.
+
+    Raises:
+        MnServeError: a model is missing or cannot be loaded, or the server cannot be started or reached.
+    """
+    names = [settings.model, *([] if settings.against is None else [settings.against])]
+    with ExitStack() as stack:
+        if settings.grpc:
+            yield _on_server(settings, names, stack)
+        else:
+            options = EngineOptions(intra_op_threads=settings.threads)
+            root = Path(settings.repository)
+            yield [EngineTarget(model=stack.enter_context(LocalModel.open(root, name, options))) for name in names]
+
+
+def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[Target]:
+    url = settings.url
+    if url is None:
+        url = stack.enter_context(server_process(Path(settings.repository), threads=settings.threads))
+    client = stack.enter_context(Client(url, settings.timeout))
+    targets: list[Target] = []
+    for name in names:
+        versions = client.model_metadata(name).versions
+        newest = max(versions, key=lambda text: int(text) if text.isdecimal() else -1, default="")
+        targets.append(ServerTarget(client=client, config=client.model_config(name), version=newest))
+    return targets

@@ -1,0 +1,103 @@
+"""One model of a repository in this process, without a server: what predict and bench run.
+
+It is found, checked and completed as a server does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from mnserve.engines.base import Engine, EngineOptions
+from mnserve.errors import ModelConfigError
+from mnserve.loading import LoadOptions, load
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository import list_versions, read_config, read_model, served_versions
+
+__all__ = ["LocalModel"]
+
+Array = np.ndarray[Any, Any]
+
+
+class LocalModel:
+    """A loaded model; a context manager that frees it.
+
+    Args:
+        engine: runs the model.
+        config: complete configuration.
+        version: version that was loaded.
+        labels: class names; empty where there are none.
+    """
+
+    def __init__(self, *, engine: Engine, config: ModelConfig, version: int, labels: tuple[str, ...] = ()) -> None:
+        self.engine = engine
+        self.version = version
+        self._config = config
+        self._labels = labels
+
+    @classmethod
+    def open(cls, root: Path, name: str, options: EngineOptions | None = None) -> LocalModel:
+        """Loads the version of model ``name`` in repository ``root`` that a server would answer with by
+        default.
+
+        Raises:
+            RepositoryError: the model is not there, damaged, or its configuration does not fit.
+            EngineLoadError: the engine cannot load it.
+        """
+        versions = served_versions(read_config(root, name), list_versions(root, name))
+        if not versions:
+            read_model(root, name)  # raises with the reason
+        loaded = load(root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False))
+        try:
+            labels = _read_labels(root, loaded.config)
+        except BaseException:
+            loaded.engine.close()
+            raise
+        return cls(engine=loaded.engine, config=loaded.config, version=loaded.version, labels=labels)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.engine.close()
+
+    @property
+    def config(self) -> ModelConfig:
+        """Complete configuration."""
+        return self._config
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class names from the label file; empty where the configuration names none."""
+        return self._labels
+
+    def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        """Runs one batch: input name -> array in, output name -> array out.
+
+        Raises:
+            EngineRunError: the model cannot run on these inputs.
+        """
+        return dict(zip(outputs, self.engine.run(feeds, outputs), strict=True))
+
+
+def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
+    """Lines of the first label file that an output names."""
+    for output in config.output:
+        if not output.label_filename:
+            continue
+        path = root / config.name / output.label_filename
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelConfigError(
+                f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
+                f"({error}); restore it, or remove label_filename from config.pbtxt"
+            ) from error
+        return tuple(line.strip() for line in lines if line.strip())
+    return ()

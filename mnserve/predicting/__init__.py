@@ -1,0 +1,1 @@
+"""From image files to labelled predictions: what ``mnserve predict`` runs."""

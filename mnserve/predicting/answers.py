@@ -1,0 +1,162 @@
+"""From a model's outputs to labelled probabilities.
+
+Shapes: B images in a batch, K classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnserve.errors import ImageModelError
+from mnserve.protocol import model_config_pb2 as pb
+
+__all__ = ["AnswerReader", "Label", "Prediction"]
+
+_PROBABILITIES = "probabilities"
+_FLOATS = (pb.TYPE_FP16, pb.TYPE_FP32, pb.TYPE_FP64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """A class and how probable it is."""
+
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What the model says about one file."""
+
+    file: str
+    """Name of the file as it was given or found."""
+    top: tuple[Label, ...]
+    """Most probable classes, the best first."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values: file, label, probability, and all of ``top``."""
+        return {
+            "file": self.file,
+            "label": self.top[0].label,
+            "probability": self.top[0].probability,
+            "top": [{"label": one.label, "probability": one.probability} for one in self.top],
+        }
+
+
+class AnswerReader:
+    """Reads the class scores of one model.
+
+    The output ``probabilities`` is read where there is one. Otherwise it is the first float output, taken as
+    it is where every row already is a distribution, and through a softmax where not.
+
+    Args:
+        config: configuration of the model.
+        labels: class names; empty to read the parameter ``mn.labels``, and to number the classes without it.
+
+    Raises:
+        ImageModelError: no output can hold class scores, or the parameter ``mn.labels`` is not a list of
+        names.
+    """
+
+    def __init__(self, config: pb.ModelConfig, labels: Sequence[str] = ()) -> None:
+        self.model = config.name
+        self.output = _score_output(config)
+        self.labels = tuple(labels) or _stated_labels(config)
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed while reading answers, as sentences for the user, each once."""
+        return tuple(self._notes)
+
+    def read(self, outputs: Mapping[str, NDArray[Any]], files: Sequence[str], top: int) -> list[Prediction]:
+        """One prediction for each of ``files`` from the output [B, K] or [K] (one image) of a call.
+
+        Raises:
+            ImageModelError: the output is no such array, or holds a value that is not finite (a class made
+                from that would be an invention).
+        """
+        scores = np.asarray(outputs[self.output], np.float64)
+        scores = scores.reshape(1, -1) if len(files) == 1 and scores.ndim != 2 else scores
+        if scores.ndim != 2 or len(scores) != len(files) or scores.shape[1] == 0:
+            raise ImageModelError(
+                f"model '{self.model}' answered {len(files)} image(s) with '{self.output}' of shape "
+                f"{list(outputs[self.output].shape)}; scores for classes have the shape [{len(files)}, "
+                "classes]; call it through a client instead"
+            )
+        if not np.isfinite(scores).all():
+            raise ImageModelError(
+                f"model '{self.model}' answered with {int((~np.isfinite(scores)).sum())} values in "
+                f"'{self.output}' that are NaN or infinite; check the model and the images"
+            )
+        names = self._names(scores.shape[1])
+        # A stable sort: of equally probable classes the one with the lower number comes first.
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        if self.output != _PROBABILITIES and not _are_distributions(scores):
+            self._notes[
+                f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
+            ] = None
+            scores = _softmax(scores)
+        return [
+            Prediction(file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best))
+            for file, row, best in zip(files, scores, order, strict=True)
+        ]
+
+    def _names(self, classes: int) -> Sequence[str]:
+        if len(self.labels) == classes:
+            return self.labels
+        if self.labels:
+            self._notes[
+                f"model '{self.model}' names {len(self.labels)} labels for {classes} classes; classes are numbered"
+            ] = None
+        else:
+            self._notes[f"model '{self.model}' names no labels; classes are numbered"] = None
+        return [str(k) for k in range(classes)]
+
+
+def _score_output(config: pb.ModelConfig) -> str:
+    floats = [output.name for output in config.output if output.data_type in _FLOATS]
+    if _PROBABILITIES in floats:
+        return _PROBABILITIES
+    if not floats:
+        gives = ", ".join(
+            f"{one.name} {pb.DataType.Name(one.data_type).removeprefix('TYPE_')} {list(one.dims)}"
+            for one in config.output
+        )
+        raise ImageModelError(
+            f"model '{config.name}' gives {gives or 'no output'}; predict reads class scores from a float "
+            "output; call it through a client instead"
+        )
+    return floats[0]
+
+
+def _stated_labels(config: pb.ModelConfig) -> tuple[str, ...]:
+    if "mn.labels" not in config.parameters:
+        return ()
+    text = config.parameters["mn.labels"].string_value
+    try:
+        labels = json.loads(text)
+    except ValueError:
+        labels = None
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ImageModelError(
+            f"model '{config.name}' has the parameter mn.labels = {text[:80]!r}, which is not a JSON list of "
+            "names; correct its config.pbtxt"
+        )
+    return tuple(labels)
+
+
+def _are_distributions(scores: NDArray[np.float64]) -> bool:
+    return bool((scores >= 0.0).all() and np.allclose(scores.sum(axis=1), 1.0, atol=1e-3))
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    result: NDArray[np.float64] = weights / weights.sum(axis=1, keepdims=True)
+    return result

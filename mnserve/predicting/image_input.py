@@ -1,0 +1,133 @@
+"""Which images a model takes, read from its configuration.
+
+Shapes: B images in a batch, C channels (1 grey, 3 RGB), H height and W width in pixels.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnserve.errors import ImageModelError
+from mnserve.images import Pixels, PixelSize
+from mnserve.protocol import model_config_pb2 as pb
+
+__all__ = ["ImageInput"]
+
+_FLOATS = {pb.TYPE_FP16: "<f2", pb.TYPE_FP32: "<f4", pb.TYPE_FP64: "<f8"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageInput:
+    """How a batch of pixels becomes the one input of a model."""
+
+    name: str
+    """Name of the input."""
+    dtype: np.dtype[Any]
+    """Element type of the array that is sent."""
+    unit_scale: bool
+    """Pixels are sent as 0..1 instead of 0..255."""
+    channels_last: bool
+    """The array is [B, H, W, C] instead of [B, C, H, W]."""
+    size: PixelSize
+    """Channels, height and width."""
+    max_batch: int
+    """Images that one call may carry."""
+    assumed: tuple[str, ...] = ()
+    """What the configuration does not say and was assumed, as sentences for the user."""
+
+    @classmethod
+    def from_config(cls, config: pb.ModelConfig) -> ImageInput:
+        """Reads inputs, ``max_batch_size`` and the parameter ``mn.input`` of a model.
+
+        Without ``mn.input`` the layout is taken from the declared format or from which dimension is 1 or 3,
+        three channels are RGB, and float pixels are 0..1.
+
+        Raises:
+            ImageModelError: the model does not take one image; the message says what it takes.
+        """
+        takes = ", ".join(
+            f"{one.name} {pb.DataType.Name(one.data_type).removeprefix('TYPE_')} {list(one.dims)}"
+            for one in config.input
+        )
+        refusal = f"model '{config.name}' takes {takes or 'no input'}; "
+        if len(config.input) != 1:
+            raise ImageModelError(
+                f"{refusal}predict feeds models with exactly one input, an image; call it through a client instead"
+            )
+        only = config.input[0]
+        dims = tuple(only.dims)
+        max_batch = config.max_batch_size or 1
+        if config.max_batch_size == 0 and len(dims) == 4 and dims[0] in (-1, 1):
+            dims = dims[1:]  # the model has its own batch dimension and is called with one image at a time
+        if len(dims) != 3:
+            raise ImageModelError(
+                f"{refusal}an image has three dimensions, [C,H,W] or [H,W,C]; call it through a client instead"
+            )
+        stated = _stated_input(config)
+        channels_last = _channels_last(dims, only.format, stated)
+        channels, height, width = (dims[2], dims[0], dims[1]) if channels_last else dims
+        if channels not in (1, 3):
+            raise ImageModelError(
+                f"{refusal}an image has 1 (grey) or 3 (RGB) channels, not {channels}; call it through a client instead"
+            )
+        if only.data_type != pb.TYPE_UINT8 and only.data_type not in _FLOATS:
+            raise ImageModelError(f"{refusal}images are sent as UINT8 or as floats; call it through a client instead")
+        is_float = only.data_type in _FLOATS
+        assumed = []
+        if "scale" not in stated and is_float:
+            assumed.append(f"model '{config.name}' does not say how pixels are scaled (mn.input); 0..1 is assumed")
+        return cls(
+            name=only.name,
+            dtype=np.dtype(_FLOATS[only.data_type] if is_float else "u1"),
+            unit_scale=stated.get("scale", "0..1" if is_float else "0..255") == "0..1",
+            channels_last=channels_last,
+            size=PixelSize(
+                channels=channels, height=None if height < 0 else height, width=None if width < 0 else width
+            ),
+            max_batch=max_batch,
+            assumed=tuple(assumed),
+        )
+
+    def encode(self, images: Sequence[Pixels]) -> NDArray[Any]:
+        """Images, each uint8 [H, W, C] of one size, as the batch [B, C, H, W] or [B, H, W, C]."""
+        batch: NDArray[Any] = np.stack(images)
+        if not self.channels_last:
+            batch = batch.transpose(0, 3, 1, 2)
+        if self.unit_scale:
+            # Divided in float32 and then rounded to the input's type: what training does with the same bytes.
+            batch = batch.astype(np.float32) / np.float32(255.0)
+        return np.ascontiguousarray(batch, dtype=self.dtype)
+
+
+def _stated_input(config: pb.ModelConfig) -> dict[str, Any]:
+    """The parameter ``mn.input`` as a dictionary; empty for a model that has none."""
+    if "mn.input" not in config.parameters:
+        return {}
+    text = config.parameters["mn.input"].string_value
+    try:
+        stated = json.loads(text)
+    except ValueError:
+        stated = None
+    known = {"layout": ("NCHW", "NHWC"), "color": ("L", "RGB"), "scale": ("0..1", "0..255")}
+    if not isinstance(stated, dict) or any(
+        key in stated and stated[key] not in values for key, values in known.items()
+    ):
+        raise ImageModelError(
+            f"model '{config.name}' has the parameter mn.input = {text!r}, which is not a JSON object "
+            'such as {"layout": "NCHW", "color": "RGB", "scale": "0..255"}; correct its config.pbtxt'
+        )
+    return stated
+
+
+def _channels_last(dims: Sequence[int], declared: int, stated: dict[str, Any]) -> bool:
+    if "layout" in stated:
+        return bool(stated["layout"] == "NHWC")
+    if declared in (pb.ModelInput.FORMAT_NHWC, pb.ModelInput.FORMAT_NCHW):
+        return declared == pb.ModelInput.FORMAT_NHWC
+    return dims[0] not in (1, 3) and dims[2] in (1, 3)

@@ -1,0 +1,104 @@
+"""The model that a prediction or a measurement calls: on a server, or in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from mnserve.client import Client
+from mnserve.errors import ServerUnreachableError, SettingsError
+from mnserve.local_model import LocalModel
+from mnserve.protocol.model_config_pb2 import ModelConfig
+
+__all__ = ["CalledModel", "ServedModel", "is_folder", "open_model"]
+
+Array = np.ndarray[Any, Any]
+
+
+class CalledModel(Protocol):
+    """A model that answers batches, wherever it runs."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """Complete configuration of the model."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class names found beside the model; empty where there are none."""
+        ...
+
+    def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Runs one batch: input name -> array in, output name -> array out."""
+        ...
+
+
+class ServedModel:
+    """A model on a running server.
+
+    Args:
+        client: connection to the server; stays open.
+        name: name of the model.
+
+    Raises:
+        ClientError: the server cannot be reached, or does not serve the model.
+    """
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._name = name
+        self._config = client.model_config(name)
+
+    @property
+    def config(self) -> ModelConfig:
+        """Configuration as the server completed it."""
+        return self._config
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Empty: a label file stays on the server; the configuration may still name the classes."""
+        return ()
+
+    def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
+        """Runs one batch on the server."""
+        return self._client.infer(self._name, feeds, outputs)
+
+
+def is_folder(model: str) -> bool:
+    """Whether MODEL of the command line means a folder: it has a ``/`` in it, or is ``.`` or ``..``."""
+    return os.sep in model or model in (os.curdir, os.pardir)
+
+
+@contextmanager
+def open_model(model: str, *, url: str, timeout: float) -> Iterator[CalledModel]:
+    """The model called ``model``: a name on the server at ``url``, or a folder REPOSITORY/NAME to run in
+    process.
+
+    Raises:
+        MnServeError: there is no such model, or it cannot be loaded.
+    """
+    if is_folder(model):
+        folder = Path(model).resolve()
+        if not folder.is_dir():
+            raise SettingsError(
+                f"there is no folder {model!r}; give a model folder REPOSITORY/NAME, or the bare name of a "
+                "model on a running server"
+            )
+        with LocalModel.open(folder.parent, folder.name) as local:
+            yield local
+    else:
+        with Client(url, timeout) as client:
+            try:
+                served = ServedModel(client, model)
+            except ServerUnreachableError as error:
+                if Path(model).is_dir():
+                    raise ServerUnreachableError(
+                        f"{error}; to run the folder '{model}' without a server, write .{os.sep}{model}"
+                    ) from error
+                raise
+            yield served

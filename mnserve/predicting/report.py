@@ -1,0 +1,53 @@
+"""Predictions as text: a table on a terminal, one line each elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from mnserve.predicting.answers import Label, Prediction
+
+__all__ = ["line", "print_table", "write_json"]
+
+
+def line(prediction: Prediction) -> str:
+    """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first."""
+    return f"{_printable(prediction.file)}: {', '.join(f'{one.label} {one.probability:.4f}' for one in prediction.top)}"
+
+
+def print_table(predictions: Sequence[Prediction], console: Console) -> None:
+    """All predictions as one table."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("file", overflow="fold")
+    table.add_column("prediction", style="bold")
+    table.add_column("probability", justify="right")
+    if any(len(one.top) > 1 for one in predictions):
+        table.add_column("then")
+    for one in predictions:
+        # Text, not str: brackets in file names and labels are no markup.
+        cells = [Text(_printable(one.file)), Text(one.top[0].label), Text(_percent(one.top[0]))]
+        if len(one.top) > 1:
+            cells.append(Text(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:])))
+        table.add_row(*cells)
+    console.print(table)
+
+
+def write_json(predictions: Sequence[Prediction], stream: TextIO) -> None:
+    """A JSON list with one object for each prediction."""
+    json.dump([one.to_json() for one in predictions], stream, indent=2)
+    stream.write("\n")
+
+
+def _printable(file: str) -> str:
+    """Bytes of a file name that are not UTF-8, which no text stream takes, as backslash escapes."""
+    return file.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _percent(label: Label) -> str:
+    return f"{label.probability:.1%}"

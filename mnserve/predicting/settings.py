@@ -1,0 +1,44 @@
+"""What ``mnserve predict`` is asked to do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mnserve.errors import SettingsError
+
+__all__ = ["PredictSettings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictSettings:
+    """Predicts the classes of image files.
+
+    Raises:
+        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+    """
+
+    model: str
+    """Name of a model on a running server, or a folder REPOSITORY/NAME to run here without a server."""
+    files: list[str]
+    """Image files, and folders whose image files are meant."""
+    url: str = "127.0.0.1:8001"
+    """Address of the server, HOST:PORT; not used for a folder."""
+    top: int = 3
+    """Classes to report for each image, the most probable first."""
+    json: bool = False
+    """Write a JSON list instead of text."""
+    resize: bool = False
+    """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
+    timeout: float = 60.0
+    """Seconds to wait for each answer of the server."""
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise SettingsError("MODEL is empty; give the name of a model or a folder REPOSITORY/NAME")
+        if not self.files:
+            raise SettingsError("no files to predict; name image files, or folders that hold some")
+        if self.top < 1:
+            raise SettingsError(f"--top is {self.top}; it must be at least 1")
+        if not (math.isfinite(self.timeout) and self.timeout > 0):
+            raise SettingsError(f"--timeout is {self.timeout}; it must be a number of seconds above 0")

@@ -1,0 +1,97 @@
+"""Trained, exported, served, asked by clients of other people: the answers are the trained model's."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import tritonclient.grpc as triton
+from PIL import Image
+
+from mnexport.pipeline import ExportOptions, export
+from mnexport.repository import Target
+from mnserve.cli import main as mnserve
+from mntrain.artifact import Artifact, load_artifact
+
+TOLERANCE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def artifact(runs: Path) -> Artifact:
+    return load_artifact(runs / "meta_neighborhoods" / "artifact")
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path, tmp_path_factory: pytest.TempPathFactory, start_server: Callable[..., Any]) -> Any:
+    repository = tmp_path_factory.mktemp("repository")
+    for name, settings in {
+        "digits-mn": {},
+        "digits-explicit": {"form": "explicit"},
+        "digits-plain": {"vanilla": True},
+    }.items():
+        target = Target(repository=repository, name=name)
+        export(ExportOptions(artifact=runs / "meta_neighborhoods" / "artifact", target=target, **settings))
+    return start_server(repository)
+
+
+def ask(client: Any, model: str, images: np.ndarray) -> np.ndarray:
+    tensor = triton.InferInput("image", list(images.shape), "UINT8")
+    tensor.set_data_from_numpy(images)
+    return np.asarray(client.infer(model, [tensor]).as_numpy("logits"))
+
+
+def trained_logits(artifact: Artifact) -> np.ndarray:
+    with torch.inference_mode():
+        prediction = artifact.model(artifact.preprocessing(torch.from_numpy(artifact.samples.images)))
+    return np.asarray(prediction.logits.numpy())
+
+
+@pytest.mark.parametrize("model", ["digits-mn", "digits-explicit"])
+def test_the_served_answers_are_the_trained_models(server: Any, artifact: Artifact, model: str) -> None:
+    expected, images = trained_logits(artifact), artifact.samples.images
+    with triton.InferenceServerClient(server.address) as client:
+        for start, rows in ((0, 1), (1, 2), (3, 61), (64, 64)):
+            chunk = slice(start, start + rows)
+            found = ask(client, model, images[chunk])
+            np.testing.assert_allclose(found, expected[chunk], atol=TOLERANCE, rtol=0)
+            assert (found.argmax(1) == expected[chunk].argmax(1)).all()
+
+
+def test_callers_of_mixed_sizes_get_their_own_rows(server: Any, artifact: Artifact) -> None:
+    """Batched together, adapted one by one: no row depends on, or is swapped with, another caller's."""
+    expected, images = trained_logits(artifact), artifact.samples.images
+
+    def caller(seed: int) -> float:
+        random, worst = np.random.default_rng(seed), 0.0
+        with triton.InferenceServerClient(server.address) as client:
+            for _ in range(10):
+                rows = random.choice(len(images), random.integers(1, 9), replace=False)
+                found = ask(client, "digits-mn", images[rows])
+                worst = max(worst, float(np.abs(found - expected[rows]).max()))
+        return worst
+
+    with ThreadPoolExecutor(8) as pool:
+        assert max(pool.map(caller, range(8))) <= TOLERANCE
+
+
+def test_adaptation_reaches_the_client(server: Any, artifact: Artifact) -> None:
+    images = artifact.samples.images[:64]
+    with triton.InferenceServerClient(server.address) as client:
+        adapted, plain = ask(client, "digits-mn", images), ask(client, "digits-plain", images)
+    assert np.abs(adapted - plain).max() > 1e-3
+
+
+def test_image_files_get_the_trained_models_labels(
+    server: Any, artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = []
+    for index in range(6):
+        files.append(str(tmp_path / f"{index}.png"))
+        Image.fromarray(artifact.samples.images[index, 0]).save(files[-1])
+    assert mnserve(["predict", "digits-mn", *files, "--url", server.address]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for index, line in enumerate(lines[:6]):
+        assert artifact.config.labels[trained_logits(artifact)[index].argmax()] in line.split()

@@ -1,0 +1,55 @@
+"""What ``mnserve bench`` refuses before it does anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mnserve.bench.settings import BenchSettings
+from mnserve.bench.timing import TimingPlan
+from mnserve.errors import SettingsError
+
+
+def settings(**fields: Any) -> BenchSettings:
+    return BenchSettings(**({"repository": "r", "model": "m"} | fields))
+
+
+def test_batch_sizes_are_read_in_order_each_once() -> None:
+    assert settings(batch="8, 1,32,8").batches == (8, 1, 32)
+
+
+def test_shapes_are_read_by_input() -> None:
+    assert settings(shape=["image:3,32,32", "a:b:7"]).shapes == {"image": (3, 32, 32), "a:b": (7,)}
+
+
+def test_the_plan_takes_what_the_timing_loop_needs() -> None:
+    plan = settings(grpc=True, seconds=0.5, rounds=6, concurrency=4).plan
+    assert plan == TimingPlan(seconds=0.5, rounds=6, concurrency=4)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"against": "m"}, "MODEL and --against are both 'm'"),
+        ({"batch": "1,x"}, r"--batch '1,x' is not a list of batch sizes: 'x' is not a whole number above 0"),
+        ({"batch": "0"}, "'0' is not a whole number above 0; write for instance --batch 1,8,32"),
+        ({"batch": ""}, "--batch '' is not a list"),
+        ({"shape": ["image"]}, "--shape 'image' is not NAME:DIM,DIM"),
+        ({"shape": ["image:3,-1"]}, "--shape 'image:3,-1' is not NAME:DIM,DIM with dimensions above 0"),
+        ({"shape": ["a:1", "a:2"]}, "--shape names the input 'a' twice"),
+        ({"seconds": 0.0}, r"--seconds is 0\.0; it must be a number of seconds above 0"),
+        ({"seconds": float("inf")}, "--seconds is inf"),
+        ({"timeout": -1.0}, r"--timeout is -1\.0"),
+        ({"rounds": 0}, "--rounds is 0; it must be at least 1"),
+        ({"threads": -1}, "--threads is -1"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"concurrency": 0, "grpc": True}, "--concurrency is 0; it must be at least 1"),
+        ({"concurrency": 2}, "--concurrency goes with --grpc"),
+        ({"url": "h:1"}, "--url goes with --grpc"),
+        ({"plot": "a.bmp"}, r"--plot 'a\.bmp' has no known ending"),
+    ],
+)
+def test_values_that_cannot_work(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        settings(**fields)

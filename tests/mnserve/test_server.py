@@ -1,0 +1,92 @@
+"""The wiring, in this process: what outsiders see when a model dies, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from mnserve.errors import ModelNotReadyError, StartError
+from mnserve.execution import Work
+from mnserve.protocol import service_pb2 as pb
+from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
+from mnserve.server import Server, check_port_free, join_address
+from mnserve.settings import ServeSettings
+
+WriteModel = Callable[..., Path]
+STATUS = health_pb2.HealthCheckResponse
+
+
+def settings(repository: Path, **fields: object) -> ServeSettings:
+    given = {"repository": str(repository), "grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
+    return ServeSettings(**given)  # type: ignore[arg-type]
+
+
+async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_model: WriteModel) -> None:
+    double_model("a")
+    double_model("b")
+    server = Server(settings(repository))
+    addresses = await server.start()
+    async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+
+        async def status(service: str) -> int:
+            answer = await health.Check(health_pb2.HealthCheckRequest(service=service))  # type: ignore[misc]
+            return int(answer.status)
+
+        assert [await status(name) for name in ("", "a", "b")] == [STATUS.SERVING] * 3
+        served = server.states[0].served
+        assert served is not None
+        served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
+        with pytest.raises(ModelNotReadyError):
+            await served.batcher.infer(Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",)))
+        async with asyncio.timeout(20):
+            while await status("a") == STATUS.SERVING:
+                await asyncio.sleep(0.01)
+        assert [await status(name) for name in ("", "a", "b")] == [
+            STATUS.NOT_SERVING,
+            STATUS.NOT_SERVING,
+            STATUS.SERVING,
+        ]
+        stub = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]
+        assert not (await stub.ServerReady(pb.ServerReadyRequest())).ready  # type: ignore[misc]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.ModelInfer(pb.ModelInferRequest(model_name="a"))  # type: ignore[misc]
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert ("grpc-retry-pushback-ms", "1000") in tuple(caught.value.trailing_metadata())
+    assert await server.stop()
+    gc.collect()
+
+
+async def test_strict(repository: Path, double_model: WriteModel) -> None:
+    double_model("good")
+    (double_model("bad") / "1" / "model.onnx").write_bytes(b"garbage")
+    server = Server(settings(repository, strict=True))
+    with pytest.raises(StartError, match=r"--strict.*cannot load"):
+        await server.start()
+    assert await server.stop()
+
+
+async def test_two_servers_cannot_share_a_port(repository: Path, double_model: WriteModel) -> None:
+    double_model()
+    first = Server(settings(repository))
+    addresses = await first.start()
+    port = int(addresses.grpc.rsplit(":", 1)[1])
+    second = Server(settings(repository, grpc_port=port))
+    with pytest.raises(StartError, match=f"127.0.0.1:{port}"):
+        await second.start()
+    assert await second.stop()
+    assert await first.stop()
+
+
+def test_addresses() -> None:
+    assert join_address("127.0.0.1", 1) == "127.0.0.1:1"
+    assert join_address("::1", 1) == "[::1]:1"
+    with pytest.raises(StartError, match="--host"):
+        check_port_free("no.such.host.invalid", 0, "--grpc-port")
