@@ -49,9 +49,8 @@ def main() -> None:
         *("--json", str(DEMO / "latency.json"), "--plot", str(DEMO / "latency.png")),
     )
     summary()
-    console.print(
-        f"\ndone in {time.monotonic() - started:.0f} s; everything is under {DEMO}/. What you could type next:\n"
-    )
+    console.print(f"\ndone in {time.monotonic() - started:.0f} s; everything is under {DEMO}/")
+    console.print("what you could type next:\n")
     for command in (
         f"{BIN_NAME}/mnserve serve {REPOSITORY}",
         f"{BIN_NAME}/mnserve predict digits-mn {IMAGES}/*.png",
@@ -94,8 +93,8 @@ def predict(client: triton.InferenceServerClient, name: str, artifact: Artifact)
     same = int((served.argmax(axis=1) == trained.argmax(axis=1)).sum())
     right = float((served.argmax(axis=1) == artifact.samples.labels).mean())
     console.print(
-        f"{name}: {len(images)} images, {right:.1%} right; largest difference from the trained model's logits {error:.1e}, "
-        f"same class on {same} of {len(images)}",
+        f"{name}: {len(images)} images, {right:.1%} right; largest difference from the trained model's logits "
+        f"{error:.1e}, same class on {same} of {len(images)}",
         soft_wrap=True,
     )
     if error > TOLERANCE or same != len(images):
