@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 
 from mntrain.backbones.config import build_backbone
 from mntrain.config import ExperimentConfig
-from mntrain.data.images import ImageSet
+from mntrain.data.images import ImageSet, check_names
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.files import folder_atomically
@@ -33,6 +33,7 @@ from mntrain.models.base import Model
 from mntrain.models.families import family_named
 
 SCHEMA = 1
+_MAX_SIDE = 4096
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
 
 
@@ -49,6 +50,13 @@ class InputSpec:
     channels: int
     height: int
     width: int
+
+    def __post_init__(self) -> None:
+        if self.channels not in (1, 3) or not (1 <= self.height <= _MAX_SIDE and 1 <= self.width <= _MAX_SIDE):
+            raise ValueError(
+                f"input is {self.channels} x {self.height} x {self.width}, expected 1 or 3 channels and sides of 1 to "
+                f"{_MAX_SIDE} pixels"
+            )
 
     @property
     def color(self) -> str:
@@ -78,6 +86,15 @@ class ArtifactConfig:
     metrics: dict[str, Any]
     versions: dict[str, str]
 
+    def __post_init__(self) -> None:
+        check_names(self.labels)
+        if len(self.preprocessing.mean) != self.input.channels:
+            raise ValueError(
+                f"preprocessing has {len(self.preprocessing.mean)} channel(s), the input {self.input.channels}"
+            )
+        if not isinstance(self.split.get("sha256"), str):
+            raise ValueError("split has no sha256")
+
     @property
     def family(self) -> str:
         """The model family."""
@@ -106,6 +123,8 @@ class ArtifactConfig:
             ConfigError: the run's configuration is not one this version knows.
         """
         size = values["input"]
+        if not isinstance(values["labels"], list):
+            raise ValueError(f"labels is {values['labels']!r}, expected a list of names")
         return cls(
             experiment=ExperimentConfig.from_dict(values["experiment"]),
             input=InputSpec(channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"])),
@@ -159,7 +178,7 @@ def save_artifact(path: Path, config: ArtifactConfig, weights: dict[str, torch.T
     """
     try:
         with folder_atomically(path) as folder:
-            text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False) + "\n"
+            text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             (folder / "config.json").write_text(text, encoding="utf-8")
             contiguous = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
             save_file(contiguous, str(folder / "model.safetensors"))
@@ -176,15 +195,22 @@ def load_artifact(path: Path) -> Artifact:
         ArtifactError: missing, damaged, of another version, or weights that do not fit the configuration.
     """
     config = read_config(path)
-    model = build_model(config.experiment, config.input.channels, len(config.labels))
+    # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
+    with torch.device("meta"):
+        model = build_model(config.experiment, config.input.channels, len(config.labels))
     weights = _read(path / "model.safetensors", lambda file: load_file(str(file)))
     _check_weights(path, model.state_dict(), weights)
-    model.load_state_dict(weights)
+    model.load_state_dict(weights, assign=True)
     arrays = _read(path / "samples.safetensors", lambda file: load_arrays(str(file)))
     try:
         samples = ImageSet(images=arrays["images"], labels=arrays["labels"])
     except (KeyError, DataError) as error:
         raise ArtifactError(f"{path / 'samples.safetensors'} does not hold images and labels: {error}") from error
+    if samples.labels.min() < 0 or samples.labels.max() >= len(config.labels):
+        raise ArtifactError(
+            f"{path / 'samples.safetensors'} holds labels from {samples.labels.min()} to {samples.labels.max()}, but "
+            f"config.json names {len(config.labels)} classes; the files are not of one artifact."
+        )
     size = (config.input.channels, config.input.height, config.input.width)
     if samples.images.shape[1:] != size:
         raise ArtifactError(
@@ -210,25 +236,30 @@ def read_config(path: Path) -> ArtifactConfig:
         raise ArtifactError(f"There is no artifact folder {path}; `mntrain fit` writes one under runs/NAME/artifact.")
     file = path / "config.json"
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise ArtifactError(
             f"{path} is not an artifact: it has no config.json. Give the folder runs/NAME/artifact."
         ) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); export or train the artifact again.") from error
     found = values.get("schema") if isinstance(values, dict) else None
     if found != SCHEMA:
-        writer = values.get("versions", {}).get("mn-runtime", "unknown") if isinstance(values, dict) else "unknown"
+        versions = values.get("versions") if isinstance(values, dict) else None
+        writer = versions.get("mn-runtime", "unknown") if isinstance(versions, dict) else "unknown"
         raise ArtifactError(
             f"{file} has schema {found!r} (written by mn-runtime {writer}); this version reads schema {SCHEMA}. "
             "Use the mn-runtime that wrote it, or train again."
         )
     try:
         return ArtifactConfig.from_dict(values)
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ConfigError, DataError) as error:
         detail = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise ArtifactError(f"{file} is not a valid artifact configuration: {detail}.") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"it holds {name}, which is not JSON")
 
 
 def _read(file: Path, read: Any) -> Any:
@@ -247,6 +278,8 @@ def _check_weights(path: Path, expected: dict[str, Any], found: dict[str, torch.
         want, have = expected[name], found[name]
         if want.shape != have.shape:
             problems.append(f"{name} is {list(have.shape)}, expected {list(want.shape)}")
+        elif want.dtype != have.dtype:
+            problems.append(f"{name} is {have.dtype}, expected {want.dtype}")
         elif have.is_floating_point() and not bool(torch.isfinite(have).all()):
             bad = int(np.sum(~torch.isfinite(have).numpy()))
             problems.append(f"{name} holds {bad} values that are not finite")

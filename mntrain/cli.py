@@ -108,14 +108,17 @@ def _fit(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
         print(describe_fields())
         return 0
     config = load_experiment(arguments.recipe, overrides)
-    from mntrain.training.fit import FitOptions, fit
+    from mntrain.training.fit import fit
+    from mntrain.training.run_folder import FitOptions
 
     options = FitOptions(
         runs=arguments.runs, resume=arguments.resume, overwrite=arguments.overwrite, quiet=arguments.json
     )
     result = fit(config, options)
+    if result is None:  # another process of a data-parallel run prints it
+        return 0
     if arguments.json:
-        print(json.dumps(result))
+        print(json.dumps(result, allow_nan=False))
         return 0
     test, folder = result["test"], options.runs / config.name
     adapted = test["unadapted_accuracy"]

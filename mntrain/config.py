@@ -21,6 +21,8 @@ from mntrain.training.config import TrainingConfig
 
 Normalization = Literal["per_channel", "none"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_WRONG_TYPE = re.compile(r'key "([^"]+)".*Expected an? <class \'(\w+)\'>\. Got value: (.*?)\.?$')
+_KINDS = {"int": "a whole number", "float": "a finite number", "bool": "true or false", "str": "a text"}
 _SECTIONS: dict[str, type[Any]] = {
     "data": DataConfig,
     "augmentation": AugmentationConfig,
@@ -102,12 +104,7 @@ def load_experiment(recipe: str, overrides: Sequence[str] = ()) -> ExperimentCon
         ConfigError: unknown recipe or field, unreadable YAML, or a value that a field cannot have.
     """
     text, default_name = _read_recipe(recipe)
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"Recipe {recipe!r} is not valid YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"Recipe {recipe!r} holds a {type(values).__name__}; it must hold fields, as `field: value`.")
+    values = _parse(recipe, text)
     parser = _parser(recipe)
     return _assemble(parser.parse_args(list(overrides), parser.parse_object(values)), default_name)
 
@@ -122,7 +119,7 @@ def _assemble(namespace: Namespace, default_name: str) -> ExperimentConfig:
     chosen = family_named(family)
     sections = {key: kind(**namespace[key].as_dict()) for key, kind in _SECTIONS.items()}
     return ExperimentConfig(
-        name=namespace.name or f"{default_name}-{family.replace('_', '-')}",
+        name=f"{default_name}-{family.replace('_', '-')}" if namespace.name is None else namespace.name,
         family=family,
         model=chosen.config(**namespace[family].as_dict()),
         seed=namespace.seed,
@@ -135,16 +132,59 @@ class _RecipeParser(ArgumentParser):
     """Reports a wrong field as a :class:`ConfigError` that suggests the nearest right one."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        known = [
-            action.dest for action in self._actions if action.dest not in ("help",) and "config" not in action.dest
-        ]
-        words = re.findall(r"[A-Za-z_][\w.]*", message)
-        for word in words:
-            near = difflib.get_close_matches(word, known, n=1, cutoff=0.75)
-            if near and word not in known:
-                message = f"{message.rstrip('.')}. Did you mean {near[0]!r}?"
+        message = " ".join(message.split())
+        wrong_type = _WRONG_TYPE.search(message)
+        if wrong_type is not None:
+            field_name, kind, value = wrong_type.groups()
+            raise ConfigError(f"{field_name} is {value!r}; it must be {_KINDS.get(kind, kind)}.") from ex
+        known = [action.dest for action in self._actions if action.option_strings and action.dest not in _SECTIONS]
+        for word in re.findall(r"[A-Za-z_][\w.]*", message):
+            near = _nearest(word, known)
+            if near is not None:
+                message = f"{message.rstrip('.')}. Did you mean {near!r}?"
                 break
-        raise ConfigError(" ".join(message.split())) from ex
+        raise ConfigError(message) from ex
+
+
+def _nearest(word: str, known: Sequence[str]) -> str | None:
+    """The field that ``word`` was probably meant to be: by its whole name, or within the section it names."""
+    if word in known:
+        return None
+    whole = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
+    if whole:
+        return whole[0]
+    section, _, leaf = word.rpartition(".")
+    leaves = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == section}
+    initials = {"".join(part[0] for part in name.split("_")): full for name, full in leaves.items() if "_" in name}
+    close = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.6)
+    return leaves[close[0]] if close else initials.get(leaf)
+
+
+class _RecipeLoader(yaml.SafeLoader):
+    """Plain data only; aliases are refused, since a few lines of them can stand for billions of values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not supported")
+        return super().compose_node(parent, index)
+
+
+def _parse(recipe: str, text: str) -> dict[str, Any]:
+    """Fields of a recipe; a section that is there but empty counts as left out."""
+    try:
+        values = yaml.load(text, _RecipeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        reason = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
+        raise ConfigError(f"Recipe {recipe!r} is not valid YAML: {reason}.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"Recipe {recipe!r} holds a {type(values).__name__}; it must hold fields, as `field: value`.")
+    for section in [*_SECTIONS, *FAMILIES]:
+        content = values.get(section, {})
+        if content is None:
+            del values[section]
+        elif not isinstance(content, dict):
+            raise ConfigError(f"{section} is {content!r} in recipe {recipe!r}; it must hold fields, as `field: value`.")
+    return values
 
 
 def _parser(recipe: str) -> _RecipeParser:

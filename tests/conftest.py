@@ -95,7 +95,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with a finished run of every family on digits: small, trained for two epochs, named after the family."""
     from mntrain.config import load_experiment
     from mntrain.models.families import FAMILIES
-    from mntrain.training.fit import FitOptions, fit
+    from mntrain.training.fit import fit
+    from mntrain.training.run_folder import FitOptions
 
     folder = tmp_path_factory.mktemp("runs")
     for family in FAMILIES:

@@ -7,6 +7,7 @@ from torch import nn
 
 from mntrain.backbones.convnet4 import ConvNet4
 from mntrain.errors import ConfigError
+from mntrain.finite import require_finite
 
 BACKBONES: dict[str, type[ConvNet4]] = {"convnet4": ConvNet4}
 
@@ -24,6 +25,7 @@ class BackboneConfig:
     width: float = 1.0
 
     def __post_init__(self) -> None:
+        require_finite("backbone", self)
         if self.name not in BACKBONES:
             near = get_close_matches(self.name, BACKBONES, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""

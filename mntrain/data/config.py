@@ -14,6 +14,7 @@ __all__ = ["ColorMode", "DataConfig"]
 ColorMode = Literal["auto", "L", "RGB"]
 
 _MAX_SEED = 2**32 - 1
+_MAX_SIDE = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,8 @@ class DataConfig:
             value = getattr(self, name)
             if value is not None and (not _is_integer(value) or value < 1):
                 raise _invalid(name, value, "a positive integer, or null to switch it off")
+        if self.image_size is not None and self.image_size > _MAX_SIDE:
+            raise _invalid("image_size", self.image_size, f"at most {_MAX_SIDE} pixels")
         if not _is_integer(self.split_seed) or not 0 <= self.split_seed <= _MAX_SEED:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
         if self.color not in get_args(ColorMode):

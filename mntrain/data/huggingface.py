@@ -78,7 +78,8 @@ def _open(path: str) -> datasets.DatasetDict:
             opened = datasets.load_from_disk(str(local))
         else:
             opened = datasets.load_dataset(str(local) if local.is_dir() else path)
-    except (DatasetsError, OSError, ValueError, IndexError) as error:  # IndexError: an empty split saved to disk
+    # IndexError: an empty split saved to disk; RuntimeError: a folder with a loading script, which is not run.
+    except (DatasetsError, OSError, ValueError, IndexError, RuntimeError) as error:
         raise _unreadable(path, local.exists(), error) from error
     return opened if isinstance(opened, datasets.DatasetDict) else datasets.DatasetDict({"all": opened})
 

@@ -6,7 +6,7 @@ Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mntrain.errors import DataError
 
-__all__ = ["SPLITS", "ImageArray", "ImageData", "ImageSet", "IndexArray", "SourceImages", "SplitRecord"]
+__all__ = ["SPLITS", "ImageArray", "ImageData", "ImageSet", "IndexArray", "SourceImages", "SplitRecord", "check_names"]
 
 SPLITS = ("train", "validation", "test")
 
@@ -131,11 +131,7 @@ class ImageData:
     split: SplitRecord
 
     def __post_init__(self) -> None:
-        if len(self.label_names) < 2:
-            raise DataError(
-                f"The data has {len(self.label_names)} class(es) {list(self.label_names)}; "
-                "classification needs at least 2."
-            )
+        check_names(self.label_names)
         for name in SPLITS:
             part = self.part(name)
             if part.images.shape[1:] != self.train.images.shape[1:]:
@@ -175,3 +171,19 @@ class ImageData:
     def num_classes(self) -> int:
         """Number of classes; labels run from 0 to num_classes - 1."""
         return len(self.label_names)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Class names must tell classes apart, on a screen and in a file.
+
+    Raises:
+        DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.
+    """
+    if len(names) < 2:
+        raise DataError(f"The data has {len(names)} class(es) {list(names)}; classification needs at least 2.")
+    for name in names:
+        if not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise DataError(f"A class is called {name!r}; give every class a name of printable text.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")

@@ -27,7 +27,6 @@ class TrainingState:
         epoch: epochs finished.
         model: state dict.
         optimizer: state dict.
-        schedule: state dict.
         history: one row of metrics for every finished epoch.
         best_epoch: epoch (from 1) with the best validation accuracy so far, 0 before the first.
         seconds: time spent training so far.
@@ -38,7 +37,6 @@ class TrainingState:
     epoch: int = 0
     model: dict[str, Any] = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
-    schedule: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int = 0
     seconds: float = 0.0
@@ -54,10 +52,11 @@ def save_state(path: Path, state: TrainingState) -> None:
     try:
         write_atomically(path, lambda temporary: torch.save({"schema": _SCHEMA, **values}, temporary))
     except (OSError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        # PyTorch's zip writer reports a full disk as a RuntimeError about positions in its file.
+        reason = getattr(error, "strerror", None) or "the disk may be full"
+        kept = "The last good checkpoint is untouched; make room" if path.exists() else "Make room"
         raise CheckpointError(
-            f"Checkpoint {path} cannot be written: {reason}. The last good checkpoint is untouched; "
-            "make room and go on with --resume."
+            f"Checkpoint {path} cannot be written: {reason}. {kept} and go on with --resume."
         ) from error
 
 
@@ -68,7 +67,7 @@ def load_state(path: Path) -> TrainingState:
         CheckpointError: missing, damaged, or of another version.
     """
     if not path.is_file():
-        raise CheckpointError(f"There is no checkpoint {path} to resume from; start the run without --resume.")
+        raise CheckpointError(f"There is no checkpoint {path} to read; start the run again with --overwrite.")
     try:
         values = torch.load(path, map_location="cpu", weights_only=True)
         schema = values.pop("schema")

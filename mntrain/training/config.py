@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mntrain.errors import ConfigError
+from mntrain.finite import require_finite
 
-Precision = Literal["32-true", "bf16-mixed", "16-mixed", "64-true"]
+Precision = Literal["32-true", "bf16-mixed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class TrainingConfig:
         evaluation_batch_size: images in a batch when evaluating.
         accelerator: cpu, cuda, mps or auto (as Lightning Fabric names them).
         devices: processes/devices for data-parallel training.
-        precision: 32-true, bf16-mixed, 16-mixed or 64-true (as Lightning Fabric names them).
+        precision: 32-true or bf16-mixed (as Lightning Fabric names them).
     """
 
     epochs: int = 12
@@ -42,6 +43,7 @@ class TrainingConfig:
         def refuse(field: str, limit: str) -> ConfigError:
             return ConfigError(f"training.{field} is {getattr(self, field)!r}; it must be {limit}.")
 
+        require_finite("training", self)
         if self.epochs < 1:
             raise refuse("epochs", "at least 1")
         if self.batch_size < 2:
@@ -58,8 +60,10 @@ class TrainingConfig:
             raise refuse("drop_factor", "above 0 and at most 1")
         if not self.gradient_clip >= 0:
             raise refuse("gradient_clip", "0 (off) or above")
-        if self.devices < 1:
-            raise refuse("devices", "at least 1")
+        if not 1 <= self.devices <= 1024:
+            raise refuse("devices", "from 1 to 1024")
+        if self.batch_size < 2 * self.devices:
+            raise refuse("batch_size", f"at least 2 for each of the {self.devices} devices")
 
     @property
     def drop_epoch(self) -> int:

@@ -1,31 +1,17 @@
-"""One run from configuration to artifact.
-
-::
-
-    runs/NAME/config.yaml        the resolved configuration
-    runs/NAME/split.json         which image went where
-    runs/NAME/checkpoints/       last.pt, best.pt
-    runs/NAME/metrics.csv        one line an epoch
-    runs/NAME/events/            TensorBoard
-    runs/NAME/artifact/          the best-validation model, ready for mnexport
-    runs/NAME/metrics.json       the result
-"""
+"""One run from configuration to artifact."""
 
 import json
-import shutil
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from lightning_fabric import Fabric
 
 from mntrain.artifact import ArtifactConfig, InputSpec, build_model, current_versions, save_artifact
 from mntrain.config import ExperimentConfig
 from mntrain.data.augmentation import Augmentation
-from mntrain.data.images import ImageData, ImageSet
+from mntrain.data.images import SPLITS, ImageData, ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.data.sources import load_images
 from mntrain.errors import CheckpointError, ConfigError
@@ -33,50 +19,29 @@ from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.evaluation import Shard, evaluate
 from mntrain.training.loop import Trainer
-from mntrain.training.optimizer import build_optimizer, build_schedule
+from mntrain.training.optimizer import build_optimizer
+from mntrain.training.run_folder import FitOptions, RunFolder
 
 _SAMPLES = 256
 
 
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """Where a run goes and what to do with one that is already there.
-
-    Args:
-        runs: folder of all runs.
-        resume: go on from the last checkpoint.
-        overwrite: remove an earlier run of the same name first.
-        quiet: no progress.
-    """
-
-    runs: Path = Path("runs")
-    resume: bool = False
-    overwrite: bool = False
-    quiet: bool = False
-
-    def __post_init__(self) -> None:
-        if self.resume and self.overwrite:
-            raise ConfigError("--resume and --overwrite exclude each other: choose one.")
-
-
-def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any]:
+def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     """Train, evaluate on the test split with the best-validation weights, and write the artifact.
 
+    Nothing is written or removed before data, model and options have been found to fit one another.
+
     Returns:
-        The content of ``metrics.json``.
+        The content of ``metrics.json``; None on every process but the first of a data-parallel run.
 
     Raises:
-        ConfigError: the run exists already, or is another one than the one to resume.
+        ConfigError: the run exists already, or is another one than the one to resume, or its settings contradict.
         DataError, CheckpointError, TrainingError, ArtifactError: see there.
     """
-    folder = options.runs / config.name
-    _check_folder(folder, options)
+    run = RunFolder(options.runs / config.name, options)
     data = load_images(config.data)
+    _check_sizes(config, data)
     fabric = _fabric(config)
     fabric.launch()
-    if fabric.is_global_zero:
-        _prepare_folder(folder, config, data, options)
-    fabric.barrier()
 
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
@@ -85,14 +50,24 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any]:
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     optimizer = build_optimizer(model.parameter_groups(), config.training)
-    schedule = build_schedule(optimizer, config.training)
-    state = TrainingState(config=config.to_dict(), split_sha256=data.split.sha256)
-    # A run killed before its first checkpoint has nothing to go on from: it starts anew.
-    if options.resume and (folder / "checkpoints" / "last.pt").exists():
-        state = _resume(folder, config, data)
-        model.load_state_dict(state.model)
-        optimizer.load_state_dict(state.optimizer)
-        schedule.load_state_dict(state.schedule)
+    augmentation = Augmentation(config.augmentation, data.height, data.width).to(fabric.device)
+    state = run.resumed(config, data)
+    if state is None:
+        state = TrainingState(config=config.to_dict(), split_sha256=data.split.sha256)
+    else:
+        state.config = config.to_dict()
+        try:
+            model.load_state_dict(state.model)
+            optimizer.load_state_dict(state.optimizer)
+        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"Checkpoint {run.last} does not fit its own configuration ({str(error).splitlines()[0]}); it is "
+                "damaged, start again with --overwrite."
+            ) from error
+    fabric.barrier()
+    if fabric.is_global_zero:
+        run.prepare(config, data)
+    fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
     wrapped.mark_forward_method("loss")
@@ -106,18 +81,17 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any]:
         fabric=fabric,
         model=wrapped,
         optimizer=wrapped_optimizer,
-        schedule=schedule,
         data=data,
-        augmentation=Augmentation(config.augmentation, data.height, data.width).to(fabric.device),
+        augmentation=augmentation,
         preprocessing=preprocessing,
         config=config.training,
-        folder=folder,
+        run=run,
         seed=config.seed,
         quiet=options.quiet,
-    ).run(state)
+    ).train(state)
 
     fabric.barrier()
-    best = load_state(folder / "checkpoints" / "best.pt")
+    best = load_state(run.best)
     model.load_state_dict(best.model)
     test = evaluate(
         wrapped,
@@ -138,15 +112,12 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any]:
         "test": asdict(test),
         "train_seconds": round(state.seconds, 3),
     }
-    if fabric.is_global_zero:
-        save_artifact(
-            folder / "artifact",
-            _artifact_config(config, data, pixels, result),
-            best.model,
-            _samples(data.test),
-        )
-        write_text_atomically(folder / "metrics.json", json.dumps(result, indent=2) + "\n")
-    fabric.barrier()
+    if not fabric.is_global_zero:
+        return None
+    artifact = _artifact_config(config, data, pixels, result)
+    save_artifact(run.path / "artifact", artifact, best.model, _samples(data.test))
+    with run.writing():
+        write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result
 
 
@@ -161,62 +132,19 @@ def _fabric(config: ExperimentConfig) -> Fabric:
         ) from error
 
 
-def _check_folder(folder: Path, options: FitOptions) -> None:
-    if options.resume and not folder.is_dir():
-        raise CheckpointError(f"There is no run {folder} to resume; start it without --resume.")
-    if folder.exists() and not options.resume and not options.overwrite:
+def _check_sizes(config: ExperimentConfig, data: ImageData) -> None:
+    devices = config.training.devices
+    for name in SPLITS:
+        if len(data.part(name)) < devices:
+            raise ConfigError(
+                f"The {name} split has {len(data.part(name))} image(s), fewer than training.devices {devices}; use "
+                "fewer devices or more images."
+            )
+    if len(data.train) < 2 * devices:
         raise ConfigError(
-            f"Run {folder} exists already; choose another --name, go on with --resume, or replace it with --overwrite."
+            f"The training split has {len(data.train)} image(s); batch normalisation needs two on each of the "
+            f"{devices} device(s)."
         )
-
-
-def _prepare_folder(folder: Path, config: ExperimentConfig, data: ImageData, options: FitOptions) -> None:
-    if options.resume:
-        return
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    write_text_atomically(folder / "config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
-    write_text_atomically(folder / "split.json", json.dumps(data.split.to_json()) + "\n")
-
-
-def _resume(folder: Path, config: ExperimentConfig, data: ImageData) -> TrainingState:
-    state = load_state(folder / "checkpoints" / "last.pt")
-    wanted = config.to_dict()
-    # More epochs may be asked for; everything else decides what the epochs so far have done.
-    changed = [
-        f"{path} ({_dig(state.config, path)!r} → {_dig(wanted, path)!r})"
-        for path in sorted(_paths(state.config) | _paths(wanted))
-        if _dig(state.config, path) != _dig(wanted, path) and path != "training.epochs"
-    ]
-    if changed:
-        raise ConfigError(
-            f"Run {folder} was started with another configuration: {', '.join(changed[:5])}. "
-            "Resume with the same recipe and overrides, or choose another --name."
-        )
-    if state.split_sha256 != data.split.sha256:
-        raise CheckpointError(
-            f"The data of run {folder} has changed: its digest was {state.split_sha256[:12]}…, now it is "
-            f"{data.split.sha256[:12]}…. Restore the data, or start again with --overwrite."
-        )
-    if state.epoch > config.training.epochs:
-        raise ConfigError(
-            f"training.epochs is {config.training.epochs}, but run {folder} has {state.epoch} epochs behind it."
-        )
-    return state
-
-
-def _paths(values: dict[str, Any], prefix: str = "") -> set[str]:
-    found: set[str] = set()
-    for key, value in values.items():
-        found |= _paths(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}"}
-    return found
-
-
-def _dig(values: Any, path: str) -> Any:
-    for key in path.split("."):
-        values = values.get(key) if isinstance(values, dict) else None
-    return values
 
 
 def _artifact_config(

@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,9 @@ from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.config import TrainingConfig
 from mntrain.training.evaluation import Shard, evaluate
 from mntrain.training.history import EventWriter, Row, write_csv
+from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.progress import TrainingProgress
+from mntrain.training.run_folder import RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,24 +33,23 @@ class Trainer:
     """Everything one run trains with. ``model`` and ``optimizer`` are already set up by ``fabric``.
 
     Args:
-        folder: the run's folder; ``checkpoints/``, ``metrics.csv`` and ``events/`` are written there by rank 0.
+        run: the run's folder; checkpoints, ``metrics.csv`` and events are written there by rank 0.
         seed: of batches, augmentation and dropout.
     """
 
     fabric: Fabric
     model: Any
     optimizer: Any
-    schedule: Any
     data: ImageData
     augmentation: Augmentation
     preprocessing: Preprocessing
     config: TrainingConfig
-    folder: Path
+    run: RunFolder
     seed: int
     quiet: bool = False
     clock: Callable[[], float] = field(default=time.monotonic)
 
-    def run(self, state: TrainingState) -> None:
+    def train(self, state: TrainingState) -> None:
         """Train the epochs that ``state`` has not seen yet, saving it after each.
 
         Raises:
@@ -67,7 +67,7 @@ class Trainer:
             world_size=self.fabric.world_size,
         )
         main = self.fabric.is_global_zero
-        events = EventWriter(self.folder / "events", state.epoch) if main else None
+        events = EventWriter(self.run.path / "events", state.epoch) if main else None
         try:
             with TrainingProgress(self.config.epochs, len(loader), quiet=self.quiet or not main) as progress:
                 for epoch in range(state.epoch, self.config.epochs):
@@ -87,7 +87,9 @@ class Trainer:
         seed_epoch(self.seed, epoch, self.fabric.global_rank)
         # Sums of loss and of right answers, and images seen.
         totals = torch.zeros(3, dtype=torch.float64)
-        rate = self.optimizer.param_groups[0]["lr"]
+        rate = learning_rate_at(epoch, self.config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         self.model.train()
         for step, (images, labels) in enumerate(loader.epoch(epoch)):
             augmented = self.augmentation(images.float().div_(255.0))
@@ -96,9 +98,10 @@ class Trainer:
             loss, prediction = self.model.loss(Batch(inputs, labels))
             value = loss.item()
             if not math.isfinite(value):
+                kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
                 raise TrainingError(
-                    f"The loss is {value} in epoch {epoch + 1}, step {step + 1}. The checkpoint of epoch {epoch} is "
-                    f"kept; try a training.learning_rate below {self.config.learning_rate} or a smaller step size."
+                    f"The loss is {value} in epoch {epoch + 1}, step {step + 1}. {kept} a training.learning_rate below "
+                    f"{self.config.learning_rate} or a smaller step size."
                 )
             self.fabric.backward(loss)
             if self.config.gradient_clip > 0:
@@ -107,7 +110,6 @@ class Trainer:
             right = int((prediction.logits.argmax(dim=-1) == labels).sum())
             totals += torch.tensor([value * len(labels), right, len(labels)], dtype=torch.float64)
             progress.step(*_means(totals))
-        self.schedule.step()
         summed = self.fabric.all_reduce(totals, reduce_op="sum")
         assert isinstance(summed, torch.Tensor)
         loss_mean, accuracy = _means(summed)
@@ -140,12 +142,12 @@ class Trainer:
         if self.fabric.is_global_zero:
             state.model = self.model.state_dict()
             state.optimizer = self.optimizer.state_dict()
-            state.schedule = self.schedule.state_dict()
             # The best checkpoint first: killed in between, the epoch is run again and comes out the same.
             if best:
-                save_state(self.folder / "checkpoints" / "best.pt", state)
-            save_state(self.folder / "checkpoints" / "last.pt", state)
-            write_csv(self.folder / "metrics.csv", state.history)
+                save_state(self.run.best, state)
+            save_state(self.run.last, state)
+            with self.run.writing():
+                write_csv(self.run.path / "metrics.csv", state.history)
         return best
 
 

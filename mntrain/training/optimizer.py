@@ -1,8 +1,6 @@
-"""AdamW over a model's parameter groups, and its learning-rate schedule."""
+"""AdamW over a model's parameter groups, and the learning rate of every epoch."""
 
-import torch
 from torch.optim import AdamW
-from torch.optim.lr_scheduler import MultiStepLR
 
 from mntrain.models.base import ParameterGroup
 from mntrain.training.config import TrainingConfig
@@ -26,6 +24,9 @@ def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Ada
     )
 
 
-def build_schedule(optimizer: torch.optim.Optimizer, config: TrainingConfig) -> MultiStepLR:
-    """One drop by ``drop_factor`` at ``drop_epoch``; step it once an epoch."""
-    return MultiStepLR(optimizer, milestones=[config.drop_epoch], gamma=config.drop_factor)
+def learning_rate_at(epoch: int, config: TrainingConfig) -> float:
+    """The learning rate of epoch ``epoch`` (from 0): one drop, after a share of the epochs.
+
+    A function of the configuration alone, so that a resumed run cannot carry an old schedule along.
+    """
+    return config.learning_rate * (config.drop_factor if epoch >= config.drop_epoch else 1.0)

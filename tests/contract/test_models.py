@@ -104,3 +104,11 @@ def test_double_precision_is_kept(model: Model) -> None:
     model.double().eval()
     with torch.inference_mode():
         assert model(images(2).double()).logits.dtype == torch.float64
+
+
+def test_the_sign_of_a_learned_step_size_does_not_matter() -> None:
+    model = build("meta_neighborhoods", "convnet4").eval()
+    with torch.inference_mode():
+        before = model(images(3)).logits
+        model.raw_step_size.neg_()  # type: ignore[operator]
+        torch.testing.assert_close(model(images(3)).logits, before, atol=0, rtol=0)

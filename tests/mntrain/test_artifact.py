@@ -67,6 +67,18 @@ def test_another_version_is_explained(artifact: Path) -> None:
         (lambda v: v["experiment"]["backbone"].update(name="resnet9999"), "resnet9999"),
         (lambda v: v["preprocessing"].update(std=[0.0]), "std"),
         (lambda v: v.update(input=3), "not a valid artifact"),
+        (lambda v: v["input"].update(channels=-1), "input is -1"),
+        (lambda v: v["input"].update(height=10**9), "input is 1 x 1000000000"),
+        (lambda v: v["preprocessing"].update(mean=[10**400]), "not a valid artifact"),
+        (lambda v: v["preprocessing"].update(mean=[0.0] * 3, std=[1.0] * 3), "3 channel"),
+        (lambda v: v["experiment"]["meta_neighborhoods"].update(entries=10**12), "do not fit"),
+        (lambda v: v.update(split={}), "sha256"),
+        (lambda v: v.update(labels="0123456789"), "expected a list"),
+        (lambda v: v.update(labels=["a"] * 10), "Several classes are called 'a'"),
+        (lambda v: v["labels"].__setitem__(0, " "), "called ' '"),
+        (lambda v: v["labels"].__setitem__(0, "\ud800"), "called"),
+        (lambda v: v.update(metrics={"a": float("nan")}), "NaN, which is not JSON"),
+        (lambda v: v.update(schema=2, versions=[]), "schema 2"),
     ],
 )
 def test_a_wrong_configuration_is_explained(
@@ -77,7 +89,7 @@ def test_a_wrong_configuration_is_explained(
         load_artifact(artifact)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00\x01"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\x00\x01", "[" * 100_000])
 def test_a_configuration_that_is_not_json_is_explained(artifact: Path, text: str) -> None:
     (artifact / "config.json").write_text(text)
     with pytest.raises(ArtifactError, match=r"config\.json"):
@@ -118,3 +130,19 @@ def test_weights_that_do_not_fit_are_listed(artifact: Path) -> None:
         load_artifact(artifact)
     for words in ("head.scale is missing", "stray is not part", "dictionary.keys is [3, 96]", "not finite"):
         assert words in str(caught.value)
+
+
+def test_weights_of_another_precision_are_refused(artifact: Path) -> None:
+    rewrite(artifact, lambda values: values.update({"head.scale": values["head.scale"].double() * 1e200}))
+    with pytest.raises(ArtifactError, match=r"head\.scale is torch\.float64, expected torch\.float32"):
+        load_artifact(artifact)
+
+
+@pytest.mark.parametrize("label", [-1, 99])
+def test_sample_labels_outside_the_classes_are_refused(artifact: Path, label: int) -> None:
+    file = artifact / "samples.safetensors"
+    values = load_file(str(file))
+    values["labels"][3] = label
+    save_file(values, str(file))
+    with pytest.raises(ArtifactError, match="names 10 classes"):
+        load_artifact(artifact)

@@ -44,7 +44,7 @@ def test_a_recipe_file_is_read(tmp_path: Path) -> None:
     ("overrides", "words"),
     [
         (["--training.epochs", "0"], ["training.epochs", "0", "at least 1"]),
-        (["--training.epochs", "many"], ["training.epochs", "many", "int"]),
+        (["--training.epochs", "many"], ["training.epochs", "many", "whole number"]),
         (["--trainig.epochs", "3"], ["trainig.epochs", "Did you mean 'training.epochs'"]),
         (["--training.learning_rate", "-1"], ["training.learning_rate", "-1", "above 0"]),
         (["--training.batch_size", "1"], ["training.batch_size", "1", "at least 2"]),
@@ -62,6 +62,13 @@ def test_a_recipe_file_is_read(tmp_path: Path) -> None:
         (["--seed", "-1"], ["seed", "-1"]),
         (["--data.source", "digit"], ["digit", "digits"]),
         (["stray"], ["stray"]),
+        (["--training.lr", "1"], ["training.lr", "Did you mean 'training.learning_rate'"]),
+        (["--training.learning_rate", "nan"], ["training.learning_rate", "nan", "finite number"]),
+        (["--meta_neighborhoods.temperature", ".inf"], ["temperature is inf", "finite"]),
+        (["--meta_neighborhoods.step_size", ".nan"], ["step_size is nan", "finite"]),
+        (["--training.gradient_clip", ".inf"], ["gradient_clip is inf", "finite"]),
+        (["--name", ""], ["name is ''", "1 to 100"]),
+        (["--data.image_size", "100000000"], ["image_size", "4096"]),
     ],
 )
 def test_a_wrong_override_names_value_and_remedy(overrides: list[str], words: list[str]) -> None:
@@ -86,6 +93,9 @@ def test_an_unknown_recipe_lists_those_there_are() -> None:
         ("", "holds a NoneType"),
         ("epochs: 3\n", "epochs"),
         ("training:\n  epoch_count: 3\n", "epoch_count"),
+        ("data: 5\n", "data is 5"),
+        ("[" * 5000, "nested too deeply"),
+        ("seed: &a 1\nname: *a\n", "aliases"),
     ],
 )
 def test_a_wrong_recipe_file_is_explained(tmp_path: Path, text: str, words: str) -> None:
@@ -93,6 +103,20 @@ def test_a_wrong_recipe_file_is_explained(tmp_path: Path, text: str, words: str)
     file.write_text(text)
     with pytest.raises(ConfigError, match=words):
         load_experiment(str(file))
+
+
+def test_an_empty_section_counts_as_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("data:\n  source: digits\ntraining:\nmeta_neighborhoods:\n")
+    assert load_experiment(str(file)).training.epochs == 12
+
+
+def test_a_recipe_runs_no_code(tmp_path: Path) -> None:
+    file, proof = tmp_path / "evil.yaml", tmp_path / "proof"
+    file.write_text(f"name: !!python/object/apply:os.system ['touch {proof}']\n")
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        load_experiment(str(file))
+    assert not proof.exists()
 
 
 def test_a_missing_recipe_file_is_explained(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from mntrain.errors import ConfigError
+from mntrain.finite import require_finite
 from mntrain.models.meta_neighborhoods.dictionary import DropoutMode
 
 
@@ -31,6 +32,8 @@ class MetaNeighborhoodsConfig:
     scale: float = 10.0
 
     def __post_init__(self) -> None:
+        require_finite("meta_neighborhoods", self)
+
         def refuse(field: str, limit: str) -> ConfigError:
             return ConfigError(f"meta_neighborhoods.{field} is {getattr(self, field)!r}; it must be {limit}.")
 

@@ -1,24 +1,32 @@
 """Whole runs on digits: what is written, resuming, and what is refused."""
 
 import csv
+import dataclasses
+import importlib
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import yaml
+from lightning_fabric import Fabric
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mntrain.artifact import load_artifact
 from mntrain.config import ExperimentConfig, load_experiment
+from mntrain.data.augmentation import Augmentation
 from mntrain.data.config import DataConfig
 from mntrain.data.sources import load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
+from mntrain.training.checkpoint import load_state, save_state
 from mntrain.training.evaluation import evaluate
-from mntrain.training.fit import FitOptions, fit
+from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
+from mntrain.training.run_folder import FitOptions
 
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
 
@@ -84,6 +92,7 @@ def test_a_run_killed_between_epochs_resumes_to_the_same_weights(
         with pytest.raises(KeyboardInterrupt):
             fit(config, FitOptions(runs=tmp_path / "broken", quiet=True))
     result = fit(config, FitOptions(runs=tmp_path / "broken", resume=True, quiet=True))
+    assert result is not None
     assert result["epochs"] == 3
     whole, resumed = weights(tmp_path / "whole" / "run"), weights(tmp_path / "broken" / "run")
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
@@ -148,3 +157,142 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: py
 def test_a_run_can_be_moved(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "vanilla" / "artifact", tmp_path / "elsewhere")
     assert load_artifact(tmp_path / "elsewhere").config.family == "vanilla"
+
+
+def test_overwriting_removes_runs_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ConfigError, match="not a run of mntrain and is left alone"):
+        fit(tiny(), FitOptions(runs=tmp_path, overwrite=True, quiet=True))
+    assert (tmp_path / "run" / "thesis.txt").read_text() == "years of work"
+
+
+def test_settings_that_cannot_work_leave_no_folder_and_no_run_behind(tmp_path: Path) -> None:
+    wrong = tiny("--augmentation.crop_padding", "99")
+    with pytest.raises(ConfigError, match="crop_padding"):
+        fit(wrong, FitOptions(runs=tmp_path, quiet=True))
+    assert list(tmp_path.iterdir()) == []
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    with pytest.raises(ConfigError, match="crop_padding"):
+        fit(wrong, FitOptions(runs=tmp_path, overwrite=True, quiet=True))
+    assert (tmp_path / "run" / "metrics.json").is_file(), "the good run is still there"
+
+
+def test_a_runs_folder_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match=r"cannot be written: Not a directory"):
+        fit(tiny(), FitOptions(runs=tmp_path / "file", quiet=True))
+
+
+def test_more_epochs_may_be_asked_for_if_the_past_ones_stay_what_they_were(tmp_path: Path) -> None:
+    fit(tiny("--training.epochs", "4"), FitOptions(runs=tmp_path, quiet=True))
+    with pytest.raises(ConfigError, match=r"Epoch 4 .* had the learning rate 0\.0001.*--training\.drop_at 0\.375"):
+        fit(tiny("--training.epochs", "8"), FitOptions(runs=tmp_path, resume=True, quiet=True))
+    longer = ["--training.epochs", "8", "--training.drop_at", "0.375"]
+    fit(tiny(*longer), FitOptions(runs=tmp_path, resume=True, quiet=True))
+    with (tmp_path / "run" / "metrics.csv").open() as file:
+        assert [float(row["learning_rate"]) for row in csv.DictReader(file)] == pytest.approx([1e-3] * 3 + [1e-4] * 5)
+    recorded = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["training"]
+    assert (recorded["epochs"], recorded["drop_at"]) == (8, 0.375)
+
+
+def test_data_that_has_changed_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    module = importlib.import_module("mntrain.training.fit")
+
+    def changed(config: DataConfig) -> Any:
+        data = load_images(config)
+        return dataclasses.replace(data, split=dataclasses.replace(data.split, sha256="0" * 64))
+
+    monkeypatch.setattr(module, "load_images", changed)
+    with pytest.raises(CheckpointError, match=r"data of run .* has changed"):
+        fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
+
+
+def test_the_artifact_holds_the_best_epoch_and_not_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = iter([0.2, 0.9, 0.9, 0.5])
+    losses = iter([1.0, 0.5, 0.7, 0.1])
+
+    def validate(self: Trainer) -> dict[str, float]:
+        return {"validation_loss": next(losses), "validation_accuracy": next(scripted)}
+
+    monkeypatch.setattr(Trainer, "_validate", validate)
+    result = fit(tiny("--training.epochs", "4"), FitOptions(runs=tmp_path, quiet=True))
+    assert result is not None
+    assert result["best_epoch"] == 2, "the highest accuracy; of equals, the lowest loss"
+    best = load_state(tmp_path / "run" / "checkpoints" / "best.pt")
+    last = load_state(tmp_path / "run" / "checkpoints" / "last.pt")
+    saved = weights(tmp_path / "run")
+    assert (best.epoch, last.epoch) == (2, 4)
+    assert all(torch.equal(saved[name], best.model[name]) for name in saved)
+    assert not torch.equal(saved["head.weight"], last.model["head.weight"])
+
+
+def test_images_are_augmented_while_training_and_never_while_evaluating(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def spy(self: Augmentation, images: torch.Tensor) -> torch.Tensor:
+        seen.append(tuple(images.shape))
+        assert 0 <= images.min() <= images.max() <= 1
+        return images * 0
+
+    monkeypatch.setattr(Augmentation, "forward", spy)
+    result = fit(tiny("--training.epochs", "2"), FitOptions(runs=tmp_path, quiet=True))
+    assert seen == [(64, 1, 8, 8)] * 2 * (256 // 64)
+    assert result is not None
+    assert result["test"]["accuracy"] < 0.5, "black images taught nothing, so the loop did use what it was given"
+
+
+def test_gradients_are_clipped_element_by_element(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+    clip = Fabric.clip_gradients
+
+    def spy(self: Fabric, module: Any, optimizer: Any, **limits: Any) -> Any:
+        gradient = module.head.weight.grad
+        gradient[0, :2] = torch.tensor([100.0, 0.25])
+        result = clip(self, module, optimizer, **limits)
+        asked.append({"grad": gradient[0, :2].tolist()})
+        return result
+
+    monkeypatch.setattr(Fabric, "clip_gradients", spy)
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    assert asked[0]["grad"] == [10.0, 0.25]
+
+
+def test_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    proof = tmp_path / "proof"
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return Path.touch, (proof,)
+
+    torch.save({"schema": 1, "config": Evil()}, tmp_path / "run" / "checkpoints" / "last.pt")
+    with pytest.raises(CheckpointError, match="damaged"):
+        fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
+    assert not proof.exists()
+
+
+def test_a_checkpoint_of_another_model_is_explained(tmp_path: Path) -> None:
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    state = load_state(tmp_path / "run" / "checkpoints" / "last.pt")
+    state.model = {}
+    save_state(tmp_path / "run" / "checkpoints" / "last.pt", state)
+    with pytest.raises(CheckpointError, match=r"does not fit its own configuration.*--overwrite"):
+        fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
+
+
+def test_two_processes_train_together_and_speak_once(tmp_path: Path) -> None:
+    words = ["fit", "digits", *TINY, "--training.epochs", "1", "--runs", str(tmp_path), "--json"]
+    together = ["--training.devices", "2", "--training.accelerator", "cpu"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mntrain.cli", *words, *together],
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["test"]["images"] == 359

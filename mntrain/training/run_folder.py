@@ -1,0 +1,183 @@
+"""The folder of a run: who may write into it, and whether it fits the run that wants to go on.
+
+::
+
+    runs/NAME/config.yaml        the resolved configuration
+    runs/NAME/split.json         which image went where
+    runs/NAME/checkpoints/       last.pt, best.pt
+    runs/NAME/metrics.csv        one line an epoch
+    runs/NAME/events/            TensorBoard
+    runs/NAME/artifact/          the best-validation model, ready for mnexport
+    runs/NAME/metrics.json       the result
+"""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mntrain.config import ExperimentConfig
+from mntrain.data.images import ImageData
+from mntrain.errors import CheckpointError, ConfigError, TrainingError
+from mntrain.files import write_text_atomically
+from mntrain.training.checkpoint import TrainingState, load_state
+from mntrain.training.config import TrainingConfig
+from mntrain.training.optimizer import learning_rate_at
+
+# What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
+_MAY_CHANGE = frozenset({"training.epochs", "training.drop_at", "training.evaluation_batch_size"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """Where a run goes and what to do with one that is already there.
+
+    Args:
+        runs: folder of all runs.
+        resume: go on from the last checkpoint.
+        overwrite: remove an earlier run of the same name first.
+        quiet: no progress.
+    """
+
+    runs: Path = Path("runs")
+    resume: bool = False
+    overwrite: bool = False
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resume and self.overwrite:
+            raise ConfigError("--resume and --overwrite exclude each other: choose one.")
+
+
+class RunFolder:
+    """One run on disk.
+
+    Args:
+        path: runs/NAME.
+        options: resume, overwrite.
+
+    Raises:
+        ConfigError: it exists and shall neither be resumed nor replaced, or is no run.
+        CheckpointError: there is nothing to resume.
+    """
+
+    def __init__(self, path: Path, options: FitOptions) -> None:
+        self.path = path
+        self._options = options
+        if options.resume and not path.is_dir():
+            raise CheckpointError(f"There is no run {path} to resume; start it without --resume.")
+        if path.is_symlink() or path.exists():
+            if not options.resume and not options.overwrite:
+                raise ConfigError(
+                    f"Run {path} exists already; choose another --name, go on with --resume, or replace it with "
+                    "--overwrite."
+                )
+            if path.is_symlink() or not (path / "config.yaml").is_file():
+                raise ConfigError(f"{path} is not a run of mntrain and is left alone; choose another --name.")
+
+    @property
+    def last(self) -> Path:
+        """The checkpoint after the last finished epoch."""
+        return self.path / "checkpoints" / "last.pt"
+
+    @property
+    def best(self) -> Path:
+        """The checkpoint after the best epoch."""
+        return self.path / "checkpoints" / "best.pt"
+
+    def prepare(self, config: ExperimentConfig, data: ImageData) -> None:
+        """Make the folder, removing an earlier run if asked to; record configuration and split.
+
+        Call it when everything else has been found to work: what it removes is gone.
+        """
+        with self.writing():
+            if self.path.exists() and not self._options.resume:
+                shutil.rmtree(self.path)
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_text_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
+            write_text_atomically(self.path / "split.json", json.dumps(data.split.to_json()) + "\n")
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn a failed write inside the block into a sentence.
+
+        Raises:
+            TrainingError: the folder cannot be written.
+        """
+        try:
+            yield
+        except OSError as error:
+            raise TrainingError(
+                f"Run folder {self.path} cannot be written: {error.strerror or error}. Make room or choose another "
+                "--runs; a run that has a checkpoint goes on with --resume."
+            ) from error
+
+    def resumed(self, config: ExperimentConfig, data: ImageData) -> TrainingState | None:
+        """The state to go on from; None where the run starts anew.
+
+        Raises:
+            ConfigError: the run was started with another configuration.
+            CheckpointError: its checkpoints are damaged, or its data has changed.
+        """
+        # A run killed before its first checkpoint has nothing to go on from.
+        if not self._options.resume or not self.last.exists():
+            return None
+        state = load_state(self.last)
+        if not self.best.is_file():
+            raise CheckpointError(f"{self.best} is missing, so the run cannot go on; start again with --overwrite.")
+        wanted = config.to_dict()
+        changed = [
+            f"{path} ({_dig(state.config, path)!r} → {_dig(wanted, path)!r})"
+            for path in sorted(_paths(state.config) | _paths(wanted))
+            if _dig(state.config, path) != _dig(wanted, path) and path not in _MAY_CHANGE
+        ]
+        if changed:
+            raise ConfigError(
+                f"Run {self.path} was started with another configuration: {', '.join(changed[:5])}. "
+                "Resume with the same recipe and overrides, or choose another --name."
+            )
+        if state.split_sha256 != data.split.sha256:
+            raise CheckpointError(
+                f"The data of run {self.path} has changed: its digest was {state.split_sha256[:12]}…, now it is "
+                f"{data.split.sha256[:12]}…. Restore the data, or start again with --overwrite."
+            )
+        self._check_rates(state, config.training)
+        return state
+
+    def _check_rates(self, state: TrainingState, training: TrainingConfig) -> None:
+        """The artifact must describe the run that happened: past epochs ran at the rates it will claim."""
+        if state.epoch > training.epochs:
+            raise ConfigError(
+                f"training.epochs is {training.epochs}, but run {self.path} has {state.epoch} epochs behind it."
+            )
+        earlier = dataclasses.replace(
+            training, epochs=state.config["training"]["epochs"], drop_at=state.config["training"]["drop_at"]
+        )
+        for epoch in range(state.epoch):
+            then, now = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
+            if then != now:
+                share = earlier.drop_epoch / training.epochs
+                raise ConfigError(
+                    f"Epoch {epoch + 1} of run {self.path} had the learning rate {then:g}; with "
+                    f"{training.epochs} epochs and a drop at {training.drop_at:g} of them it would have had {now:g}. "
+                    f"Keep the drop where it was with --training.drop_at {share:.6g}, or start again with --overwrite."
+                )
+
+
+def _paths(values: dict[str, Any], prefix: str = "") -> set[str]:
+    found: set[str] = set()
+    for key, value in values.items():
+        found |= _paths(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}"}
+    return found
+
+
+def _dig(values: Any, path: str) -> Any:
+    for key in path.split("."):
+        values = values.get(key) if isinstance(values, dict) else None
+    return values

@@ -1,0 +1,40 @@
+"""Evaluation counts every image once and weighs it like every other."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from mntrain.data.images import ImageSet
+from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.models.base import Prediction
+from mntrain.training.evaluation import evaluate
+
+PIXELS = np.arange(7, dtype=np.uint8).reshape(7, 1, 1, 1)
+LABELS = np.array([0, 1, 2, 0, 1, 2, 2], np.int64)
+
+
+class Stub(nn.Module):
+    """Answers image i with logits that depend on i: right for the first five, wrong for the last two."""
+
+    def forward(self, images: Tensor) -> Prediction:
+        assert not self.training
+        index = (images.flatten() * 255).round().long()
+        answer = torch.from_numpy(LABELS)[index] + (index >= 5)
+        logits = one_hot(answer % 3, 3) * (1.0 + index[:, None])
+        return Prediction(logits=logits, unadapted_logits=-logits)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 7, 100])
+def test_accuracy_and_loss_do_not_depend_on_the_batch_size(batch_size: int) -> None:
+    model = Stub().train()
+    found = evaluate(
+        model, Preprocessing(PreprocessingConfig.identity(1)), ImageSet(images=PIXELS, labels=LABELS), batch_size
+    )
+    logits = Stub().eval()(torch.from_numpy(PIXELS).float() / 255).logits
+    assert found.images == 7
+    assert found.accuracy == pytest.approx(5 / 7)
+    assert found.unadapted_accuracy == pytest.approx(0.0)
+    assert found.loss == pytest.approx(cross_entropy(logits, torch.from_numpy(LABELS)).item())
+    assert model.training, "the mode is restored"
