@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mnexport: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("mnexport: interrupted; nothing was published.", file=sys.stderr)
+        print("mnexport: interrupted.", file=sys.stderr)
         return 130
 
 

@@ -2,7 +2,7 @@
 
 MnExportError
 ├── UsageError        wrong option or combination of options (exit code 2)
-├── FormError         the model has no such static form
+│   └── FormError     the model has no such static form
 ├── GraphError        the static form does not become a valid ONNX file
 ├── ParityError       the export does not answer as the trained model does
 └── PublishError      the model repository cannot take the export
@@ -10,7 +10,7 @@ MnExportError
 
 
 class MnExportError(Exception):
-    """An export that failed for a reason the user can act on; nothing was published."""
+    """An export that failed for a reason the user can act on; nothing was published unless the message says so."""
 
     exit_code = 1
 
@@ -21,7 +21,7 @@ class UsageError(MnExportError):
     exit_code = 2
 
 
-class FormError(MnExportError):
+class FormError(UsageError):
     """The model has no such static form."""
 
 

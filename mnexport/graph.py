@@ -6,6 +6,7 @@ Shapes: input ``image`` [batch, channels, H, W]; outputs ``logits`` and ``probab
 import contextlib
 import io
 import logging
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from typing import Literal
 import onnx
 import torch
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from mnexport.errors import GraphError
+from mnexport.errors import GraphError, UsageError
 from mntrain.artifact import InputSpec
 
 InputType = Literal["uint8", "float32"]
@@ -25,6 +27,7 @@ INPUT = "image"
 OUTPUTS = ("logits", "probabilities")
 # ONNX Runtime's CPU Einsum kills the process when a batch of 0 rows reaches it.
 _FORBIDDEN_OPERATORS = frozenset({"Einsum"})
+_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TORCH_TYPES = {"uint8": torch.uint8, "float32": torch.float32}
 
 
@@ -35,6 +38,9 @@ class GraphOptions:
     Args:
         input_type: uint8 takes pixels 0..255, float32 pixels 0..1; normalisation is inside the graph either way.
         opset: ONNX operator set, 18 to 20.
+
+    Raises:
+        UsageError: another input type or opset.
     """
 
     input_type: InputType = "uint8"
@@ -42,9 +48,9 @@ class GraphOptions:
 
     def __post_init__(self) -> None:
         if self.input_type not in _TORCH_TYPES:
-            raise GraphError(f"Input type {self.input_type!r} does not exist; choose uint8 or float32.")
+            raise UsageError(f"Input type {self.input_type!r} does not exist; choose uint8 or float32.")
         if not 18 <= self.opset <= 20:
-            raise GraphError(f"Opset {self.opset} is not supported; choose 18, 19 or 20.")
+            raise UsageError(f"Opset {self.opset} is not supported; choose 18, 19 or 20.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,10 +100,7 @@ def write_onnx(
                 verbose=False,
             )
     except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:
-        raise GraphError(
-            f"{type(module).__name__} cannot be traced: {str(error).splitlines()[0]}. A static form must not take "
-            "gradients or branch on data."
-        ) from error
+        raise GraphError(f"{type(module).__name__} cannot be traced: {_cause(error)}") from error
     assert program is not None
     model = program.model_proto
     model.producer_name, model.producer_version = "mnexport", metadata.get("mn.version", "")
@@ -110,6 +113,19 @@ def write_onnx(
         opset=next(item.version for item in model.opset_import if item.domain == ""),
         ir_version=model.ir_version,
     )
+
+
+def _cause(error: BaseException) -> str:
+    """What the exporter stumbled over, in one line: its own message only says in which step."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    lines = _TERMINAL_CODES.sub("", str(error)).strip().splitlines()
+    text = f"{type(error).__name__}: {lines[0].strip().rstrip('.')}." if lines else f"{type(error).__name__}."
+    if isinstance(error, GuardOnDataDependentSymNode):
+        return f"{text} A static form must not branch on data."
+    if "TensorWrapper" in text:  # what torch.func.grad computes with
+        return f"{text} A static form must not take gradients."
+    return text
 
 
 def _check(model: onnx.ModelProto) -> None:

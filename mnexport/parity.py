@@ -6,6 +6,7 @@ Compared with the trained model: the static form (PyTorch) and the ONNX file (ON
 large one. Every failure is collected before anything is raised.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import onnxruntime
 import torch
 from torch import nn
 
-from mnexport.errors import GraphError, ParityError
+from mnexport.errors import GraphError, ParityError, UsageError
 from mnexport.graph import INPUT, OUTPUTS, InputType
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.base import Model
@@ -27,25 +28,33 @@ Images = npt.NDArray[np.uint8]
 Runner = Callable[[Images], tuple[Array, Array]]
 # Small batches are checked on this many images; the large batch runs over all of them.
 _SMALL_BATCH_IMAGES = 64
+# Of a float32 softmax, whatever tolerance the logits have.
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
     """|export − trained| ≤ atol + rtol·|trained| on every logit.
 
+    A probability may be off by as much as the logits of its row: softmax amplifies no difference.
+
     Args:
         atol: absolute.
         rtol: relative; 0 by default, so that nothing is hidden in it.
+
+    Raises:
+        UsageError: one is negative or not finite, or both are 0.
     """
 
     atol: float = 1e-4
     rtol: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.atol >= 0 and self.rtol >= 0 and self.atol + self.rtol > 0):
-            raise ParityError(
-                f"Tolerances are atol {self.atol} and rtol {self.rtol}; "
-                "give atol above 0 (1e-4 is usual) or rtol above 0."
+        given = (self.atol, self.rtol)
+        if not (all(math.isfinite(value) and value >= 0 for value in given) and any(given)):
+            raise UsageError(
+                f"Tolerances are atol {self.atol} and rtol {self.rtol}; both must be finite and not negative, and one "
+                "of them above 0 (atol 1e-4 is usual)."
             )
 
 
@@ -60,7 +69,7 @@ class Comparison:
         max_logit_error: largest absolute difference of a logit.
         max_probability_error: largest absolute difference of a probability.
         argmax_differences: images with another predicted class.
-        beyond_tolerance: logits that differ by more than the tolerance (or are not finite).
+        beyond_tolerance: logits and probabilities that differ by more than the tolerance (or are not finite).
     """
 
     what: str
@@ -100,8 +109,9 @@ class ParityReport:
         failed = [item for item in self.comparisons if not item.passed]
         if failed:
             lines = "; ".join(
-                f"{item.what} at batch {item.batch}: {item.beyond_tolerance} logits beyond tolerance (largest error "
-                f"{item.max_logit_error:.3g}), {item.argmax_differences} of {item.images} images with another class"
+                f"{item.what} at batch {item.batch}: {item.beyond_tolerance} values beyond tolerance (largest error of "
+                f"a logit {item.max_logit_error:.3g}, of a probability {item.max_probability_error:.3g}), "
+                f"{item.argmax_differences} of {item.images} images with another class"
                 for item in failed
             )
             raise ParityError(
@@ -199,14 +209,16 @@ def _compare_one(
 ) -> Comparison:
     error = np.abs(got[0].astype(np.float64) - expected[0])
     allowed = tolerance.atol + tolerance.rtol * np.abs(expected[0])
+    probability_error = np.abs(got[1].astype(np.float64) - expected[1])
+    allowed_probability = allowed.max(axis=1, keepdims=True) + _ROUNDING
     # Written so that a NaN counts as a failure.
-    beyond = int(np.sum(~(error <= allowed)))
+    beyond = int(np.sum(~(error <= allowed)) + np.sum(~(probability_error <= allowed_probability)))
     return Comparison(
         what=what,
         batch=batch,
         images=len(error),
         max_logit_error=float(error.max()),
-        max_probability_error=float(np.abs(got[1].astype(np.float64) - expected[1]).max()),
+        max_probability_error=float(probability_error.max()),
         argmax_differences=int(np.sum(got[0].argmax(axis=1) != expected[0].argmax(axis=1))),
         beyond_tolerance=beyond,
     )

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from mnexport.errors import UsageError
 from mnexport.forms.dispatch import FORMS, static_form, without_adaptation
 from mnexport.graph import GraphOptions, GraphReport, write_onnx
+from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.parity import (
     ParityReport,
     Tolerance,
@@ -19,8 +20,10 @@ from mnexport.parity import (
     onnxruntime_runner,
     trained_runner,
 )
-from mnexport.repository import ModelCard, Target, check_interface, publishing, sha256, tensor_specs
+from mnexport.publishing import locked, publishing
+from mnexport.repository import Target, check_target, sha256
 from mntrain.artifact import Artifact, current_versions, load_artifact
+from mntrain.errors import ArtifactError
 from mntrain.training.held_out import load_split
 
 SCHEMA = 1
@@ -104,7 +107,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     """
     tell(f"reading {options.artifact}")
     artifact = load_artifact(options.artifact)
-    number = options.target.resolved_version()
+    provenance = _provenance(options, artifact)
     model = without_adaptation(artifact.model) if options.vanilla else artifact.model
     family = "vanilla" if options.vanilla else artifact.config.family
     static = static_form(model, options.form, artifact.preprocessing)
@@ -116,7 +119,9 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         family=family,
         form=static.form,
     )
-    check_interface(options.target, card)
+    # Seen before any work is done; the answer may be another one when the work is finished.
+    with locked(options.target):
+        check_target(options.target, card)
     with tempfile.TemporaryDirectory(prefix="mnexport-") as scratch:
         file = Path(scratch) / "model.onnx"
         tell(f"tracing the {static.form} form")
@@ -135,16 +140,18 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             advance=lambda message: tell(f"checking parity: {message}"),
         )
         parity.raise_failures()
-        tell(f"publishing {options.target.folder / str(number)}")
-        with publishing(options.target, number, card) as folder:
-            (folder / "model.onnx").write_bytes(file.read_bytes())
-            record = _record(options, artifact, card, graph, parity) | {
-                "name": options.target.name,
-                "version": number,
-                "sha256": {"model.onnx": sha256(folder / "model.onnx")},
-            }
-            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-            (folder / "export.json").write_text(text, encoding="utf-8")
+        with locked(options.target):
+            number = check_target(options.target, card)
+            tell(f"publishing {options.target.folder / str(number)}")
+            with publishing(options.target, number, card) as folder:
+                (folder / "model.onnx").write_bytes(file.read_bytes())
+                record = _record(card, graph, parity, provenance) | {
+                    "name": options.target.name,
+                    "version": number,
+                    "sha256": {"model.onnx": sha256(folder / "model.onnx")},
+                }
+                text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+                (folder / "export.json").write_text(text, encoding="utf-8")
     return ExportReport(
         path=options.target.folder / str(number) / "model.onnx",
         form=static.form,
@@ -176,10 +183,30 @@ def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:
     }
 
 
-def _record(
-    options: ExportOptions, artifact: Artifact, card: ModelCard, graph: GraphReport, parity: ParityReport
-) -> dict[str, Any]:
-    weights = options.artifact / "model.safetensors"
+def _provenance(options: ExportOptions, artifact: Artifact) -> dict[str, Any]:
+    """Where the model comes from, as ``export.json`` tells it.
+
+    Raises:
+        ArtifactError: the artifact says something that cannot be passed on as UTF-8 JSON.
+    """
+    found = {
+        "name": artifact.config.experiment.name,
+        "family": artifact.config.family,
+        "metrics": artifact.config.metrics,
+        "versions": artifact.config.versions,
+        "sha256": {name: sha256(options.artifact / name) for name in ("model.safetensors", "config.json")},
+    }
+    try:
+        json.dumps([found, artifact.config.labels], ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:  # NaN and infinity, or half a surrogate pair
+        raise ArtifactError(
+            f"{options.artifact / 'config.json'} holds a number or a text that export.json cannot repeat ({error}); "
+            "correct its metrics, labels or names, or train again."
+        ) from error
+    return found
+
+
+def _record(card: ModelCard, graph: GraphReport, parity: ParityReport, provenance: dict[str, Any]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "family": card.family,
@@ -191,15 +218,6 @@ def _record(
         **tensor_specs(card),
         "graph": asdict(graph),
         "parity": parity.to_dict(),
-        "artifact": {
-            "name": artifact.config.experiment.name,
-            "family": artifact.config.family,
-            "metrics": artifact.config.metrics,
-            "versions": artifact.config.versions,
-            "sha256": {
-                "model.safetensors": sha256(weights),
-                "config.json": sha256(options.artifact / "config.json"),
-            },
-        },
+        "artifact": provenance,
         "versions": current_versions() | {name: version(name) for name in ("onnx", "onnxscript", "onnxruntime")},
     }

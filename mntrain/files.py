@@ -56,7 +56,7 @@ def folder_atomically(path: Path) -> Iterator[Path]:
             path.rename(old)
         try:
             temporary.rename(path)
-        except OSError:
+        except BaseException:  # an interrupt between the two renames too
             if old is not None:
                 old.rename(path)
             raise

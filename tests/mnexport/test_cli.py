@@ -1,6 +1,9 @@
 """The command line, in process: exit codes, sentences instead of tracebacks, JSON."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,17 +39,39 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
         (["{artifact}", "{repository}/bad name"], 2, "bad name"),
         (["{artifact}", "{repository}/m", "--atol", "1e-12"], 1, "Nothing was published"),
         (["{artifact}", "/proc/none/m"], 1, "cannot be written"),
+        (["{artifact}", "/proc/m"], 1, "cannot be written"),
+        (["{artifact}", "{repository}/m", "--atol", "inf"], 2, "finite"),
+        (["{artifact}", "{repository}/m", "--rtol", "nan"], 2, "finite"),
+        (["{artifact}", "{repository}/m", "--version", "99999999999999999999999"], 2, "is not possible"),
+        (["{vanilla}", "{repository}/m", "--form", "explicit"], 2, "does not adapt"),
     ],
 )
 def test_errors_are_one_sentence_with_the_right_code(
     words: list[str], code: int, sentence: str, runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    filled = [word.format(artifact=runs / "meta_neighborhoods" / "artifact", repository=repository) for word in words]
+    artifacts = {"artifact": runs / "meta_neighborhoods" / "artifact", "vanilla": runs / "vanilla" / "artifact"}
+    filled = [word.format(**artifacts, repository=repository) for word in words]
     assert main(filled) == code
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("mnexport: ")
     assert sentence in last
     assert list(repository.iterdir()) == []
+
+
+def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) -> None:
+    artifact, target = runs / "meta_neighborhoods" / "artifact", tmp_path / "repository" / "m"
+    command = [sys.executable, "-m", "mnexport.cli", str(artifact), str(target), "--json"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([*command, "--form", form], stdout=subprocess.PIPE, text=True, env=environment)
+        for form in ("explicit", "factored", "auto")
+    ]
+    reports = [json.loads(process.communicate(timeout=240)[0]) for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert {report["path"] for report in reports} == {str(target / str(number) / "model.onnx") for number in (1, 2, 3)}
+    for report in reports:
+        assert json.loads(Path(report["path"]).with_name("export.json").read_text())["form"] == report["form"]
+    assert [item.name for item in target.parent.iterdir()] == ["m"]
 
 
 @pytest.mark.parametrize("words", [[], ["a"], ["a", "b", "--form", "none"], ["a", "b", "--opset", "17"]])

@@ -1,12 +1,13 @@
 """Parity catches what it is there to catch, and tells all of it at once."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mnexport.errors import ParityError
-from mnexport.parity import Array, Images, Runner, Tolerance, compare
+from mnexport.errors import GraphError, ParityError, UsageError
+from mnexport.parity import Array, Images, Runner, Tolerance, compare, onnxruntime_runner
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
 
@@ -43,7 +44,6 @@ def test_an_equal_export_passes_at_batch_1_2_and_a_large_one() -> None:
             "one wrong value",
             lambda logits, images: logits + (images.reshape(len(images), -1)[:, :1] == IMAGES[5, 0, 0, 0]),
         ),
-        ("NaN", lambda logits, images: np.where(logits > 2, np.nan, logits)),
         ("a constant from the example", lambda logits, images: np.repeat(answer(IMAGES[:1])[0], len(images), 0)),
         ("rows swapped in a batch", lambda logits, images: logits[::-1]),
         ("a baked-in batch size", lambda logits, images: logits if len(images) == 64 else logits * 0),
@@ -52,6 +52,51 @@ def test_an_equal_export_passes_at_batch_1_2_and_a_large_one() -> None:
 def test_a_wrong_export_fails(name: str, change: Any) -> None:
     with pytest.raises(ParityError, match="Nothing was published"):
         report(changed(change)).raise_failures()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_value_that_is_not_finite_is_beyond_any_tolerance(value: float) -> None:
+    def run(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        logits[0, logits[0].argmin()] = value
+        return logits, probabilities
+
+    found = compare(answer, {"it": run}, IMAGES[:1], Tolerance(atol=1e6), large_batch=4, source="test")
+    assert [item.beyond_tolerance for item in found.comparisons] == [1, 1, 1]
+    assert not any(item.passed for item in found.comparisons)
+
+
+def test_a_nan_fails_where_the_class_is_right() -> None:
+    def nan_everywhere(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        return np.full_like(logits, np.nan), probabilities
+
+    def first_class(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        logits[:, 0] = 1000
+        return logits, probabilities
+
+    found = compare(first_class, {"it": nan_everywhere}, IMAGES, Tolerance(), large_batch=64, source="test")
+    assert [item.argmax_differences for item in found.comparisons] == [0, 0, 0], "arg-max of NaNs is 0, which is right"
+    with pytest.raises(ParityError, match="Nothing was published"):
+        found.raise_failures()
+
+
+@pytest.mark.parametrize("change", [lambda p: np.full_like(p, np.nan), lambda p: p + 0.01, lambda p: p[:, ::-1]])
+def test_wrong_probabilities_fail_although_the_logits_are_right(change: Any) -> None:
+    def run(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = answer(images)
+        return logits, change(probabilities)
+
+    with pytest.raises(ParityError, match="0 of 70 images with another class"):
+        report(run).raise_failures()
+
+
+def test_a_file_that_onnxruntime_does_not_load_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    file.write_bytes(b"no model")
+    with pytest.raises(GraphError, match="does not load"):
+        onnxruntime_runner(file, "uint8")
 
 
 def test_the_same_class_is_demanded_even_within_the_tolerance() -> None:
@@ -87,7 +132,11 @@ def test_there_is_no_hidden_relative_tolerance() -> None:
     report(scaled, atol=1e-6, rtol=2e-4).raise_failures()
 
 
-@pytest.mark.parametrize("tolerance", [{"atol": -1.0}, {"atol": 0.0}, {"atol": float("nan")}])
+@pytest.mark.parametrize(
+    "tolerance",
+    [{"atol": -1.0}, {"atol": 0.0}]
+    + [{name: float(value)} for name in ("atol", "rtol") for value in ("nan", "inf", "-inf")],
+)
 def test_a_tolerance_that_means_nothing_is_refused(tolerance: dict[str, float]) -> None:
-    with pytest.raises(ParityError):
+    with pytest.raises(UsageError, match="finite"):
         Tolerance(**tolerance)  # type: ignore[arg-type]
