@@ -35,9 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     # PyTorch takes seconds to import: help and usage errors do not wait for it.
     from mnexport.errors import MnExportError
     from mntrain.errors import MnTrainError
+    from mntrain.output import run_command
 
     try:
-        return _export(arguments)
+        return run_command(lambda: _export(arguments))
     except (MnExportError, MnTrainError) as error:
         print(f"mnexport: {error}", file=sys.stderr)
         return error.exit_code

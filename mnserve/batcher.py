@@ -15,46 +15,24 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
+from mnserve.batching import BatcherOptions
 from mnserve.engines.base import Engine
 from mnserve.errors import (
     DeadlineExceededError,
     ModelNotReadyError,
     QueueFullError,
-    SettingsError,
     StoppingError,
 )
 from mnserve.execution import Execution, Work, execute
 from mnserve.waiting import Answer, WaitingLine, WaitingRequest
 
-__all__ = ["Answer", "Batcher", "BatcherOptions"]
+__all__ = ["Answer", "Batcher"]
 
 _log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, kw_only=True)
-class BatcherOptions:
-    """Limits of one model's batcher.
-
-    Attributes:
-        max_batch_size: Most rows in one run; 0 for a model without a batch dimension, whose requests run one by one.
-        max_queue_rows: Most rows that may wait (those in the running batch do not count).
-        max_delay: Seconds that the oldest request may wait for company while the engine is idle.
-    """
-
-    max_batch_size: int
-    max_queue_rows: int
-    max_delay: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.max_queue_rows < max(1, self.max_batch_size):
-            raise SettingsError(
-                f"the queue holds {self.max_queue_rows} rows, less than one batch of "
-                f"{max(1, self.max_batch_size)}; raise the queue limit or lower max_batch_size"
-            )
-        if self.max_delay < 0:
-            raise SettingsError(f"the queue delay is {self.max_delay} s; it must be 0 or more")
+_DEADLINE_MARGIN = 0.02
+"""Seconds, beside the time of the last run, before a deadline at which nobody waits for company any longer."""
 
 
 class Batcher:
@@ -84,6 +62,7 @@ class Batcher:
         self._on_death = on_death
         self._waiting = WaitingLine(options.max_batch_size)
         self._running: list[WaitingRequest] = []
+        self._run_seconds = 0.0
         self._wake = asyncio.Event()
         self._stopping = False
         self._dead: str | None = None
@@ -100,6 +79,16 @@ class Batcher:
         """Rows that wait for a run."""
         return self._waiting.rows
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the tensors that wait for a run."""
+        return self._waiting.nbytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._waiting and not self._running
+
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._supervise(), name=f"batcher-{self._name}")
@@ -112,17 +101,17 @@ class Batcher:
             deadline: When the caller's time is up, on the event loop's clock.
 
         Raises:
-            QueueFullError: Too many rows are waiting.
+            QueueFullError: Too many rows or bytes are waiting.
             StoppingError: The batcher admits nothing new.
             ModelNotReadyError: The batch loop died.
             DeadlineExceededError: Time is up; also while the engine is busy.
             EngineRunError: The engine failed on this request alone.
         """
         loop = asyncio.get_running_loop()
-        self._check_admission(work.rows)
+        self.check_admission(work.rows, work.nbytes)
         if deadline is not None and deadline <= loop.time():
             raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
-        item = self._waiting.add(work, loop.create_future())
+        item = self._waiting.add(work, loop.create_future(), deadline)
         self._wake.set()
         timer = None if deadline is None else loop.call_at(deadline, self._expire, item)
         try:
@@ -134,10 +123,14 @@ class Batcher:
             if item.future.done() and not item.future.cancelled():
                 item.future.exception()  # asyncio logs exceptions that nobody looked at
 
-    async def drain(self) -> None:
-        """Admits nothing new, finishes what waits, and ends the worker thread."""
+    def refuse(self) -> None:
+        """Admits nothing new from now on."""
         self._stopping = True
         self._wake.set()
+
+    async def drain(self) -> None:
+        """Admits nothing new, finishes what waits, and ends the worker thread."""
+        self.refuse()
         if self._task is not None:
             await asyncio.shield(self._task)
         self._thread.shutdown(wait=False)
@@ -152,7 +145,14 @@ class Batcher:
 
     # Admission ------------------------------------------------------------------------------------------------
 
-    def _check_admission(self, rows: int) -> None:
+    def check_admission(self, rows: int, nbytes: int = 0) -> None:
+        """Whether a request would be let in now.
+
+        Raises:
+            ModelNotReadyError: The batch loop died.
+            StoppingError: Nothing new is admitted.
+            QueueFullError: Too many rows or bytes are waiting.
+        """
         if self._dead is not None:
             raise ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}")
         if self._stopping:
@@ -161,6 +161,11 @@ class Batcher:
             raise QueueFullError(
                 f"model '{self._name}': {self._waiting.rows} rows are waiting, and {rows} more would exceed "
                 f"the limit of {self._options.max_queue_rows}; try again later"
+            )
+        if self._waiting and self._waiting.nbytes + nbytes > self._options.max_queue_bytes:
+            raise QueueFullError(
+                f"model '{self._name}': {self._waiting.nbytes} bytes are waiting, and {nbytes} more would exceed "
+                f"the limit of {self._options.max_queue_bytes}; try again later"
             )
 
     def _expire(self, item: WaitingRequest) -> None:
@@ -203,13 +208,17 @@ class Batcher:
                 self._running = []
 
     async def _wait_for_company(self) -> bool:
-        """Whether the oldest request should run now; otherwise waits for a change and returns False."""
-        oldest = self._waiting.oldest()
+        """Whether the oldest request should run now; otherwise waits for a change and returns False.
+
+        Nobody waits while some bucket holds a whole batch, or so long that a deadline could not be kept.
+        """
         delay = self._options.max_delay
         if delay == 0 or self._stopping or self._options.max_batch_size == 0:
             return True
-        left = delay - (time.monotonic_ns() - oldest.admitted_ns) / 1e9
-        if left <= 0 or self._waiting.rows_beside(oldest) >= self._options.max_batch_size:
+        left = delay - (time.monotonic_ns() - self._waiting.oldest().admitted_ns) / 1e9
+        spare = self._waiting.first_deadline - asyncio.get_running_loop().time()
+        left = min(left, spare - self._run_seconds - _DEADLINE_MARGIN)
+        if left <= 0 or self._waiting.any_full:
             return True
         self._wake.clear()
         with contextlib.suppress(TimeoutError):
@@ -243,6 +252,8 @@ class Batcher:
 
     async def _execute(self, works: list[Work]) -> Execution:
         batched = self._options.max_batch_size > 0
-        return await asyncio.get_running_loop().run_in_executor(
-            self._thread, lambda: execute(self._engine, works, batched=batched)
-        )
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        execution = await loop.run_in_executor(self._thread, lambda: execute(self._engine, works, batched=batched))
+        self._run_seconds = loop.time() - started
+        return execution

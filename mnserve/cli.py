@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
 from importlib.metadata import version
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, NoReturn, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Namespace
 
 from mnserve.errors import MnServeError
+from mnserve.names import printable
+from mnserve.streams import flushed, show_any_text
 
 __all__ = ["main"]
 
@@ -67,12 +69,11 @@ _COMMANDS: Final = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if not words or words[0] not in _COMMANDS:
-        _overview().parse_args(words)  # prints help, the version, or what is wrong, and exits
+    show_any_text()
     try:
-        return _run(words[0], words[1:])
+        return flushed(lambda: _dispatch(words))
     except MnServeError as error:
-        print(f"mnserve: {error}", file=sys.stderr)
+        print(f"mnserve: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("mnserve: interrupted", file=sys.stderr)
@@ -94,6 +95,12 @@ def _overview() -> argparse.ArgumentParser:
     return parser
 
 
+def _dispatch(words: list[str]) -> int:
+    if not words or words[0] not in _COMMANDS:
+        _overview().parse_args(words)  # prints help, the version, or what is wrong, and exits
+    return _run(words[0], words[1:])
+
+
 def _run(name: str, words: list[str]) -> int:
     command = _COMMANDS[name]
     module = importlib.import_module(command.module)
@@ -105,7 +112,7 @@ def _run(name: str, words: list[str]) -> int:
 
 def _parser(name: str, command: _Command, settings_class: type[Any]) -> ArgumentParser:
     """An option for each field of the settings; fields without a default are positional."""
-    parser = ArgumentParser(
+    parser = _Parser(
         prog=f"mnserve {name}",
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         epilog=f"examples:\n{command.examples}",
@@ -134,6 +141,16 @@ def _parser(name: str, command: _Command, settings_class: type[Any]) -> Argument
     if command.environment:
         parser.add_argument("--config", action="config", help="YAML file with any of these options.")
     return parser
+
+
+class _Parser(ArgumentParser):
+    """Says what is wrong with a configuration file that holds no options."""
+
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        """See :meth:`jsonargparse.ArgumentParser.error`."""
+        if message.startswith("Unexpected config"):
+            message = "the file given with --config is empty or no mapping; write one `option: value` a line"
+        super().error(message, ex)
 
 
 def _field_values(settings_class: type[Any], values: Namespace) -> dict[str, Any]:

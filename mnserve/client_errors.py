@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import grpc
 
 from mnserve.errors import AnswerTimeoutError, ClientError, RequestRefusedError, ServerUnreachableError
+from mnserve.names import listed
 
 __all__ = ["translate"]
 
@@ -45,7 +46,8 @@ def translate(
             f"the server at {url} gave no answer within {timeout:g} s; raise --timeout, or send smaller batches"
         )
     if code is grpc.StatusCode.NOT_FOUND and model is not None:
-        has = f"; it has {', '.join(known)}" if known and not all(name in details for name in known) else ""
+        tells = "; the server has " in details or all(name in details for name in known)
+        has = "" if tells else f"; it has {listed(known)}"
         return RequestRefusedError(f"the server at {url} does not serve '{model}': {details}{has}")
     if code is grpc.StatusCode.UNAVAILABLE:
         return RequestRefusedError(f"the server at {url} is not ready for this request: {details}; try again later")

@@ -1,4 +1,4 @@
-"""Inference requests and responses <-> arrays: the rules of the protocol, as pure functions.
+"""Inference requests -> arrays: the rules of the protocol, as pure functions.
 
 Shapes: B rows of the batch; a model with ``max_batch_size`` 0 has no batch dimension and its requests count as one
 row. Every fault of a request is an InvalidRequestError (or UnsupportedError) that names what came and what was
@@ -7,71 +7,32 @@ expected; nothing that passes here is refused later for its form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 
-from mnserve.datatypes import Datatype
 from mnserve.errors import InvalidRequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
-from mnserve.tensors import array_to_raw, contents_to_array, first_non_finite, raw_to_array
+from mnserve.signature import Signature, TensorRule
+from mnserve.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, first_non_finite, raw_to_array
 
-__all__ = ["DecodedRequest", "Signature", "TensorRule", "decode_request", "encode_response"]
+__all__ = [
+    "MAX_BYTES_ELEMENTS",
+    "CheckedRequest",
+    "DecodedRequest",
+    "check_request",
+    "decode_request",
+]
 
 Array = np.ndarray[Any, Any]
 
+MAX_BYTES_ELEMENTS: Final = 2**20
+"""Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
+empty elements would take gigabytes."""
 _SHARED_MEMORY: Final = ("shared_memory_region", "shared_memory_offset", "shared_memory_byte_size")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TensorRule:
-    """What one input or output looks like.
-
-    Attributes:
-        name: Name in the protocol.
-        datatype: Element type.
-        dims: Sizes without the batch dimension; -1 is any size.
-    """
-
-    name: str
-    datatype: Datatype
-    dims: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Signature:
-    """What requests to a model have to look like.
-
-    Attributes:
-        model: Name of the model, for messages.
-        max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
-        inputs: Inputs, all of them required.
-        outputs: Outputs on offer.
-        allow_non_finite: Let NaN and infinite inputs through.
-    """
-
-    model: str
-    max_batch_size: int
-    inputs: tuple[TensorRule, ...]
-    outputs: tuple[TensorRule, ...]
-    allow_non_finite: bool = False
-
-    @cached_property
-    def input_names(self) -> frozenset[str]:
-        """Names of the inputs."""
-        return frozenset(rule.name for rule in self.inputs)
-
-    @cached_property
-    def output_rules(self) -> Mapping[str, TensorRule]:
-        """Outputs by name, in the model's order."""
-        return {rule.name: rule for rule in self.outputs}
-
-    def full_shape(self, rule: TensorRule) -> list[int]:
-        """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""
-        return [-1, *rule.dims] if self.max_batch_size > 0 else list(rule.dims)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +50,68 @@ class DecodedRequest:
     outputs: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class CheckedRequest:
+    """A request whose form keeps every rule; what its tensors hold was not looked at yet.
+
+    Attributes:
+        request: The message.
+        signature: The model's signature.
+        positions: For each of the model's inputs, in order, where the request has it.
+        shapes: Their shapes, (B, *dims) or (*dims).
+        rows: B, or 1 for a model without a batch dimension.
+        outputs: Outputs wanted, in the order of the answer.
+    """
+
+    request: pb.ModelInferRequest
+    signature: Signature
+    positions: tuple[int, ...]
+    shapes: tuple[list[int], ...]
+    rows: int
+    outputs: tuple[str, ...]
+
+    @property
+    def large(self) -> bool:
+        """Whether decoding it takes more than about a millisecond. Strings count as large: their sizes are not known
+        before they are taken apart."""
+        raw = bool(self.request.raw_input_contents)
+        work = 0
+        for rule, shape in zip(self.signature.inputs, self.shapes, strict=True):
+            if rule.datatype.is_bytes:
+                return True
+            work += math.prod(shape) * (rule.datatype.dtype.itemsize if raw else TYPED_WORK)
+        return work > INLINE_BYTES
+
+    def decode(self) -> DecodedRequest:
+        """Takes the tensors out; depends on nothing but the message, so any thread may do it.
+
+        Raises:
+            InvalidRequestError: What a tensor holds does not fit its shape and type, or is not finite.
+        """
+        raw = self.request.raw_input_contents
+        feeds: dict[str, Array] = {}
+        for rule, position, shape in zip(self.signature.inputs, self.positions, self.shapes, strict=True):
+            what = _what(rule, self.signature)
+            tensor = self.request.inputs[position]
+            if raw:
+                if tensor.HasField("contents"):
+                    raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
+                array = raw_to_array(raw[position], rule.datatype, shape, what)
+            else:
+                array = contents_to_array(tensor.contents, rule.datatype, shape, what)
+            if not self.signature.allow_non_finite:
+                _refuse_non_finite(array, rule, what)
+            feeds[rule.name] = array
+        return DecodedRequest(feeds=feeds, rows=self.rows, outputs=self.outputs)
+
+
 def decode_request(request: pb.ModelInferRequest, signature: Signature) -> DecodedRequest:
-    """Checks a request against the model's signature and takes its tensors out.
+    """Checks a request and takes its tensors out: check_request and CheckedRequest.decode in one."""
+    return check_request(request, signature).decode()
+
+
+def check_request(request: pb.ModelInferRequest, signature: Signature) -> CheckedRequest:
+    """Checks the form of a request against the model's signature; quick, whatever its tensors hold.
 
     Raises:
         InvalidRequestError: The request breaks a rule.
@@ -105,12 +126,10 @@ def decode_request(request: pb.ModelInferRequest, signature: Signature) -> Decod
             f"model '{signature.model}': {len(raw)} raw_input_contents for {len(request.inputs)} inputs; send one for "
             "each input, or none"
         )
-    feeds: dict[str, Array] = {}
+    shapes: list[list[int]] = []
     rows: int | None = None
     for rule in signature.inputs:
-        position = tensors[rule.name]
-        tensor = request.inputs[position]
-        shape = _check_shape(tensor, rule, signature)
+        shape = _check_shape(request.inputs[tensors[rule.name]], rule, signature)
         if signature.max_batch_size > 0:
             if rows is not None and shape[0] != rows:
                 raise InvalidRequestError(
@@ -118,35 +137,15 @@ def decode_request(request: pb.ModelInferRequest, signature: Signature) -> Decod
                     f"'{signature.inputs[0].name}'"
                 )
             rows = shape[0]
-        what = f"model '{signature.model}': input '{rule.name}'"
-        if raw:
-            if tensor.HasField("contents"):
-                raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
-            array = raw_to_array(raw[position], rule.datatype, shape, what)
-        else:
-            array = contents_to_array(tensor.contents, rule.datatype, shape, what)
-        if not signature.allow_non_finite:
-            _refuse_non_finite(array, rule, what)
-        feeds[rule.name] = array
-    return DecodedRequest(feeds=feeds, rows=1 if rows is None else rows, outputs=outputs)
-
-
-def encode_response(
-    *,
-    signature: Signature,
-    version: int,
-    request_id: str,
-    names: Sequence[str],
-    arrays: Sequence[Array],
-) -> pb.ModelInferResponse:
-    """Puts arrays into an answer, always as raw contents."""
-    response = pb.ModelInferResponse(model_name=signature.model, model_version=str(version), id=request_id)
-    rules = signature.output_rules
-    for name, array in zip(names, arrays, strict=True):
-        datatype = rules[name].datatype
-        response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
-        response.raw_output_contents.append(array_to_raw(array, datatype))
-    return response
+        shapes.append(shape)
+    return CheckedRequest(
+        request=request,
+        signature=signature,
+        positions=tuple(tensors[rule.name] for rule in signature.inputs),
+        shapes=tuple(shapes),
+        rows=1 if rows is None else rows,
+        outputs=outputs,
+    )
 
 
 def _by_name(request: pb.ModelInferRequest, signature: Signature) -> dict[str, int]:
@@ -191,8 +190,12 @@ def _requested_outputs(request: pb.ModelInferRequest, signature: Signature) -> t
     return tuple(wanted)
 
 
+def _what(rule: TensorRule, signature: Signature) -> str:
+    return f"model '{signature.model}': input '{rule.name}'"
+
+
 def _check_shape(tensor: pb.ModelInferRequest.InferInputTensor, rule: TensorRule, signature: Signature) -> list[int]:
-    what = f"model '{signature.model}': input '{rule.name}'"
+    what = _what(rule, signature)
     if tensor.datatype != rule.datatype.name:
         raise InvalidRequestError(f"{what} has datatype '{_short(tensor.datatype)}', expected {rule.datatype.name}")
     expected = signature.full_shape(rule)
@@ -213,6 +216,11 @@ def _check_shape(tensor: pb.ModelInferRequest.InferInputTensor, rule: TensorRule
         raise InvalidRequestError(
             f"{what} has {shape[0]} rows, expected at most {signature.max_batch_size} (max_batch_size); split the "
             "request"
+        )
+    if rule.datatype.is_bytes and math.prod(shape) > MAX_BYTES_ELEMENTS:
+        raise InvalidRequestError(
+            f"{what} has shape {shape}, {math.prod(shape)} elements of BYTES, expected at most {MAX_BYTES_ELEMENTS}; "
+            "split the request"
         )
     return shape
 

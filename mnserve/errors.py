@@ -4,6 +4,7 @@
 
     MnServeError                      one sentence for the user, no traceback
     ├── SettingsError                 an option has a value that cannot work
+    ├── OutputError                   standard output cannot be written to
     ├── StartError                    the server cannot start (port in use, nothing to serve)
     ├── RepositoryError               what is on disk cannot be served
     │   ├── RepositoryNotFoundError   no such folder
@@ -28,10 +29,10 @@
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
         ├── UnavailableError          not now: UNAVAILABLE
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
-        │   ├── QueueFullError        too many rows are waiting
+        │   ├── QueueFullError        too many rows or bytes are waiting
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
-        └── CancelledRequestError     the caller went away: CANCELLED
+        └── AnswerTooLargeError       the answer is over the message limit: RESOURCE_EXHAUSTED
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from typing import ClassVar
 
 __all__ = [
     "AnswerTimeoutError",
+    "AnswerTooLargeError",
     "BenchError",
-    "CancelledRequestError",
     "ClientError",
     "CorruptModelError",
     "DeadlineExceededError",
@@ -56,6 +57,7 @@ __all__ = [
     "ModelConfigError",
     "ModelNotFoundError",
     "ModelNotReadyError",
+    "OutputError",
     "QueueFullError",
     "RepositoryError",
     "RepositoryNotFoundError",
@@ -83,6 +85,10 @@ class SettingsError(MnServeError):
     """An option has a value that cannot work."""
 
     exit_code = 2
+
+
+class OutputError(MnServeError):
+    """Standard output cannot be written to."""
 
 
 class StartError(MnServeError):
@@ -182,7 +188,7 @@ class ModelNotReadyError(UnavailableError):
 
 
 class QueueFullError(UnavailableError):
-    """Too many rows are waiting already."""
+    """Too many rows or bytes are waiting already."""
 
 
 class StoppingError(UnavailableError):
@@ -193,5 +199,5 @@ class DeadlineExceededError(RequestError):
     """The caller's time is up; the work was dropped."""
 
 
-class CancelledRequestError(RequestError):
-    """The caller went away; the work was dropped."""
+class AnswerTooLargeError(RequestError):
+    """The answer was computed, but is larger than a message may be."""

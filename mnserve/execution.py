@@ -5,9 +5,11 @@ Shapes: request i brings B_i rows; the batch has B = sum of B_i. Called from a m
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,11 @@ class Work:
     feeds: Mapping[str, Array]
     rows: int
     outputs: tuple[str, ...]
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Memory of ``feeds``; strings count with what they hold, which takes a look at each."""
+        return sum(_nbytes(array) for array in self.feeds.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +91,10 @@ def execute(engine: Engine, works: Sequence[Work], *, batched: bool) -> Executio
     ended = time.perf_counter_ns()
     times = BatchTimes(input_ns=joined - started, infer_ns=ran - joined, output_ns=ended - ran)
     return Execution(answers=answers, rows=rows, times=times)
+
+
+def _nbytes(array: Array) -> int:
+    return array.nbytes if array.dtype != object else array.nbytes + sum(sys.getsizeof(item) for item in array.flat)
 
 
 def _join(works: Sequence[Work]) -> dict[str, Array]:

@@ -10,6 +10,7 @@ pixels are scaled to 8 bits and float pixels are taken as 0..1. What cannot be c
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,11 @@ def find_images(names: Sequence[str]) -> Iterator[Path | ImageError]:
         A path, or the error of a name that stands for nothing; the others still come.
     """
     for name in names:
+        if not name:
+            yield ImageError("'' is no file name; name an image file, or . for this folder")
+            continue
         path = Path(name)
-        if not path.is_dir():
+        if not os.path.isdir(name):  # unlike Path.is_dir, False for names that are too long
             yield path
             continue
         known = Image.registered_extensions()
@@ -104,9 +108,9 @@ def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
 
 def _open(path: Path) -> Image.Image:
     """The decoded first and only frame of a file."""
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ImageError(f"{path}: this is a folder; name the files in it, or the folder on its own")
-    if not path.exists():
+    if not os.path.exists(path):
         raise ImageError(f"{path}: no such file; check the name")
     try:
         if path.stat().st_size == 0:
@@ -132,6 +136,11 @@ def _open(path: Path) -> Image.Image:
     except PermissionError:
         raise ImageError(f"{path}: the file may not be read; check its permissions") from None
     except Exception as error:  # noqa: BLE001  decoders fail with whatever their parsing ran into
+        if "Ghostscript" in str(error):
+            raise ImageError(
+                f"{path}: PostScript files are read with Ghostscript, which is not on this machine; convert the file "
+                "to PNG, or install ghostscript"
+            ) from None
         reason = str(error).strip().rstrip(".") or type(error).__name__
         raise ImageError(f"{path}: the image is damaged or incomplete ({reason}); write or download it again") from None
 

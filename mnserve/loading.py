@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from mnserve.batcher import BatcherOptions
-from mnserve.codec import Signature, TensorRule
+from mnserve.batching import BatcherOptions
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
-from mnserve.errors import EngineLoadError, EngineRunError, MnServeError
+from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
 from mnserve.model_config import check_supported, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import read_model, verify
+from mnserve.signature import Signature, TensorRule
 
 __all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
 
@@ -29,6 +30,8 @@ EngineFactory = Callable[[Path, EngineOptions], Engine]
 
 QUEUE_BATCHES = 64
 """Batches that may wait where nothing else is said."""
+WARM_UP_BYTES = 2**28
+"""Largest input of a warm-up batch. Requests are smaller: a message is, by default, a quarter of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +42,7 @@ class LoadOptions:
         engine: How engines are set up.
         default_max_batch_size: Most rows in a batch of a model whose configuration does not say.
         max_queue_rows: Most rows that may wait for one model; 0 is QUEUE_BATCHES batches.
+        max_queue_bytes: Most bytes of tensors that may wait for one model.
         warm_up: Run batches of zeros first.
         factory: Loads model files.
     """
@@ -46,6 +50,7 @@ class LoadOptions:
     engine: EngineOptions = field(default_factory=EngineOptions)
     default_max_batch_size: int = 32
     max_queue_rows: int = 0
+    max_queue_bytes: int = 2**30
     warm_up: bool = True
     factory: EngineFactory = OnnxRuntimeEngine
 
@@ -106,31 +111,60 @@ def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:
     return BatcherOptions(
         max_batch_size=config.max_batch_size,
         max_queue_rows=rows,
+        max_queue_bytes=options.max_queue_bytes,
         max_delay=config.dynamic_batching.max_queue_delay_microseconds / 1e6,
     )
 
 
 def _warm_up(engine: Engine, rules: Signature) -> None:
-    """Runs a batch of zeros with one row and one with as many rows as allowed."""
-    guessed = any(-1 in rule.dims for rule in rules.inputs)
+    """Runs a batch of zeros with one row and one with as many rows as allowed, where that is of a sensible size.
+
+    Raises:
+        ModelConfigError: There is not enough memory for it.
+        EngineError: The engine fails, or answers with something else than the configuration says.
+    """
     for rows in sorted({1, max(1, rules.max_batch_size)}):
-        feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
-        work = Work(feeds=feeds, rows=rows, outputs=tuple(rules.output_rules))
+        size = sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
+        if size > WARM_UP_BYTES:
+            _log.warning(
+                "model '%s': no warm-up batch of %d rows: its inputs alone have %d bytes, more than %d; lower "
+                "max_batch_size if requests never are that large",
+                *(rules.model, rows, size, WARM_UP_BYTES),
+            )
+            return
         try:
-            execution = execute(engine, [work], batched=rules.max_batch_size > 0)
-        except MnServeError as error:
-            if guessed:  # 1 stood in for sizes that the configuration leaves open; the model may need others
-                _log.warning("model '%s': not warmed up: %s", rules.model, error)
-                return
-            raise EngineLoadError(
-                f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
+            _run_zeros(engine, rules, rows)
+        except MemoryError as error:
+            raise ModelConfigError(
+                f"model '{rules.model}': no memory for a warm-up batch of {rows} rows; lower max_batch_size in "
+                "config.pbtxt, or start the server with --no-warm-up"
             ) from error
-        _check_outputs(rules, execution.answers[0])
+
+
+def _run_zeros(engine: Engine, rules: Signature, rows: int) -> None:
+    feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
+    work = Work(feeds=feeds, rows=rows, outputs=tuple(rules.output_rules))
+    try:
+        execution = execute(engine, [work], batched=rules.max_batch_size > 0)
+    except MnServeError as error:
+        if any(
+            -1 in rule.dims for rule in rules.inputs
+        ):  # 1 stood in for sizes that the configuration leaves open; the model may need others
+            _log.warning("model '%s': not warmed up: %s", rules.model, error)
+            return
+        raise EngineLoadError(
+            f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
+        ) from error
+    _check_outputs(rules, execution.answers[0])
+
+
+def _shape(rule: TensorRule, rows: int, rules: Signature) -> list[int]:
+    dims = [1 if size == -1 else size for size in rule.dims]
+    return [rows, *dims] if rules.max_batch_size > 0 else dims
 
 
 def _zeros(rule: TensorRule, rows: int, rules: Signature) -> np.ndarray[Any, Any]:
-    dims = [1 if size == -1 else size for size in rule.dims]
-    shape = [rows, *dims] if rules.max_batch_size > 0 else dims
+    shape = _shape(rule, rows, rules)
     if rule.datatype.is_bytes:
         return np.full(shape, b"", dtype=object)
     return np.zeros(shape, dtype=rule.datatype.dtype)

@@ -87,17 +87,18 @@ class LocalModel:
 
 
 def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
-    """Lines of the first label file that an output names."""
+    """Lines of the first label file that an output names, one for each class."""
     for output in config.output:
         if not output.label_filename:
             continue
         path = root / config.name / output.label_filename
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise ModelConfigError(
                 f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
                 f"({error}); restore it, or remove label_filename from config.pbtxt"
             ) from error
-        return tuple(line.strip() for line in lines if line.strip())
+        # An empty line is a class without a name; only line feeds end a line, whatever else a name holds.
+        return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
     return ()

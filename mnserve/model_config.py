@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mnserve.codec import Signature, TensorRule
 from mnserve.datatypes import BY_CONFIG_TYPE, DATATYPES
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
+from mnserve.signature import Signature, TensorRule
 
 __all__ = ["check_supported", "complete", "signature"]
 

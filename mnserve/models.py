@@ -10,19 +10,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from mnserve.batcher import Batcher
 from mnserve.errors import InvalidRequestError, MnServeError, ModelNotReadyError, UnknownModelError
 from mnserve.loading import LoadedModel, LoadOptions, load
-from mnserve.repository import list_models, list_versions, read_config, served_versions
+from mnserve.names import listed
+from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions, read_config, served_versions
 from mnserve.statistics import ModelCounters
 
 __all__ = ["ModelState", "Models", "ServedModel"]
 
 _log = logging.getLogger(__name__)
-
-_MAX_VERSION_DIGITS: Final = 18
 
 
 class ServedModel:
@@ -157,8 +155,7 @@ class Models:
             ModelNotReadyError: The model is there but cannot answer.
         """
         if name not in self._served:
-            known = ", ".join(sorted(self._served)[:20]) or "none"
-            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {known}")
+            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._served))}")
         served, faults = self._served[name], self._faults[name]
         if version:
             return self._find_version(name, _number(version))
@@ -207,21 +204,26 @@ class Models:
             Whether all of them finished in time.
         """
         models = [model for versions in self._served.values() for model in versions.values()]
+        for model in models:
+            model.batcher.refuse()
         tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]
         if not tasks:
             return True
-        _, late = await asyncio.wait(tasks, timeout=timeout)
+        done, _ = await asyncio.wait(tasks, timeout=timeout)
+        finished = True
         for model, task in zip(models, tasks, strict=True):
-            if task in late:
+            if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
+                await task
+                model.model.engine.close()
+            else:
+                finished = False
                 model.batcher.abort()
                 task.cancel()
-            else:
-                model.model.engine.close()
-        return not late
+        return finished
 
 
 def _number(version: str) -> int:
-    if not (version.isascii() and version.isdigit() and len(version) <= _MAX_VERSION_DIGITS):
+    if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
         raise InvalidRequestError(
             f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
         )

@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from errno import ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +30,11 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
+from mnserve.names import listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = [
+    "MAX_VERSION_DIGITS",
     "ModelFiles",
     "list_models",
     "list_versions",
@@ -39,6 +44,10 @@ __all__ = [
     "verify",
 ]
 
+_log = logging.getLogger(__name__)
+
+MAX_VERSION_DIGITS = 18
+"""Longest version number: what fits 64 bits whatever the digits."""
 CONFIG_NAME = "config.pbtxt"
 EXPORT_NAME = "export.json"
 MODEL_NAME = "model.onnx"
@@ -64,19 +73,28 @@ class ModelFiles:
 
 
 def list_models(root: Path) -> list[str]:
-    """Names of the models in ``root``, sorted.
+    """Names of the models in ``root``, sorted. Folders whose names are no text are left out with a warning.
 
     Raises:
-        RepositoryNotFoundError: ``root`` is not a folder.
+        RepositoryNotFoundError: ``root`` is not a folder, or may not be read.
     """
-    if not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
-        raise RepositoryNotFoundError(f"model repository '{root}' {what}; give the folder that holds the model folders")
-    return sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    try:
+        entries = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reasons = {ENOENT: "does not exist", ENOTDIR: "is not a folder"}
+        reason = getattr(error, "strerror", None) or error
+        what = reasons.get(getattr(error, "errno", 0), f"cannot be read ({reason})")
+        raise RepositoryNotFoundError(
+            f"model repository '{root}' {what}; give the folder that holds the model folders"
+        ) from error
+    for name in entries:
+        if not _is_text(name):
+            _log.warning("the folder %r of the model repository is left out: its name is not UTF-8; rename it", name)
+    return [name for name in entries if _is_text(name)]
 
 
 def list_versions(root: Path, name: str) -> list[int]:
-    """Versions of a model, ascending. Folders that are not positive integers are no versions.
+    """Versions of a model, ascending. Folders that are not positive integers of up to 18 digits are no versions.
 
     Raises:
         ModelNotFoundError: There is no such model.
@@ -85,7 +103,11 @@ def list_versions(root: Path, name: str) -> list[int]:
     versions = [
         int(entry.name)
         for entry in folder.iterdir()
-        if entry.name.isascii() and entry.name.isdigit() and entry.name[0] != "0" and entry.is_dir()
+        if entry.name.isascii()
+        and entry.name.isdigit()
+        and entry.name[0] != "0"
+        and len(entry.name) <= MAX_VERSION_DIGITS
+        and entry.is_dir()
     ]
     return sorted(versions)
 
@@ -192,13 +214,21 @@ def verify(files: ModelFiles) -> None:
 
 
 def _model_folder(root: Path, name: str) -> Path:
-    if not root.is_dir():
-        list_models(root)  # raises with the reason
     folder = root / name
-    if not name or name.startswith(".") or "/" in name or "\\" in name or "\0" in name or not folder.is_dir():
-        known = ", ".join(list_models(root)) or "no models"
+    plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and _is_text(name)
+    if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
+        known = listed(list_models(root))  # raises with the reason if there is no repository
         raise ModelNotFoundError(f"model repository '{root}' has no model '{name}'; it has {known}")
     return folder
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name is UTF-8: bytes that are not come as lone surrogates, which no message can carry."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _plain_name(file_name: str, model: str) -> str:
@@ -210,7 +240,7 @@ def _plain_name(file_name: str, model: str) -> str:
 def _model_path(folder: Path, config: ModelConfig) -> Path:
     file_name = _plain_name(config.default_model_filename or MODEL_NAME, config.name)
     path = folder / file_name
-    if not path.is_file():
+    if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(f"model '{config.name}' version {folder.name}: {path} is missing; export it again")
     return path
 

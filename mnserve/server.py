@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from mnserve.errors import StartError
 from mnserve.health import Health
 from mnserve.loading import LoadOptions
+from mnserve.messages import MessageInterceptor
 from mnserve.metrics import MetricsServer
 from mnserve.models import Models, ModelState
 from mnserve.protocol import model_config_pb2, service_pb2
@@ -56,6 +57,7 @@ class Server:
             engine=settings.engine_options,
             default_max_batch_size=settings.default_max_batch_size,
             max_queue_rows=settings.max_queue_rows,
+            max_queue_bytes=settings.max_queue_bytes,
             warm_up=settings.warm_up,
         )
         self._models = Models(Path(settings.repository), options, self._publish_health)
@@ -133,13 +135,15 @@ class Server:
     def _make_grpc(self) -> grpc.aio.Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
+            interceptors=(MessageInterceptor(),),
+            maximum_concurrent_rpcs=self._settings.max_concurrent_requests or None,
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
                 ("grpc.so_reuseport", 0),  # a second server on the port has to fail, not to share it
-            )
+            ),
         )
-        add_GRPCInferenceServiceServicer_to_server(Servicer(self._models), server)
+        add_GRPCInferenceServiceServicer_to_server(Servicer(self._models, limit), server)
         self._health.add_to(server)
         if self._settings.reflection:
             names = [
@@ -171,9 +175,10 @@ def check_port_free(host: str, port: int, option: str) -> None:
     try:
         with contextlib.closing(_bound_socket(host, port)):
             pass
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: not even the form of a host name
+        reason = getattr(error, "strerror", None) or error
         raise StartError(
-            f"cannot listen on {join_address(host, port)}: {error.strerror or error}; choose another {option} or --host"
+            f"cannot listen on {join_address(host, port)}: {reason}; choose another {option} or --host"
         ) from error
 
 

@@ -9,16 +9,20 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version as distribution_version
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import grpc
 
-from mnserve.codec import TensorRule, decode_request, encode_response
+from mnserve.codec import CheckedRequest, check_request
+from mnserve.encoding import encode_response, is_large
 from mnserve.errors import InvalidRequestError, MnServeError
 from mnserve.execution import Work
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
+from mnserve.signature import TensorRule
 from mnserve.status import PUSHBACK_KEY, failure_reason, pushback_ms, status_code
 from mnserve.unsupported import UnsupportedCalls
 
@@ -27,6 +31,7 @@ __all__ = ["Servicer"]
 _log = logging.getLogger(__name__)
 
 Context = grpc.aio.ServicerContext[Any, Any]
+_Result = TypeVar("_Result")
 
 SERVER_NAME: Final = "mnserve"
 EXTENSIONS: Final = ("model_configuration", "statistics")
@@ -39,10 +44,12 @@ class Servicer(UnsupportedCalls):
 
     Args:
         models: What is served.
+        max_message_bytes: Largest answer; None for no limit.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Models, max_message_bytes: int | None = None) -> None:
         self._models = models
+        self._max_message_bytes = max_message_bytes
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
         """True as long as the process answers at all."""
@@ -106,16 +113,21 @@ class Servicer(UnsupportedCalls):
         served: ServedModel | None = None
         try:
             served = self._models.find(request.model_name, request.model_version)
-            decoded = decode_request(request, served.model.signature)
-            work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
-            answer = await served.batcher.infer(work, deadline=_deadline(request, context))
-            response = encode_response(
+            deadline = _deadline(request, context)
+            checked = check_request(request, served.model.signature)
+            served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
+            work = await _off_loop(checked.large, partial(_decode, checked))
+            answer = await served.batcher.infer(work, deadline=deadline)
+            encode = partial(
+                encode_response,
                 signature=served.model.signature,
                 version=served.model.version,
                 request_id=request.id,
-                names=decoded.outputs,
+                names=work.outputs,
                 arrays=answer.arrays,
+                max_bytes=self._max_message_bytes,
             )
+            response = await _off_loop(is_large(answer.arrays), encode)
         except asyncio.CancelledError:
             if served is not None:
                 total = time.perf_counter_ns() - started
@@ -127,7 +139,7 @@ class Servicer(UnsupportedCalls):
                 served.counters.record_failure(reason=failure_reason(error), total_ns=total)
             await _fail(context, error)
         served.counters.record_success(
-            rows=decoded.rows,
+            rows=work.rows,
             total_ns=time.perf_counter_ns() - started,
             queue_ns=answer.queue_ns,
             times=answer.times,
@@ -143,6 +155,18 @@ class Servicer(UnsupportedCalls):
             return self._models.find(request.name, request.version)
         except MnServeError as error:
             await _fail(context, error)
+
+
+def _decode(checked: CheckedRequest) -> Work:
+    decoded = checked.decode()
+    work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
+    _ = work.nbytes  # counted here, where it holds up nobody
+    return work
+
+
+async def _off_loop(large: bool, function: Callable[[], _Result]) -> _Result:
+    """Calls a function that depends on no other task: small work at once, large work in a thread."""
+    return await asyncio.to_thread(function) if large else function()
 
 
 def _deadline(request: pb.ModelInferRequest, context: Context) -> float | None:
@@ -175,4 +199,5 @@ async def _fail(context: Context, error: Exception) -> NoReturn:
         details = f"{known}internal error {error_id}, the server's log has the details under this id"
     delay = pushback_ms(error)
     trailing = () if delay is None else ((PUSHBACK_KEY, str(delay)),)
-    await context.abort(code, details[:_MAX_DETAILS], trailing)
+    details = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace").decode("utf-8")  # gRPC hangs on anything else
+    await context.abort(code, details, trailing)

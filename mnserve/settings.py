@@ -36,6 +36,10 @@ class ServeSettings:
     """Most rows in a batch of a model that has a batch dimension but no config.pbtxt to say so."""
     max_queue_rows: int = 0
     """Most rows that may wait for one model; 0 is 64 batches. config.pbtxt may say otherwise."""
+    max_queue_bytes: int = 1024 * _MEBIBYTE
+    """Most bytes of tensors that may wait for one model; memory holds them and the messages they came in."""
+    max_concurrent_requests: int = 0
+    """Most calls in progress at a time, health checks included; 0 is no limit."""
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
@@ -71,6 +75,12 @@ class ServeSettings:
             raise SettingsError(f"--default-max-batch-size is {self.default_max_batch_size}; it must be at least 1")
         if self.max_queue_rows < 0:
             raise SettingsError(f"--max-queue-rows is {self.max_queue_rows}; it must be 0 (automatic) or more")
+        if self.max_queue_bytes < 1:
+            raise SettingsError(f"--max-queue-bytes is {self.max_queue_bytes}; it must be at least 1")
+        if self.max_concurrent_requests < 0:
+            raise SettingsError(
+                f"--max-concurrent-requests is {self.max_concurrent_requests}; it must be 0 (no limit) or more"
+            )
         if not 1024 <= self.max_message_bytes < 2**31:
             raise SettingsError(f"--max-message-bytes is {self.max_message_bytes}; it must be from 1024 to {2**31 - 1}")
         for option, seconds in (("--drain-delay", self.drain_delay), ("--drain-timeout", self.drain_timeout)):

@@ -7,7 +7,7 @@ from typing import Final
 import grpc
 
 from mnserve.errors import (
-    CancelledRequestError,
+    AnswerTooLargeError,
     DeadlineExceededError,
     EngineInputError,
     InvalidRequestError,
@@ -32,7 +32,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
-    (CancelledRequestError, grpc.StatusCode.CANCELLED),
+    (AnswerTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (QueueFullError, 100),
@@ -52,10 +52,8 @@ def pushback_ms(error: BaseException) -> int | None:
 
 
 def failure_reason(error: BaseException) -> str:
-    """How the failure is counted, one of mnserve.statistics.FAILURE_REASONS."""
+    """How the failure is counted, one of mnserve.statistics.FAILURE_REASONS; callers that left are no error here."""
     code = status_code(error)
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
         return "REJECTED"
-    if code is grpc.StatusCode.CANCELLED:
-        return "CANCELED"
     return "BACKEND" if code is grpc.StatusCode.INTERNAL else "OTHER"

@@ -7,6 +7,8 @@ those behind it in its bucket, in order, so nothing is overtaken for ever.
 from __future__ import annotations
 
 import asyncio
+import heapq
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -46,7 +48,9 @@ class WaitingRequest:
 
 
 class WaitingLine:
-    """Requests in the order of their arrival, and the same by bucket. Every operation takes constant time.
+    """Requests in the order of their arrival, and the same by bucket.
+
+    Operations take constant time, and logarithmic time for requests with a deadline.
 
     Args:
         max_batch_size: Most rows in one run; 0 where requests run one by one.
@@ -57,21 +61,40 @@ class WaitingLine:
         self._requests: OrderedDict[int, WaitingRequest] = OrderedDict()
         self._buckets: dict[Hashable, OrderedDict[int, WaitingRequest]] = {}
         self._bucket_rows: dict[Hashable, int] = {}
+        self._full: set[Hashable] = set()
+        self._deadlines: list[tuple[float, int]] = []
         self._arrivals = 0
         self.rows = 0
         """Rows of all waiting requests."""
+        self.nbytes = 0
+        """Bytes of the tensors of all waiting requests."""
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, work: Work, future: asyncio.Future[Answer]) -> WaitingRequest:
+    @property
+    def any_full(self) -> bool:
+        """Whether some bucket holds a whole batch."""
+        return bool(self._full)
+
+    @property
+    def first_deadline(self) -> float:
+        """The earliest deadline of those that wait, on the event loop's clock; infinity where there is none."""
+        while self._deadlines and self._deadlines[0][1] not in self._requests:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else math.inf
+
+    def add(self, work: Work, future: asyncio.Future[Answer], deadline: float | None = None) -> WaitingRequest:
         """Puts a request at the end."""
         request = WaitingRequest(self._arrivals, work, self._bucket_of(work), future)
         self._arrivals += 1
         self._requests[request.number] = request
         self._buckets.setdefault(request.bucket, OrderedDict())[request.number] = request
-        self._bucket_rows[request.bucket] = self._bucket_rows.get(request.bucket, 0) + work.rows
+        self._set_rows(request.bucket, self._bucket_rows.get(request.bucket, 0) + work.rows)
+        if deadline is not None:
+            heapq.heappush(self._deadlines, (deadline, request.number))
         self.rows += work.rows
+        self.nbytes += work.nbytes
         return request
 
     def remove(self, request: WaitingRequest) -> None:
@@ -80,18 +103,17 @@ class WaitingLine:
             return
         bucket = self._buckets[request.bucket]
         del bucket[request.number]
-        self._bucket_rows[request.bucket] -= request.work.rows
+        self._set_rows(request.bucket, self._bucket_rows[request.bucket] - request.work.rows)
         if not bucket:
             del self._buckets[request.bucket], self._bucket_rows[request.bucket]
+        if not self._requests:
+            self._deadlines.clear()
         self.rows -= request.work.rows
+        self.nbytes -= request.work.nbytes
 
     def oldest(self) -> WaitingRequest:
         """The request that has waited longest; there must be one."""
         return next(iter(self._requests.values()))
-
-    def rows_beside(self, request: WaitingRequest) -> int:
-        """Rows in the bucket of a waiting request, its own included."""
-        return self._bucket_rows[request.bucket]
 
     def take_batch(self) -> list[WaitingRequest]:
         """Takes the oldest request and those behind it in its bucket, as many as fit; not those already answered."""
@@ -114,6 +136,13 @@ class WaitingLine:
         for request in requests:
             self.remove(request)
         return requests
+
+    def _set_rows(self, bucket: Hashable, rows: int) -> None:
+        self._bucket_rows[bucket] = rows
+        if rows >= max(1, self._max_batch_size):
+            self._full.add(bucket)
+        else:
+            self._full.discard(bucket)
 
     def _bucket_of(self, work: Work) -> Hashable:
         if self._max_batch_size == 0:

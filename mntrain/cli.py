@@ -7,12 +7,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
 from mntrain.errors import ConfigError, MnTrainError
+from mntrain.output import run_command
 
 _FIT_EPILOG = """\
 Every field of the recipe is an option, for instance:
@@ -41,23 +42,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     words = list(sys.argv[1:] if argv is None else argv)
     arguments, rest = parser.parse_known_args(words)
+    if rest and arguments.command != "fit":
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    commands: dict[str, Callable[[], int]] = {
+        "fit": lambda: _fit(arguments, rest),
+        "evaluate": lambda: _evaluate(arguments),
+        "recipes": _recipes,
+    }
     try:
-        if arguments.command == "fit":
-            return _fit(arguments, rest)
-        if rest:
-            parser.error(f"unrecognized arguments: {' '.join(rest)}")
-        if arguments.command == "evaluate":
-            return _evaluate(arguments)
-        return _recipes()
+        return run_command(commands[arguments.command])
     except MnTrainError as error:
         print(f"mntrain: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("mntrain: interrupted; a run goes on with the same command and --resume.", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -15,11 +15,14 @@ def check_writable(path: Path) -> None:
     """Finds out before a measurement whether its result can be written to ``path``.
 
     Raises:
-        BenchError: the folder does not exist or may not be written to, or ``path`` is a folder.
+        BenchError: the folder does not exist or may not be written to, or ``path`` is a folder or too long.
     """
     folder = path.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
         raise BenchError(f"cannot write {path}: the folder {folder} does not exist; make it first")
+    longest = os.pathconf(folder, "PC_NAME_MAX")
+    if len(os.fsencode(path.name)) > longest:
+        raise BenchError(f"cannot write {path}: names of files have at most {longest} bytes there; give a shorter one")
     if path.is_dir():
         raise BenchError(f"cannot write {path}: it is a folder; give the name of a file")
     if not os.access(folder, os.W_OK):
@@ -34,7 +37,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=".mnserve-", dir=path.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         os.chmod(temporary, 0o666 & ~_umask())

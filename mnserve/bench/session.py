@@ -1,4 +1,4 @@
-"""What ``mnserve bench`` does: measure, print the table, write the JSON and the plot."""
+"""What ``mnserve bench`` does: measure, write the JSON and the plot, print the table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG_COLUMNS = 140
 
 
 def bench(settings: BenchSettings) -> int:
-    """Measures, prints the table, and writes the JSON and the plot that were asked for.
+    """Measures, writes the JSON and the plot that were asked for, and prints the table.
 
     With ``--json -`` standard output is JSON alone, and the table goes to standard error.
 
@@ -40,15 +40,15 @@ def bench(settings: BenchSettings) -> int:
         if path is not None:
             check_writable(path)
     result = _measure_with_progress(settings)
-    print_table(result, _console(stderr=settings.json == _STANDARD_OUTPUT))
     text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
-    if settings.json == _STANDARD_OUTPUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    elif json_file is not None:
+    if json_file is not None:  # files first: standard output may be closed or full by now
         write_atomically(json_file, text.encode())
     if plot_file is not None:
         save_plot(result, plot_file)
+    print_table(result, _console(stderr=settings.json == _STANDARD_OUTPUT))
+    if settings.json == _STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        sys.stdout.flush()
     return 0
 
 

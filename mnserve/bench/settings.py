@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnserve.bench.timing import TimingPlan
+from mnserve.engines.base import MAX_THREADS
 from mnserve.errors import SettingsError
 
 __all__ = ["BenchSettings"]
@@ -61,7 +62,7 @@ class BenchSettings:
         _check("--seconds", self.seconds, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
         _check("--timeout", self.timeout, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
         _check("--rounds", self.rounds, lambda v: v >= 1, "at least 1; ratios have a spread from 2 on")
-        _check("--threads", self.threads, lambda v: v >= 0, "0 (every core) or the number of threads")
+        _check("--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (every core) or up to {MAX_THREADS}")
         _check("--concurrency", self.concurrency, lambda v: v >= 1, "at least 1")
         _check("--seed", self.seed, lambda v: v >= 0, "0 or above")
         if not self.grpc:

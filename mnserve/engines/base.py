@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from mnserve.errors import SettingsError
 
-__all__ = ["Engine", "EngineOptions", "TensorSpec"]
+__all__ = ["MAX_THREADS", "Engine", "EngineOptions", "TensorSpec"]
+
+MAX_THREADS: Final = 1024
+"""Most threads of an engine: beyond any machine, and still started in no time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +40,8 @@ class EngineOptions:
 
     Attributes:
         providers: Execution providers, best first, under ONNX Runtime's names.
-        intra_op_threads: Threads inside one operator; 0 takes the CPUs this process may use.
-        inter_op_threads: Threads across operators; 1 runs them one after the other.
+        intra_op_threads: Threads inside one operator, at most MAX_THREADS; 0 takes the CPUs this process may use.
+        inter_op_threads: Threads across operators, at most MAX_THREADS; 1 runs them one after the other.
         allow_fallback: Serve on fewer providers than asked for instead of failing.
     """
 
@@ -50,10 +53,12 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if not self.providers:
             raise SettingsError("providers is empty; name at least one, such as CPUExecutionProvider")
-        if self.intra_op_threads < 0:
-            raise SettingsError(f"intra_op_threads is {self.intra_op_threads}; it must be 0 (automatic) or more")
-        if self.inter_op_threads < 1:
-            raise SettingsError(f"inter_op_threads is {self.inter_op_threads}; it must be 1 or more")
+        if not 0 <= self.intra_op_threads <= MAX_THREADS:
+            raise SettingsError(
+                f"intra_op_threads is {self.intra_op_threads}; it must be 0 (automatic) or a number up to {MAX_THREADS}"
+            )
+        if not 1 <= self.inter_op_threads <= MAX_THREADS:
+            raise SettingsError(f"inter_op_threads is {self.inter_op_threads}; it must be from 1 to {MAX_THREADS}")
 
 
 class Engine(Protocol):

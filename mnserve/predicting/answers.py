@@ -57,7 +57,7 @@ class AnswerReader:
 
     Args:
         config: configuration of the model.
-        labels: class names; empty to read the parameter ``mn.labels``, and to number the classes without it.
+        labels: class names for a model without the parameter ``mn.labels``; classes are numbered without both.
 
     Raises:
         ImageModelError: no output can hold class scores, or the parameter ``mn.labels`` is not a list of
@@ -67,7 +67,7 @@ class AnswerReader:
     def __init__(self, config: pb.ModelConfig, labels: Sequence[str] = ()) -> None:
         self.model = config.name
         self.output = _score_output(config)
-        self.labels = tuple(labels) or _stated_labels(config)
+        self.labels = _stated_labels(config) or tuple(labels)
         self._notes: dict[str, None] = {}
 
     @property

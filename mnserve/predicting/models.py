@@ -15,7 +15,7 @@ from mnserve.errors import ServerUnreachableError, SettingsError
 from mnserve.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["CalledModel", "ServedModel", "is_folder", "open_model"]
+__all__ = ["CalledModel", "RemoteModel", "is_folder", "open_model"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ class CalledModel(Protocol):
         ...
 
 
-class ServedModel:
+class RemoteModel:
     """A model on a running server.
 
     Args:
@@ -84,7 +84,7 @@ def open_model(model: str, *, url: str, timeout: float) -> Iterator[CalledModel]
     """
     if is_folder(model):
         folder = Path(model).resolve()
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
             raise SettingsError(
                 f"there is no folder {model!r}; give a model folder REPOSITORY/NAME, or the bare name of a "
                 "model on a running server"
@@ -94,9 +94,9 @@ def open_model(model: str, *, url: str, timeout: float) -> Iterator[CalledModel]
     else:
         with Client(url, timeout) as client:
             try:
-                served = ServedModel(client, model)
+                served = RemoteModel(client, model)
             except ServerUnreachableError as error:
-                if Path(model).is_dir():
+                if os.path.isdir(model):
                     raise ServerUnreachableError(
                         f"{error}; to run the folder '{model}' without a server, write .{os.sep}{model}"
                     ) from error

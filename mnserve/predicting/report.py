@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mnserve.names import printable
 from mnserve.predicting.answers import Label, Prediction
 
 __all__ = ["line", "print_table", "write_json"]
@@ -18,7 +19,8 @@ __all__ = ["line", "print_table", "write_json"]
 
 def line(prediction: Prediction) -> str:
     """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first."""
-    return f"{_printable(prediction.file)}: {', '.join(f'{one.label} {one.probability:.4f}' for one in prediction.top)}"
+    scores = ", ".join(f"{one.label} {one.probability:.4f}" for one in prediction.top)
+    return printable(f"{prediction.file}: {scores}")
 
 
 def print_table(predictions: Sequence[Prediction], console: Console) -> None:
@@ -31,9 +33,9 @@ def print_table(predictions: Sequence[Prediction], console: Console) -> None:
         table.add_column("then")
     for one in predictions:
         # Text, not str: brackets in file names and labels are no markup.
-        cells = [Text(_printable(one.file)), Text(one.top[0].label), Text(_percent(one.top[0]))]
+        cells = [Text(printable(one.file)), Text(printable(one.top[0].label)), Text(_percent(one.top[0]))]
         if len(one.top) > 1:
-            cells.append(Text(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:])))
+            cells.append(Text(printable(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:]))))
         table.add_row(*cells)
     console.print(table)
 
@@ -42,11 +44,6 @@ def write_json(predictions: Sequence[Prediction], stream: TextIO) -> None:
     """A JSON list with one object for each prediction."""
     json.dump([one.to_json() for one in predictions], stream, indent=2)
     stream.write("\n")
-
-
-def _printable(file: str) -> str:
-    """Bytes of a file name that are not UTF-8, which no text stream takes, as backslash escapes."""
-    return file.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _percent(label: Label) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.progress import track
 
+from mnserve.names import printable
 from mnserve.predicting import report
 from mnserve.predicting.answers import Prediction
 from mnserve.predicting.models import open_model
@@ -76,4 +77,4 @@ def _exit_code(predictions: Sequence[Prediction], failures: Sequence[Failure], c
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(f"mnserve predict: {text}", markup=False, emoji=False)
+    console.print(f"mnserve predict: {printable(text)}", markup=False, emoji=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -49,6 +50,22 @@ class ServerProcess:
             return any(line.startswith(name) and float(line.rsplit(" ", 1)[1]) >= value for line in lines)
 
         self._wait(reached)
+
+    def wait_for_admitted(self, model: str, count: int) -> None:
+        """Until ``count`` requests were taken up by a model; needs ``--log-level debug``."""
+
+        def reached() -> bool:
+            # What runs is looked up first: a request that starts in between is counted too late, never twice.
+            running = sum(map(int, re.findall(rf"model '{model}': running (\d+) requests", self.log())))
+            return running + self.metric(f'nv_inference_pending_request_count{{model="{model}",version="1"}}') >= count
+
+        self._wait(reached)
+
+    def metric(self, name: str) -> float:
+        """A metric's value, 0 where there is none."""
+        with urllib.request.urlopen(self.metrics) as response:
+            lines = response.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 30

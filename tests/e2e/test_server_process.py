@@ -44,12 +44,12 @@ def slow_root(write_models: Callable[[Path], None], tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_loses_nothing(start_server: StartServer, slow_root: Path, number: signal.Signals) -> None:
-    server = start_server(slow_root)
+    server = start_server(slow_root, "--log-level", "debug")
     results: list[Any] = []
     callers = [threading.Thread(target=ask, args=(server.address, "slow", value, results)) for value in range(1, 11)]
     for caller in callers:
         caller.start()
-    server.wait_for_metric('nv_inference_pending_request_count{model="slow",version="1"}', 5)
+    server.wait_for_admitted("slow", 10)
     server.process.send_signal(number)
     for caller in callers:
         caller.join()
@@ -75,6 +75,16 @@ def test_not_ready_before_it_refuses(start_server: StartServer, repository: Path
             ask(server.address, "double", 3, results)
     assert results[-1].status() == "StatusCode.UNAVAILABLE"
     assert server.process.wait(30) == 0
+
+
+def test_an_idle_server_needs_no_time_to_drain(
+    start_server: StartServer, repository: Path, double_model: WriteModel
+) -> None:
+    double_model()
+    server = start_server(repository, "--drain-timeout", "0")
+    server.process.terminate()
+    assert server.process.wait(20) == 0
+    assert "given up" not in server.log()
 
 
 def test_a_second_signal_ends_it_at_once(start_server: StartServer, repository: Path, double_model: WriteModel) -> None:

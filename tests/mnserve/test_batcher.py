@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnserve.batcher import Answer, Batcher, BatcherOptions
+from mnserve.batcher import Answer, Batcher
+from mnserve.batching import BatcherOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     DeadlineExceededError,
@@ -315,26 +316,6 @@ async def test_without_a_batch_dimension_requests_run_one_by_one(gate: threading
     await run.batcher.drain()
 
 
-async def test_a_delay_waits_for_company_but_not_when_the_batch_is_full() -> None:
-    run = start(FakeEngine(), max_delay=60.0)
-    tasks = [run.submit(work(value)) for value in range(4)]
-    async with asyncio.timeout(20):
-        await asyncio.gather(*tasks)
-    assert run.batches() == [4]
-    lonely = run.submit(work(1))
-    await until(lambda: run.batcher.waiting_rows == 1)
-    assert run.batches() == [4]
-    async with asyncio.timeout(20):
-        await run.batcher.drain()  # a drain waits for no company
-    assert firsts(await lonely) == [2]
-
-
-async def test_a_delay_ends() -> None:
-    run = start(FakeEngine(), max_delay=0.01)
-    assert firsts(await run.submit(work(1))) == [2]
-    await run.batcher.drain()
-
-
 async def test_no_exception_is_left_unseen(gate: threading.Event) -> None:
     """asyncio complains about exceptions that nobody retrieved; a caller that left must not cause that."""
     complaints: list[Any] = []
@@ -357,3 +338,39 @@ def test_options_that_cannot_work() -> None:
         options(max_queue_rows=3)
     with pytest.raises(SettingsError, match="delay"):
         options(max_delay=-1)
+    with pytest.raises(SettingsError, match="0 bytes"):
+        options(max_queue_bytes=0)
+
+
+async def test_the_queue_is_bounded_in_bytes(gate: threading.Event) -> None:
+    """Sixteen bytes for a row of four numbers; the running request does not count."""
+    run = start(FakeEngine(gate=gate), max_queue_bytes=40)
+    await run.hold()
+    tasks = [run.submit(work(1, width=4)), run.submit(work(2, width=4))]
+    await until(lambda: run.batcher.waiting_bytes == 32)
+    with pytest.raises(QueueFullError, match=r"32 bytes are waiting, and 16 more .* limit of 40"):
+        await run.submit(work(3, width=4))
+    tasks[0].cancel()
+    await until(lambda: run.batcher.waiting_bytes == 16)
+    tasks.append(run.submit(work(3, width=4)))
+    gate.set()
+    assert [firsts(answer) for answer in await asyncio.gather(*tasks[1:])] == [[4], [6]]
+    assert run.batcher.waiting_bytes == 0
+    await run.batcher.drain()
+
+
+async def test_a_request_that_would_wait_alone_is_let_in_whatever_its_size() -> None:
+    run = start(FakeEngine(), max_queue_bytes=1)
+    assert firsts(await run.submit(work(1, width=100))) == [2]
+    await run.batcher.drain()
+
+
+async def test_the_time_in_the_queue_is_measured(gate: threading.Event) -> None:
+    run = start(FakeEngine(gate=gate))
+    await run.hold()
+    task = run.submit(work(1))
+    await until(lambda: run.batcher.waiting_rows == 1)
+    await asyncio.sleep(0.02)
+    gate.set()
+    assert (await task).queue_ns > 15_000_000
+    await run.batcher.drain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,7 +12,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.batcher import Answer, Batcher, BatcherOptions
+from mnserve.batcher import Answer, Batcher
+from mnserve.batching import BatcherOptions
 from mnserve.engines.base import TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, EngineRunError, QueueFullError
@@ -102,7 +104,9 @@ async def play(callers: list[Caller], max_queue_rows: int, delay: float) -> None
 
     async with asyncio.timeout(30):
         await asyncio.gather(*(one(number, caller) for number, caller in enumerate(callers)))
-        assert (batcher.waiting_rows, batcher.waiting_requests) == (0, 0)
+        assert (batcher.waiting_rows, batcher.waiting_requests, batcher.waiting_bytes) == (0, 0, 0)
+        assert not batcher._waiting.any_full
+        assert batcher._waiting.first_deadline == math.inf
         await batcher.drain()
 
 

@@ -95,7 +95,10 @@ def test_wrong_usage(given: list[ServeSettings], words: list[str], capsys: pytes
         {"grpc_port": 8002},
         {"default_max_batch_size": 0},
         {"max_queue_rows": -1},
+        {"max_queue_bytes": 0},
+        {"max_concurrent_requests": -1},
         {"max_message_bytes": 10},
+        {"intra_op_threads": 100_000_000},
         {"drain_delay": -1.0},
         {"drain_timeout": float("nan")},
         {"intra_op_threads": -1},
@@ -141,3 +144,11 @@ def test_help_does_not_load_the_engine() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_an_empty_configuration_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "serve.yaml"
+    file.touch()
+    with pytest.raises(SystemExit):
+        cli.main(["serve", "models", "--config", str(file)])
+    assert "the file given with --config is empty or no mapping" in capsys.readouterr().err

@@ -273,3 +273,25 @@ def test_any_status_becomes_one_line(details: str, code: grpc.StatusCode) -> Non
     message = str(translate(Failed(), url="h:1", timeout=1.0, model="m"))
     assert "h:1" in message
     assert len(message.splitlines()) == 1
+
+
+def test_many_models_are_listed_once() -> None:
+    class Call:
+        def __init__(self, details: str) -> None:
+            self._details = details
+
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.NOT_FOUND
+
+        def details(self) -> str:
+            return self._details
+
+    known = [f"model-{number:02}" for number in range(30)]
+
+    def said(details: str) -> str:
+        return str(translate(Call(details), url="u", timeout=1, model="nope", known=known))  # type: ignore[arg-type]
+
+    ours = said(f"there is no model 'nope'; the server has {', '.join(known[:20])} and 10 more")
+    assert ours.count("model-07") == 1
+    foreign = said("Request for unknown model: 'nope' is not found")
+    assert foreign.endswith("; it has " + ", ".join(known[:20]) + " and 10 more")

@@ -10,10 +10,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.codec import Signature, TensorRule, decode_request, encode_response
+from mnserve.codec import MAX_BYTES_ELEMENTS, check_request, decode_request
 from mnserve.datatypes import DATATYPES
+from mnserve.encoding import encode_response
 from mnserve.errors import InvalidRequestError, RequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
+from mnserve.signature import Signature, TensorRule
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 FP32, INT32 = DATATYPES["FP32"], DATATYPES["INT32"]
@@ -240,3 +242,41 @@ def test_answers_are_raw() -> None:
     ]
     assert [len(raw) for raw in response.raw_output_contents] == [16, 16]
     assert not any(item.HasField("contents") for item in response.outputs)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_elements_of_strings_are_bounded(raw: bool) -> None:
+    rule = TensorRule(name="x", datatype=DATATYPES["BYTES"], dims=(-1,))
+    signature = Signature(model="m", max_batch_size=0, inputs=(rule,), outputs=())
+    for count in (MAX_BYTES_ELEMENTS, MAX_BYTES_ELEMENTS + 1):
+        request = pb.ModelInferRequest(model_name="m")
+        tensor = request.inputs.add(name="x", datatype="BYTES", shape=[count])
+        if raw:
+            request.raw_input_contents.append(bytes(4 * count))
+        else:
+            tensor.contents.bytes_contents.extend([b""] * count)
+        if count <= MAX_BYTES_ELEMENTS:
+            assert check_request(request, signature).large
+        else:
+            with pytest.raises(InvalidRequestError, match=r"1048577 elements of BYTES, expected at most 1048576"):
+                check_request(request, signature)
+
+
+@pytest.mark.parametrize(("count", "large_raw", "large_typed"), [(1000, False, False), (50_000, False, True)])
+def test_whether_decoding_takes_long_is_known_before(count: int, large_raw: bool, large_typed: bool) -> None:
+    raw = pb.ModelInferRequest(model_name="m")
+    raw.inputs.add(name="x", datatype="FP32", shape=[1, count])
+    typed = pb.ModelInferRequest.FromString(raw.SerializeToString())
+    raw.raw_input_contents.append(bytes(4 * count))
+    typed.inputs[0].contents.fp32_contents.extend([0.0] * count)
+    rule = TensorRule(name="x", datatype=DATATYPES["FP32"], dims=(-1,))
+    signature = Signature(model="m", max_batch_size=8, inputs=(rule,), outputs=())
+    assert check_request(raw, signature).large is large_raw
+    assert check_request(typed, signature).large is large_typed  # element by element
+
+
+def test_strings_may_always_take_long() -> None:
+    request = pb.ModelInferRequest(model_name="m", raw_input_contents=[bytes(4)])
+    request.inputs.add(name="x", datatype="BYTES", shape=[1])
+    rule = TensorRule(name="x", datatype=DATATYPES["BYTES"], dims=(-1,))
+    assert check_request(request, Signature(model="m", max_batch_size=0, inputs=(rule,), outputs=())).large

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from mnserve.errors import ImageError
 from mnserve.images import PixelSize, find_images, read_image
@@ -220,3 +220,13 @@ def test_a_file_named_by_hand_needs_no_known_ending(tmp_path: Path, colours: np.
     path = save(tmp_path / "a.png", colours).rename(tmp_path / "picture")
     assert list(find_images([str(path)])) == [path]
     np.testing.assert_array_equal(read_image(path, ANY_RGB), colours)
+
+
+def test_postscript_without_its_program_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", False)
+    path = tmp_path / "a.eps"
+    path.write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n")
+    with pytest.raises(
+        ImageError, match="read with Ghostscript, which is not on this machine; convert the file to PNG"
+    ):
+        read_image(path, PixelSize(channels=3, height=None, width=None))

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mnserve.batcher import Batcher
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     EngineLoadError,
     EngineRunError,
     InvalidRequestError,
+    ModelConfigError,
     ModelNotReadyError,
     RepositoryNotFoundError,
     StoppingError,
@@ -187,3 +189,65 @@ def test_outputs_that_are_not_what_the_configuration_says(repository: Path, doub
         with pytest.raises(EngineRunError, match=words):
             load(repository, "m", 1, LoadOptions(factory=lambda path, options, engine=engine: engine))
         assert engine.closed
+
+
+async def test_the_highest_version_that_is_ready_answers(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="version_policy { all {} }")
+    double_model("m", version=2)
+    async with loaded(repository) as models:
+        assert [state.ready for state in models.states()] == [True, True]
+        assert models.find("m").model.version == 2
+
+
+async def test_an_idle_server_drains_without_any_time(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    engine = FakeEngine()
+    models = Models(repository, LoadOptions(warm_up=False, factory=lambda path, options: engine))
+    await models.load_all()
+    assert await models.drain(0)
+    assert engine.closed
+
+
+async def test_idle_models_have_finished_however_long_they_take_to_notice(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = Batcher.drain
+
+    async def slowly(batcher: Batcher) -> None:
+        await asyncio.sleep(0.05)
+        await drain(batcher)
+
+    monkeypatch.setattr(Batcher, "drain", slowly)
+    double_model("m")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    await models.load_all()
+    assert await models.drain(0)
+
+
+async def test_many_models_are_not_all_listed(repository: Path) -> None:
+    models = Models(repository, LoadOptions())
+    models._served = {f"m{number:02}": {} for number in range(23)}
+    with pytest.raises(UnknownModelError, match=r"has m00, .*, m19 and 3 more$"):
+        models.find("n")
+
+
+def test_no_warm_up_that_no_memory_holds(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    double_model("m", config="max_batch_size: 2000000000")
+    engine = FakeEngine()
+    loaded_model = load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert loaded_model.signature.max_batch_size == 2_000_000_000
+    assert [len(call["x"]) for call in engine.calls] == [1]
+    assert "no warm-up batch of 2000000000 rows" in caplog.text
+
+
+def test_a_warm_up_without_memory_names_the_remedy(repository: Path, double_model: WriteModel) -> None:
+    def exhaust(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise MemoryError
+
+    double_model("m")
+    engine = FakeEngine(function=exhaust)
+    with pytest.raises(ModelConfigError, match="no memory for a warm-up batch of 1 rows; lower max_batch_size"):
+        load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert engine.closed

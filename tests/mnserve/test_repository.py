@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -159,3 +160,31 @@ def test_version_policy_names_a_version_that_is_not_there() -> None:
     config = text_format.Parse("version_policy { specific { versions: [2] } }", ModelConfig())
     with pytest.raises(ModelConfigError, match=r"names \[2\]"):
         served_versions(config, [1])
+
+
+def test_names_that_are_no_text(repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture) -> None:
+    double_model("good")
+    odd = os.fsdecode(b"odd-\xff")
+    (repository / odd / "1").mkdir(parents=True)
+    assert list_models(repository) == ["good"]
+    assert "its name is not UTF-8" in caplog.text
+    with pytest.raises(ModelNotFoundError, match="it has good"):
+        read_model(repository, odd)
+
+
+def test_version_numbers_that_no_request_can_name(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    (repository / "m" / ("9" * 19)).mkdir()
+    (repository / "m" / ("9" * 18)).mkdir()
+    assert list_versions(repository, "m") == [1, 10**18 - 1]
+
+
+def test_names_that_are_too_long(repository: Path, double_model: WriteModel) -> None:
+    long = "a" * 300
+    with pytest.raises(RepositoryNotFoundError, match="File name too long"):
+        list_models(repository / long)
+    with pytest.raises(ModelNotFoundError):
+        read_model(repository, long)
+    double_model("m", config=f'default_model_filename: "{long}"')
+    with pytest.raises(CorruptModelError, match="is missing"):
+        read_model(repository, "m")

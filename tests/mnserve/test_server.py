@@ -88,5 +88,45 @@ async def test_two_servers_cannot_share_a_port(repository: Path, double_model: W
 def test_addresses() -> None:
     assert join_address("127.0.0.1", 1) == "127.0.0.1:1"
     assert join_address("::1", 1) == "[::1]:1"
-    with pytest.raises(StartError, match="--host"):
-        check_port_free("no.such.host.invalid", 0, "--grpc-port")
+    for host in ("no.such.host.invalid", "..", "a" * 100):
+        with pytest.raises(StartError, match="--host"):
+            check_port_free(host, 0, "--grpc-port")
+
+
+async def test_calls_at_a_time_can_be_bounded(repository: Path, double_model: WriteModel) -> None:
+    double_model()
+    server = Server(settings(repository, max_concurrent_requests=1))
+    addresses = await server.start()
+    async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        watching = health.Watch(health_pb2.HealthCheckRequest(service=""))
+        assert (await watching.read()).status == STATUS.SERVING  # type: ignore[attr-defined]
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health.Check(health_pb2.HealthCheckRequest(service=""))  # type: ignore[misc]
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        watching.cancel()
+    assert await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("method", "kind"),
+    [
+        ("/inference.GRPCInferenceService/ModelConfig", "ModelConfigRequest"),
+        ("/grpc.health.v1.Health/Check", "HealthCheckRequest"),
+        ("/grpc.health.v1.Health/Watch", "HealthCheckRequest"),
+    ],
+)
+async def test_messages_that_do_not_parse(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture, method: str, kind: str
+) -> None:
+    double_model()
+    server = Server(settings(repository))
+    addresses = await server.start()
+    async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
+        call = channel.unary_stream(method)(b"\xff" * 10)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call.read()
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details() == f"the message is not a valid {kind}"
+    assert await server.stop()
+    assert "Traceback" not in caplog.text

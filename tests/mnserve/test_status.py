@@ -30,7 +30,7 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
         (errors.QueueFullError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.StoppingError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.DeadlineExceededError(), StatusCode.DEADLINE_EXCEEDED, "REJECTED", False),
-        (errors.CancelledRequestError(), StatusCode.CANCELLED, "CANCELED", False),
+        (errors.AnswerTooLargeError(), StatusCode.RESOURCE_EXHAUSTED, "OTHER", False),
         (errors.EngineRunError(), StatusCode.INTERNAL, "BACKEND", False),
         (ZeroDivisionError(), StatusCode.INTERNAL, "BACKEND", False),
     ],

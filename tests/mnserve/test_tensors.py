@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from typing import Any
 
@@ -179,3 +180,18 @@ def test_first_non_finite_of_bfloat16() -> None:
     bits = np.array([0x3F80, 0x7F80, 0x7FC0], dtype="<u2")  # 1, inf, NaN
     assert first_non_finite(bits, DATATYPES["BF16"]) == (2, (1,))
     assert first_non_finite(np.array([0x7F80], dtype="<u2"), DATATYPES["UINT16"]) is None
+
+
+@pytest.mark.parametrize("name", ["INT8", "FP32"])
+async def test_other_threads_have_their_turn_while_typed_contents_are_read(name: str) -> None:
+    """One call for a million elements would stop the event loop until it has ended."""
+    datatype = DATATYPES[name]
+    contents = InferTensorContents()
+    getattr(contents, str(datatype.contents)).extend([1] * 4_000_000)
+    reading = asyncio.ensure_future(asyncio.to_thread(contents_to_array, contents, datatype, (4_000_000,), "x"))
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns >= 5
+    assert (await reading).sum() == 4_000_000

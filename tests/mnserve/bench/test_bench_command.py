@@ -180,3 +180,22 @@ def test_the_machine_is_named_in_one_line() -> None:
     assert "core" in caption
     assert "onnxruntime" in caption
     assert "\n" not in caption
+
+
+def test_files_are_written_before_the_table(twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("mnserve.bench.session.print_table", closed)
+    with pytest.raises(BrokenPipeError):
+        bench(twins, json=str(tmp_path / "a.json"), plot=str(tmp_path / "a.png"))
+    assert {"a.json", "a.png"} <= {entry.name for entry in tmp_path.iterdir()}
+
+
+def test_long_names_of_results(twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_atomically(tmp_path / ("a" * 255), b"")
+    monkeypatch.setattr(measure_module, "interleave", lambda *_, **__: pytest.fail("timed"))
+    with pytest.raises(BenchError, match="names of files have at most 255 bytes"):
+        bench(twins, json=str(tmp_path / ("a" * 256)))
+    with pytest.raises(BenchError, match="does not exist"):
+        bench(twins, json=str(tmp_path / ("a" * 300) / "b"))

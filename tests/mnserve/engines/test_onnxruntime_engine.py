@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -110,6 +111,22 @@ def test_a_missing_provider_is_not_replaced_silently(double_model: WriteModel) -
 
 
 def test_options_that_cannot_work() -> None:
-    for fields in ({"providers": ()}, {"intra_op_threads": -1}, {"inter_op_threads": 0}):
+    for fields in ({"providers": ()}, {"intra_op_threads": -1}, {"inter_op_threads": 0}, {"intra_op_threads": 1025}):
         with pytest.raises(SettingsError):
             EngineOptions(**fields)  # type: ignore[arg-type]
+
+
+def test_threads_are_those_that_the_process_may_use(double_model: WriteModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    session = ort.InferenceSession
+
+    def spy(path: Path, sess_options: ort.SessionOptions, **fields: Any) -> ort.InferenceSession:
+        given.append(sess_options.intra_op_num_threads)
+        return session(path, sess_options=sess_options, **fields)
+
+    monkeypatch.setattr("mnserve.engines.onnxruntime.available_cpus", lambda: 3)
+    monkeypatch.setattr(ort, "InferenceSession", spy)
+    path = double_model() / "1" / "model.onnx"
+    for threads in (0, 2):
+        OnnxRuntimeEngine(path, EngineOptions(intra_op_threads=threads))
+    assert given == [3, 2]

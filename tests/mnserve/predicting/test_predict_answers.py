@@ -73,9 +73,9 @@ def test_any_finite_scores_become_ordered_probabilities(scores: np.ndarray) -> N
         assert int(result.top[0].label) == int(np.argmax(row))
 
 
-def test_labels_beside_the_model_come_before_the_parameter() -> None:
-    answers = reader(labels=("a", "b", "c"), stated='["x", "y", "z"]')
-    assert answers.labels == ("a", "b", "c")
+def test_the_parameter_comes_before_labels_beside_the_model() -> None:
+    assert reader(labels=("a", "b", "c"), stated='["x", "y", "z"]').labels == ("x", "y", "z")
+    assert reader(labels=("a", "b", "c")).labels == ("a", "b", "c")
 
 
 def test_without_labels_classes_are_numbered() -> None:

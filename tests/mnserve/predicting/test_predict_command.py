@@ -132,17 +132,71 @@ def test_a_foreign_model_is_shown_with_what_was_assumed(
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected", "note"),
+    [
+        ("rot\ngrün\nblau\n", "grün", ""),
+        ("rot\r\ngrün\r\nblau", "grün", ""),
+        ("\ngrün\nblau\n", "grün", ""),  # a class without a name is still a class
+        ("rot\ngr\u2028ün\nblau\n", "gr\\u2028ün", ""),  # one name, though some would break the line there
+        ("rot\ngrün\n", "1", "names 2 labels for 3 classes; classes are numbered"),
+        ("rot\ngrün\nblau\n\n", "1", "names 4 labels for 3 classes; classes are numbered"),
+    ],
+)
 def test_the_label_file_of_a_foreign_model_is_read(
+    colour_model: Callable[..., Path],
+    images: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    expected: str,
+    note: str,
+) -> None:
+    model = with_label_file(colour_model("m", labels=None), content)
+    assert predict(model, images / "1-green.png", top=1) == 0
+    out, err = capsys.readouterr()
+    assert out.endswith(f": {expected} 1.0000\n")
+    assert note in err
+
+
+def test_stated_labels_come_before_the_label_file(
     colour_model: Callable[..., Path], images: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = colour_model("m", labels=None)
+    model = with_label_file(colour_model("m"), "rot\ngrün\nblau\n")
+    assert predict(model, images / "1-green.png", top=1) == 0
+    assert capsys.readouterr().out.endswith(": green 1.0000\n")
+
+
+def with_label_file(model: Path, content: str) -> Path:
     text = (model / "config.pbtxt").read_text()
     (model / "config.pbtxt").write_text(
         text.replace('"probabilities" data', '"probabilities" label_filename: "names.txt" data')
     )
-    (model / "names.txt").write_text("rot\ngrün\nblau\n", encoding="utf-8")
-    assert predict(model, images / "1-green.png", top=1) == 0
-    assert capsys.readouterr().out.endswith(": grün 1.0000\n")
+    (model / "names.txt").write_bytes(content.encode())
+    return model
+
+
+@pytest.mark.parametrize("name", ["", "a" * 300, "b/" + "a" * 300])
+def test_names_that_can_be_no_file_do_not_stop_the_others(
+    colour_model: Callable[..., Path], images: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert predict(colour_model("m"), name, images / "0-red.png") == 1
+    out, err = capsys.readouterr()
+    assert out.startswith(f"{images / '0-red.png'}: red ")
+    assert err.splitlines()[-1] == "mnserve predict: 1 predicted, 1 not"
+    assert len(err.splitlines()) == 2
+    with pytest.raises(SettingsError, match="there is no folder"):
+        predict(f"x/{'a' * 300}", "a.png")
+
+
+def test_a_line_break_in_a_name_does_not_break_the_line(
+    colour_model: Callable[..., Path], images: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = images / "line\nbreak.png"
+    (images / "0-red.png").rename(odd)
+    assert predict(colour_model("m"), odd, f"{odd}x", top=1) == 1
+    out, err = capsys.readouterr()
+    assert out == f"{images}/line\\nbreak.png: red 1.0000\n"
+    assert len(err.splitlines()) == 2
 
 
 def test_file_names_are_no_markup(

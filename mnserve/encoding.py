@@ -1,0 +1,72 @@
+"""Arrays -> the answer to an inference request, within the limit on one message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mnserve.errors import AnswerTooLargeError
+from mnserve.protocol import service_pb2 as pb
+from mnserve.signature import Signature
+from mnserve.tensors import INLINE_BYTES, array_to_raw
+
+__all__ = ["encode_response", "is_large"]
+
+Array = np.ndarray[Any, Any]
+
+_ENVELOPE_BYTES: Final = 65_536
+"""More than an answer has beside its contents and its id."""
+
+
+def encode_response(
+    *,
+    signature: Signature,
+    version: int,
+    request_id: str,
+    names: Sequence[str],
+    arrays: Sequence[Array],
+    max_bytes: int | None = None,
+) -> pb.ModelInferResponse:
+    """Puts arrays into an answer, always as raw contents.
+
+    Args:
+        signature: The model's signature.
+        version: Version that answers.
+        request_id: Id that the request brought.
+        names: Outputs, in the order of the answer.
+        arrays: Their contents.
+        max_bytes: Largest message that may leave; None for no limit.
+
+    Raises:
+        AnswerTooLargeError: The answer is larger than ``max_bytes``.
+    """
+    response = pb.ModelInferResponse(model_name=signature.model, model_version=str(version), id=request_id)
+    rules = signature.output_rules
+    size = len(request_id.encode("utf-8"))
+    for name, array in zip(names, arrays, strict=True):
+        datatype = rules[name].datatype
+        response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
+        if not datatype.is_bytes:
+            _check_size(size + array.size * datatype.dtype.itemsize, max_bytes, signature)
+        raw = array_to_raw(array, datatype)
+        size += len(raw)
+        _check_size(size, max_bytes, signature)
+        response.raw_output_contents.append(raw)
+    if max_bytes is not None and size + _ENVELOPE_BYTES > max_bytes:  # finding out the exact size costs a copy
+        _check_size(response.ByteSize(), max_bytes, signature)
+    return response
+
+
+def is_large(arrays: Sequence[Array]) -> bool:
+    """Whether encoding them takes more than about a millisecond. Strings count as large: their sizes are not known."""
+    return any(array.dtype == object for array in arrays) or sum(array.nbytes for array in arrays) > INLINE_BYTES
+
+
+def _check_size(size: int, max_bytes: int | None, signature: Signature) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise AnswerTooLargeError(
+            f"model '{signature.model}': the answer has at least {size} bytes, more than the limit of {max_bytes} for "
+            "one message; ask for fewer rows or outputs, or start the server with a larger --max-message-bytes"
+        )

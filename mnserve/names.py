@@ -1,0 +1,29 @@
+"""Names in messages: lists that stay short, and characters that stay on one line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Final
+
+__all__ = ["listed", "printable"]
+
+_LISTED: Final = 20
+_UNPRINTABLE: Final = ("Cc", "Cs", "Zl", "Zp")
+"""Unicode categories: control characters, lone surrogates, line and paragraph separators."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message; of many only some, and how many more there are."""
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}" or "none"
+
+
+def printable(text: str) -> str:
+    """Text on one line of any stream: line breaks, control characters and bytes that are no text as escapes."""
+    return "".join(
+        character.encode("unicode_escape").decode("ascii")
+        if unicodedata.category(character) in _UNPRINTABLE
+        else character
+        for character in text
+    )

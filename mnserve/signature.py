@@ -1,0 +1,62 @@
+"""What requests to a model have to look like, and its answers do look like.
+
+Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``max_batch_size`` > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from mnserve.datatypes import Datatype
+
+__all__ = ["Signature", "TensorRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorRule:
+    """What one input or output looks like.
+
+    Attributes:
+        name: Name in the protocol.
+        datatype: Element type.
+        dims: Sizes without the batch dimension; -1 is any size.
+    """
+
+    name: str
+    datatype: Datatype
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """What requests to a model have to look like.
+
+    Attributes:
+        model: Name of the model, for messages.
+        max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
+        inputs: Inputs, all of them required.
+        outputs: Outputs on offer.
+        allow_non_finite: Let NaN and infinite inputs through.
+    """
+
+    model: str
+    max_batch_size: int
+    inputs: tuple[TensorRule, ...]
+    outputs: tuple[TensorRule, ...]
+    allow_non_finite: bool = False
+
+    @cached_property
+    def input_names(self) -> frozenset[str]:
+        """Names of the inputs."""
+        return frozenset(rule.name for rule in self.inputs)
+
+    @cached_property
+    def output_rules(self) -> Mapping[str, TensorRule]:
+        """Outputs by name, in the model's order."""
+        return {rule.name: rule for rule in self.outputs}
+
+    def full_shape(self, rule: TensorRule) -> list[int]:
+        """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""
+        return [-1, *rule.dims] if self.max_batch_size > 0 else list(rule.dims)

@@ -1,0 +1,30 @@
+"""Standard output of the commands: readers that leave, encodings that lack a letter.
+
+``mnserve`` has its own, since it may not import this package.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable
+
+
+def run_command(run: Callable[[], int]) -> int:
+    """Run a command so that its output has arrived when it returns.
+
+    Letters that the terminal's encoding lacks are written as escapes. Where the reader has left (``… | head``), the exit
+    code is 1 and nothing is said.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more at exit and would fail again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return 1
+    return code
