@@ -12,8 +12,8 @@ from collections.abc import Callable
 def run_command(run: Callable[[], int]) -> int:
     """Run a command so that its output has arrived when it returns.
 
-    Letters that the terminal's encoding lacks are written as escapes. Where the reader has left (``… | head``), the exit
-    code is 1 and nothing is said.
+    Letters that the terminal's encoding lacks are written as escapes. Where the reader has left (``… | head``), the
+    exit code is 1 and nothing is said.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
