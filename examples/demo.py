@@ -117,7 +117,12 @@ def summary() -> None:
             f"{metrics['parameters']:,}",
             f"{metrics['train_seconds']:.0f} s",
         )
+        images, accuracy = metrics["test"]["images"], metrics["test"]["accuracy"]
+    error = max((accuracy * (1 - accuracy) / images) ** 0.5, 1 / images)
     console.print(table)
+    console.print(
+        f"{images} test images: one standard error of these accuracies is {100 * error:.1f} percentage points"
+    )
     console.print(f"latency: {DEMO / 'latency.json'}, plot {DEMO / 'latency.png'}")
 
 
