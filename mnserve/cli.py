@@ -88,7 +88,7 @@ def _overview() -> argparse.ArgumentParser:
         epilog=f"examples:\n{examples}\n\n`mnserve COMMAND --help` lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"mnserve {version('mn-runtime')}")
+    parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in _COMMANDS.items():
         commands.add_parser(name, help=command.summary)
