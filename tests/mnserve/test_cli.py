@@ -123,7 +123,7 @@ def test_errors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for words, expected in (
-        (["--version"], "mnserve 0."),
+        (["--version"], "mn-runtime 0."),
         (["--help"], "mnserve serve build/demo/repository"),
         (["serve", "--help"], "MNSERVE_GRPC_PORT"),
         (["predict", "--help"], "--top"),
