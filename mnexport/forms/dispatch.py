@@ -10,10 +10,11 @@ from torch import nn
 
 from mnexport.errors import FormError
 from mnexport.forms.base import DeployedClassifier
-from mnexport.forms.meta_neighborhoods import ExplicitHead, FactoredHead
-from mnexport.forms.vanilla import StaticCosineHead
+from mnexport.forms.heads import static_head
+from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.base import Model
+from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.vanilla.model import Vanilla
 
@@ -51,21 +52,25 @@ def _(model: Vanilla, form: str, preprocessing: Preprocessing) -> StaticModel:
         raise FormError(
             f"A vanilla model does not adapt, so it has no form {form!r}; leave out --form (or give --form auto)."
         )
-    module = DeployedClassifier(preprocessing, model.backbone, StaticCosineHead(model.head))
+    module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
     return StaticModel(form="vanilla", module=module)
 
 
 @static_form.register
 def _(model: MetaNeighborhoods, form: str, preprocessing: Preprocessing) -> StaticModel:
-    # Both forms are exact and cost about the same; the factored one builds no [B, C, d] weights.
-    name = "factored" if form == "auto" else form
-    heads: dict[str, type[ExplicitHead] | type[FactoredHead]] = {
-        "explicit": ExplicitHead,
-        "factored": FactoredHead,
-    }
-    if name not in heads:
-        raise FormError(f"Meta-Neighborhoods has no form {form!r}; choose auto, {' or '.join(heads)}.")
-    return StaticModel(form=name, module=DeployedClassifier(preprocessing, model.backbone, heads[name](model)))
+    steps = model.steps()
+    cheapest = cheapest_form(problem_of(model.head, model.dictionary.keys, model.dictionary.values()), steps)
+    if form not in FORMS:
+        raise FormError(f"Meta-Neighborhoods has no form {form!r}; choose from {', '.join(FORMS)}.")
+    if form == "factored" and cheapest == "explicit":
+        raise FormError(
+            f"This model takes {steps.count} inner step(s) with a step size of shape {list(steps.size.shape)}. "
+            "Factored is exact for one step of scalar size (or per feature with a dot head); use --form explicit."
+        )
+    # Both forms are exact; the factored one builds no [B, C, d] weights.
+    chosen: InnerForm = "explicit" if form == "explicit" else cheapest
+    module = DeployedClassifier(preprocessing, model.backbone, AdaptiveHead(model, chosen))
+    return StaticModel(form=chosen, module=module)
 
 
 def without_adaptation(model: Model) -> Vanilla:

@@ -1,70 +1,52 @@
-"""Static forms of Meta-Neighborhoods: the inner gradient step as plain matrix products.
+"""Static forms of Meta-Neighborhoods: the inner gradient steps as plain matrix products.
 
-Shapes: B queries, S entries, C classes, d features. features z [B, d], logits [B, C];
-constants: keys k̂ [S, d], prototypes ŵ [C, d], cosines and residuals [S, C], weight w [C, d].
+Shapes: B queries, S entries, C classes, d features. features z [B, d], logits [B, C]; constants: the keys made ready
+for the attention [S, d], the inner problem (k̂ or k̃, residuals [S, C] …), the weight before adaptation [C, d].
 """
 
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.inner import (
-    InnerProblem,
-    attention,
-    explicit_logits,
-    factored_logits,
-    inner_problem,
-)
+from mnexport.forms.constants import Constants
+from mntrain.models.meta_neighborhoods.adaptation import InnerForm, Problem, Steps, adapted_logits, problem_of
+from mntrain.models.meta_neighborhoods.attention import KeyIndex, attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.inner import InnerProblem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
-class _AdaptiveHead(nn.Module):
-    """The parts both forms share: what depends on the parameters alone is computed once and kept as buffers."""
+class AdaptiveHead(nn.Module):
+    """The adapted classifier with everything that depends on the parameters alone computed once.
 
-    keys: Tensor
-    prototypes: Tensor
-    weight_norm: Tensor
-    cosines: Tensor
-    residuals: Tensor
-    scale: Tensor
-    weight: Tensor
+    ``explicit`` builds the adapted weights w' [B, C, d]: the reference, easy to read in a graph viewer, right for every
+    number of steps and form of step size. ``factored`` builds none, where one step allows it; both are exact.
+
+    Args:
+        model: trained.
+        form: explicit or factored.
+    """
+
     step_size: Tensor
+    weight: Tensor
 
-    def __init__(self, model: MetaNeighborhoods) -> None:
+    def __init__(self, model: MetaNeighborhoods, form: InnerForm) -> None:
         super().__init__()
+        self.form: InnerForm = form
         self.temperature = model.temperature
+        self.step_count = model.step_count
         with torch.no_grad():
-            head, dictionary = model.head, model.dictionary
-            problem = inner_problem(dictionary.keys, dictionary.values(), head.weight, head.scale)
-            for name, value in problem._asdict().items():
-                self.register_buffer(name, value.detach().clone())
-            self.register_buffer("weight", head.weight.detach().clone())
+            keys, values = model.dictionary.keys, model.dictionary.values()
+            problem = problem_of(model.head, keys, values)
+            self.problem: Constants[Problem] = Constants(problem)
+            # Where attention and classifier both compare by cosine, they share one table of unit keys.
+            shared = model.similarity == "cosine" and isinstance(problem, InnerProblem)
+            self.index: Constants[KeyIndex] | None = None if shared else Constants(key_index(keys, model.similarity))
+            self.register_buffer("weight", model.head.weight.detach().clone())
             self.register_buffer("step_size", model.step_size.detach().clone())
 
-    def problem(self) -> InnerProblem:
-        """The constants as the inner update takes them."""
-        return InnerProblem(self.keys, self.prototypes, self.weight_norm, self.cosines, self.residuals, self.scale)
-
-    def attend(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features [B, d] → query ẑ [B, d], similarity [B, S], attention [B, S]."""
-        query = unit(features)
-        similarity = query @ self.keys.mT
-        return query, similarity, attention(similarity, self.temperature)
-
-
-class ExplicitHead(_AdaptiveHead):
-    """``explicit``: builds the adapted weights w' [B, C, d]; the reference, easy to read in a graph viewer."""
-
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""
-        query, _, weights = self.attend(features)
-        return explicit_logits(query, weights, self.problem(), self.weight, self.step_size)
-
-
-class FactoredHead(_AdaptiveHead):
-    """``factored``: exact, from w'·ẑ and ‖w'‖ alone."""
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
-        query, similarity, weights = self.attend(features)
-        return factored_logits(query, similarity, weights, self.problem(), self.step_size)
+        problem = self.problem()
+        index = KeyIndex(problem.keys, None) if self.index is None else self.index()
+        weights = attention(similarity(features, index), self.temperature)
+        steps = Steps(count=self.step_count, size=self.step_size)
+        return adapted_logits(features, weights, problem, self.weight, steps, self.form)

@@ -5,30 +5,31 @@ Shapes: images [B, channels, H, W] → features [B, 192·width].
 
 from torch import Tensor, nn
 
+from mntrain.backbones.initialise import he_normal
+from mntrain.layers.norm import NormFactory, batch_norm
+
 _WIDTHS = (24, 96, 192, 192)
 _POOLED = 2  # the first two convolutions are followed by a pooling
 
 
 class ConvNet4(nn.Module):
-    """Four 3×3 convolutions with batch normalisation, global average pooling at the end.
+    """Four 3×3 convolutions with normalisation, global average pooling at the end.
 
     The last ReLU is left out, so that features are roughly Gaussian like the keys they are compared with (section 2.3).
 
     Args:
         channels: input channels.
         width: factor on every layer's width.
+        norm: makes the normalisation of C channels.
     """
 
-    def __init__(self, channels: int, width: float = 1.0) -> None:
+    def __init__(self, channels: int, width: float = 1.0, norm: NormFactory = batch_norm) -> None:
         super().__init__()
         widths = [max(1, round(base * width)) for base in _WIDTHS]
         layers: list[nn.Module] = []
         before = channels
         for index, after in enumerate(widths):
-            layers += [
-                nn.Conv2d(before, after, 3, padding=1, bias=False),
-                nn.BatchNorm2d(after, eps=1e-3),
-            ]
+            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), norm(after)]
             if index + 1 < len(widths):
                 layers.append(nn.ReLU(inplace=True))
             if index < _POOLED:
@@ -36,9 +37,7 @@ class ConvNet4(nn.Module):
             before = after
         self.layers = nn.Sequential(*layers)
         self.features = before
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        he_normal(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images [B, channels, H, W] → features [B, d]."""

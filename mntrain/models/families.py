@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from mntrain.errors import ConfigError
-from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.head import build_head
 from mntrain.models.base import Model
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
@@ -34,7 +34,7 @@ class Family:
 
 
 def _vanilla(config: VanillaConfig, backbone: nn.Module, features: int, classes: int) -> Model:
-    return Vanilla(backbone, CosineHead(features, classes, config.scale))
+    return Vanilla(backbone, build_head(config.head, features, classes, config.scale))
 
 
 def _meta_neighborhoods(config: MetaNeighborhoodsConfig, backbone: nn.Module, features: int, classes: int) -> Model:
@@ -47,7 +47,8 @@ def _meta_neighborhoods(config: MetaNeighborhoodsConfig, backbone: nn.Module, fe
         dropout=config.dropout,
         dropout_mode=config.dropout_mode,
     )
-    return MetaNeighborhoods(backbone, CosineHead(features, classes, config.scale), dictionary, config)
+    head = build_head(config.head, features, classes, config.scale)
+    return MetaNeighborhoods(backbone, head, dictionary, config)
 
 
 FAMILIES: dict[str, Family] = {

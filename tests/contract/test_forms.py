@@ -5,6 +5,7 @@ A new family is covered by its entry in ``FAMILIES`` and its function in ``mnexp
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +16,9 @@ import torch
 from mnexport.errors import FormError
 from mnexport.forms.dispatch import FORMS, StaticModel, static_form, without_adaptation
 from mnexport.graph import GraphOptions, write_onnx
-from mntrain.artifact import Artifact, load_artifact
+from mntrain.artifact import Artifact, InputSpec, load_artifact
+from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
 TOLERANCE = 1e-4
@@ -92,3 +95,42 @@ def test_without_adaptation_is_the_same_backbone_and_head(artifact: Artifact) ->
     prediction = artifact.model(pixels)
     expected = prediction.logits if prediction.unadapted_logits is None else prediction.unadapted_logits
     torch.testing.assert_close(plain(pixels).logits, expected, atol=1e-5, rtol=0)
+
+
+def test_every_variant_has_an_exact_static_form(model: Model) -> None:
+    """Untrained, with its parameters drawn at random: every number of steps, step size, head, similarity, iFiLM."""
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("scales", "shifts")):
+                parameter.normal_(generator=generator)
+    preprocessing = Preprocessing(PreprocessingConfig.identity(3)).double()
+    model.eval().double()
+    pixels = torch.rand(5, 3, 16, 16, dtype=torch.float64, generator=generator)
+    expected = model(pixels).logits
+    for form in FORMS:
+        try:
+            static = static_form(model, form, preprocessing)
+        except FormError:
+            assert form != "auto"
+            continue
+        found = static.module.classifier(static.module.backbone(pixels))
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)
+
+
+def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Path) -> None:
+    # Tracing grows with the depth: the deep backbones are traced without iFiLM, which ResNet-29 and ConvNet-4 cover.
+    if variant.backbone == "resnet56" or (variant.backbone == "densenet40bc" and variant.ifilm):
+        pytest.skip("tracing a deep backbone takes half a minute; its parts are covered by shallower ones")
+    model.eval()
+    preprocessing = Preprocessing(PreprocessingConfig.identity(3))
+    static = static_form(model, "auto", preprocessing)
+    write_onnx(static.module, InputSpec(channels=3, height=16, width=16), GraphOptions(), {}, tmp_path / "m.onnx")
+    images = np.random.default_rng(0).integers(0, 256, (6, 3, 16, 16), dtype=np.uint8)
+    with torch.inference_mode():
+        expected = model(preprocessing(torch.from_numpy(images))).logits.numpy()
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    for batch in (1, 2, 6):
+        found = session.run(["logits"], {"image": images[:batch]})[0]
+        np.testing.assert_allclose(found, expected[:batch], atol=1e-3, rtol=0)
+    assert session.run(["logits"], {"image": images[:0]})[0].shape == (0, 4)

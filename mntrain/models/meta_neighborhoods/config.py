@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
+from mntrain.layers.head import HEAD_KINDS, HeadKind
+from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity
 from mntrain.models.meta_neighborhoods.dictionary import DropoutMode
+from mntrain.models.meta_neighborhoods.step_size import STEP_SIZE_FORMS, StepSizeForm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,40 +16,56 @@ class MetaNeighborhoodsConfig:
 
     Args:
         entries: S, learned neighbours in the dictionary.
-        temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best.
+        similarity: cosine, or euclidean (negative squared distance).
+        temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
         key_std: standard deviation of the initial keys.
         value_logit_std: standard deviation of the initial value logits.
         dropout: share of entries dropped at random while training.
         dropout_mode: per_sample draws a mask for every query, per_batch one subset for the batch (cheaper).
+        steps: inner gradient steps, all on the same attention (the paper uses 1, and 3 in an ablation).
         step_size: initial value of the learned inner step size α.
+        step_size_form: scalar, per_feature (one for each feature) or per_parameter (one for each weight).
+        head: cosine or dot (dot product with bias).
         scale: initial value of the learned scale τ of the cosine logits.
     """
 
     entries: int = 1000
+    similarity: Similarity = "cosine"
     temperature: float = 0.2
     key_std: float = 0.05
     value_logit_std: float = 0.1
     dropout: float = 0.5
     dropout_mode: DropoutMode = "per_sample"
+    steps: int = 1
     step_size: float = 0.05
+    step_size_form: StepSizeForm = "scalar"
+    head: HeadKind = "cosine"
     scale: float = 10.0
 
     def __post_init__(self) -> None:
-        require_finite("meta_neighborhoods", self)
-
         def refuse(field: str, limit: str) -> ConfigError:
             return ConfigError(f"meta_neighborhoods.{field} is {getattr(self, field)!r}; it must be {limit}.")
 
+        require_finite("meta_neighborhoods", self)
         if self.entries < 1:
             raise refuse("entries", "at least 1 (the paper uses 5000 for 10 classes)")
         if not self.temperature > 0:
             raise refuse("temperature", "above 0 (the paper uses 0.2)")
         if not 0 <= self.dropout < 1:
             raise refuse("dropout", "at least 0 and below 1 (the paper uses 0.5)")
-        if self.dropout_mode not in ("per_sample", "per_batch"):
-            raise refuse("dropout_mode", "per_sample or per_batch")
+        if not 1 <= self.steps <= 10:
+            raise refuse("steps", "from 1 to 10 (the paper uses 1)")
+        choices: dict[str, tuple[str, ...]] = {
+            "similarity": SIMILARITIES,
+            "dropout_mode": ("per_sample", "per_batch"),
+            "step_size_form": STEP_SIZE_FORMS,
+            "head": HEAD_KINDS,
+        }
+        for field, known in choices.items():
+            if getattr(self, field) not in known:
+                raise refuse(field, f"{', '.join(known[:-1])} or {known[-1]}")
         for field in ("key_std", "value_logit_std", "scale"):
             if not getattr(self, field) > 0:
                 raise refuse(field, "above 0")
-        if self.step_size < 0:
-            raise refuse("step_size", "0 or above (0.05 is the start the authors use)")
+        if not 0 <= self.step_size <= 1000:
+            raise refuse("step_size", "from 0 to 1000 (0.05 is the start the authors use)")

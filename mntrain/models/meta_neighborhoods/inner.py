@@ -1,8 +1,10 @@
-"""The inner update of Meta-Neighborhoods in closed form (Meta-Neighborhoods, eq. 3 with a cosine head).
+"""The inner update of Meta-Neighborhoods in closed form (Meta-Neighborhoods, eq. 3).
 
-One gradient step of a cosine classifier on the attention-weighted loss of the dictionary entries, written out so
-that no gradient has to be taken at inference time. Pure functions of tensors: training differentiates through them
-(which yields the complete second-order meta-gradient), the exporter traces the very same functions.
+Gradient steps of a classifier on the attention-weighted loss of the dictionary entries, written out so that no gradient
+has to be taken at inference time. Pure functions of tensors: training differentiates through them (which yields the
+complete second-order meta-gradient), the exporter traces the very same functions.
+
+This file has the cosine classifier; ``inner_dot.py`` has the dot-product classifier.
 
 Shapes: B queries, S dictionary entries, C classes, d features. A hat marks rows of unit length.
 
@@ -10,13 +12,14 @@ Shapes: B queries, S dictionary entries, C classes, d features. A hat marks rows
     attention    ω  [B, S]     weight     w  [C, d]     prototypes ŵ [C, d]
     similarity   P  [B, S] = ẑ k̂ᵀ        cosines   [S, C] = k̂ ŵᵀ
     residuals    E  [S, C] = softmax(τ cosines) − v
-    scale τ, step size α, temperature T: scalars, shape []
+    scale τ, temperature T: shape []; step size α: [], [d] (per feature) or [C, d] (per parameter)
 """
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from mntrain.layers.unit import unit
 
@@ -30,6 +33,7 @@ class InnerProblem(NamedTuple):
     cosines: Tensor  # [S, C]
     residuals: Tensor  # E [S, C]
     scale: Tensor  # τ []
+    values: Tensor  # v [S, C]
 
 
 def inner_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -> InnerProblem:
@@ -44,25 +48,11 @@ def inner_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -
     unit_keys, prototypes = unit(keys), unit(weight)
     cosines = unit_keys @ prototypes.mT
     residuals = torch.softmax(scale * cosines, dim=-1) - values
-    return InnerProblem(unit_keys, prototypes, weight.norm(dim=-1), cosines, residuals, scale)
-
-
-def attention(similarity: Tensor, temperature: float, keep: Tensor | None = None) -> Tensor:
-    """ω [B, S]: softmax of the similarities [B, S] over the kept entries (eq. 5).
-
-    Args:
-        similarity: P [B, S].
-        temperature: T > 0; smaller is peakier.
-        keep: boolean mask broadcastable to [B, S]; every row must keep at least one entry.
-    """
-    scores = similarity / temperature
-    if keep is not None:
-        scores = scores.masked_fill(~keep, float("-inf"))
-    return torch.softmax(scores, dim=-1)
+    return InnerProblem(unit_keys, prototypes, weight.norm(dim=-1), cosines, residuals, scale, values)
 
 
 def tangent(weights: Tensor, problem: InnerProblem) -> tuple[Tensor, Tensor]:
-    """The gradient direction of every class, and its component that the projection removed.
+    """The gradient direction of every class at w, and its component that the projection removed.
 
     With u_c = Σ_j ω_j E_jc k̂_j and s_c = ŵ_c · u_c, the gradient of the inner loss is
     (τ / ‖w_c‖)(u_c − s_c ŵ_c): it has no component along w_c, because a cosine ignores the length of w_c.
@@ -80,43 +70,74 @@ def tangent(weights: Tensor, problem: InnerProblem) -> tuple[Tensor, Tensor]:
 
 
 def classifier_gradient(weights: Tensor, problem: InnerProblem) -> Tensor:
-    """∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j), for every query: [B, C, d]."""
+    """∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j) at w, for every query: [B, C, d]."""
     direction, _ = tangent(weights, problem)
     return (problem.scale / problem.weight_norm).unsqueeze(-1) * direction
 
 
-def adapted_weight(weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor) -> Tensor:
-    """w' = w − α ∇_w, for every query: [B, C, d]."""
-    return weight - step_size * classifier_gradient(weights, problem)
+def gradient_at(weights: Tensor, problem: InnerProblem, adapted: Tensor) -> Tensor:
+    """The same gradient at weights that differ from query to query: from the second step on.
+
+    Args:
+        weights: ω [B, S].
+        adapted: w' [B, C, d].
+
+    Returns:
+        ∇ [B, C, d]. The largest intermediate is [B, C, S].
+    """
+    prototypes = unit(adapted)
+    cosines = prototypes @ problem.keys.mT
+    residuals = torch.softmax(problem.scale * cosines, dim=1) - problem.values.mT
+    weighted = weights.unsqueeze(1) * residuals
+    along = (weighted * cosines).sum(dim=-1, keepdim=True)
+    length: Tensor = vector_norm(adapted, dim=-1, keepdim=True)
+    return (problem.scale / length) * (weighted @ problem.keys - along * prototypes)
 
 
-def explicit_logits(query: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor) -> Tensor:
-    """Logits τ cos(z, w') with the adapted weights w' [B, C, d] built: the reference form.
+def adapted_weight(weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor, steps: int = 1) -> Tensor:
+    """w' after ``steps`` steps w ← w − α ∇_w on the same attention, for every query: [B, C, d].
+
+    Args:
+        weights: ω [B, S].
+        weight: w [C, d].
+        step_size: α [], [d] or [C, d].
+    """
+    adapted = weight - step_size * classifier_gradient(weights, problem)
+    for _ in range(steps - 1):
+        adapted = adapted - step_size * gradient_at(weights, problem, adapted)
+    return adapted
+
+
+def explicit_logits(
+    query: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor, steps: int = 1
+) -> Tensor:
+    """Logits τ cos(z, w') with the adapted weights w' [B, C, d] built: the reference form, right for every step size.
 
     Args:
         query: ẑ [B, d].
         weights: ω [B, S].
         weight: w [C, d].
-        step_size: α [].
+        step_size: α [], [d] or [C, d].
+        steps: inner steps.
 
     Returns:
         Logits [B, C].
     """
-    adapted = unit(adapted_weight(weights, problem, weight, step_size))
+    adapted = unit(adapted_weight(weights, problem, weight, step_size, steps))
     return problem.scale * (adapted @ query.unsqueeze(-1)).squeeze(-1)
 
 
 def factored_logits(
     query: Tensor, similarity: Tensor, weights: Tensor, problem: InnerProblem, step_size: Tensor
 ) -> Tensor:
-    """The same logits from w'·ẑ and ‖w'‖ alone; w' is never built.
+    """The same logits for one step of scalar size, from w'·ẑ and ‖w'‖ alone; w' is never built.
 
     With β_c = ατ/‖w_c‖ the numerator is w_c·ẑ − β_c([(ω∘P)E]_c − s_c ŵ_c·ẑ), of cost S·C, and
     ‖w'_c‖² = ‖w_c‖² + β_c²‖u_c − s_c ŵ_c‖² because the gradient is orthogonal to w_c.
 
     Args:
         query: ẑ [B, d].
-        similarity: P [B, S] = ẑ k̂ᵀ, already there from the attention.
+        similarity: P [B, S] = ẑ k̂ᵀ.
         weights: ω [B, S].
         step_size: α [].
 

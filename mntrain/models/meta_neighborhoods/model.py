@@ -1,51 +1,56 @@
-"""Meta-Neighborhoods: a classifier adapted to every input by one gradient step on its learned neighbours.
+"""Meta-Neighborhoods: a classifier adapted to every input by gradient steps on its learned neighbours.
 
-Shapes: images [B, channels, H, W], query z [B, d], similarity and attention [B, S], logits [B, C].
+Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logits [B, C].
 """
 
-import torch
 from torch import Tensor, nn
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.unit import unit
+from mntrain.layers.head import Head
 from mntrain.models.base import Model, ParameterGroup, Prediction
+from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.inner import attention, factored_logits, inner_problem
+from mntrain.models.meta_neighborhoods.step_size import initial_step_size
 
 
 class MetaNeighborhoods(Model):
-    """z = μ_θ(x); w' = w − |α| ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j); logits = τ cos(z, w') (eq. 3, algorithm 1).
+    """z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more; logits f_w'(z) (eq. 3, algorithm 1).
 
     Nothing is detached: back-propagation through :meth:`forward` yields the complete meta-gradient.
     """
 
     def __init__(
-        self, backbone: nn.Module, head: CosineHead, dictionary: Dictionary, config: MetaNeighborhoodsConfig
+        self, backbone: nn.Module, head: Head, dictionary: Dictionary, config: MetaNeighborhoodsConfig
     ) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
         self.dictionary = dictionary
-        self.temperature = config.temperature
         # Its absolute value is the step size, so that no optimiser step can turn descent into ascent.
-        self.raw_step_size = nn.Parameter(torch.tensor(float(config.step_size)))
+        self.raw_step_size = nn.Parameter(initial_step_size(config.step_size_form, head.weight, config.step_size))
+        self.similarity = config.similarity
+        self.temperature = config.temperature
+        self.step_count = config.steps
 
     @property
     def step_size(self) -> Tensor:
-        """α = |raw step size|, shape []."""
+        """α = |raw step size|: [], [d] or [C, d]."""
         return self.raw_step_size.abs()
+
+    def steps(self) -> Steps:
+        """How the head is moved for each query."""
+        return Steps(count=self.step_count, size=self.step_size)
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → adapted and unadapted logits [B, C]."""
-        query = unit(self.backbone(images))
-        keys, values, keep = self.dictionary.entries_for(query.shape[0])
-        problem = inner_problem(keys, values, self.head.weight, self.head.scale)
-        similarity = query @ problem.keys.mT
-        weights = attention(similarity, self.temperature, keep)
+        features: Tensor = self.backbone(images)
+        keys, values, keep = self.dictionary.entries_for(features.shape[0])
+        weights = attention(similarity(features, key_index(keys, self.similarity)), self.temperature, keep)
+        problem, steps = problem_of(self.head, keys, values), self.steps()
         return Prediction(
-            logits=factored_logits(query, similarity, weights, problem, self.step_size),
-            unadapted_logits=self.head.scale * (query @ problem.prototypes.mT),
+            logits=adapted_logits(features, weights, problem, self.head.weight, steps, cheapest_form(problem, steps)),
+            unadapted_logits=self.head(features),
         )
 
     def parameter_groups(self) -> list[ParameterGroup]:

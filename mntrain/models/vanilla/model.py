@@ -1,18 +1,18 @@
-"""The vanilla classifier: backbone and cosine head.
+"""The vanilla classifier: backbone and head.
 
 Shapes: images [B, channels, H, W], features z [B, d], logits [B, C].
 """
 
 from torch import Tensor, nn
 
-from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.head import Head
 from mntrain.models.base import Model, ParameterGroup, Prediction
 
 
 class Vanilla(Model):
-    """logits = τ cos(μ_θ(x), w): the baseline beside every adaptive family."""
+    """Head on features, nothing adapted: the baseline beside every adaptive family."""
 
-    def __init__(self, backbone: nn.Module, head: CosineHead) -> None:
+    def __init__(self, backbone: nn.Module, head: Head) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mntrain.layers.unit import unit
+from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import (
     adapted_weight,
-    attention,
     classifier_gradient,
     explicit_logits,
     factored_logits,

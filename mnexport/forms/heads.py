@@ -1,0 +1,49 @@
+"""Static forms of classifiers that do not adapt.
+
+Shapes: features z [B, d], weight [C, d], logits [B, C].
+"""
+
+import torch
+from torch import Tensor, nn
+
+from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.dot_head import DotHead
+from mntrain.layers.head import Head
+from mntrain.layers.unit import unit
+
+
+class StaticCosineHead(nn.Module):
+    """logits = τ ẑ ŵᵀ with ŵ normalised once."""
+
+    prototypes: Tensor  # τ ŵᵀ [d, C]
+
+    def __init__(self, head: CosineHead) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.register_buffer("prototypes", (head.scale * unit(head.weight)).mT.contiguous())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, d] → logits [B, C]."""
+        return unit(features) @ self.prototypes
+
+
+class StaticDotHead(nn.Module):
+    """logits = z wᵀ + b."""
+
+    weight: Tensor  # wᵀ [d, C]
+    bias: Tensor  # b [C]
+
+    def __init__(self, head: DotHead) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.register_buffer("weight", head.weight[:, :-1].mT.contiguous())
+            self.register_buffer("bias", head.weight[:, -1].clone())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Features [B, d] → logits [B, C]."""
+        return features @ self.weight + self.bias
+
+
+def static_head(head: Head) -> nn.Module:
+    """The static form of a head."""
+    return StaticCosineHead(head) if isinstance(head, CosineHead) else StaticDotHead(head)

@@ -1,0 +1,73 @@
+"""Features in, adapted logits out: the inner update of either classifier, in the cheapest exact form there is.
+
+Shapes: B queries, S entries, C classes, d features. features z [B, d], keys k [S, d], values v [S, C],
+attention ω [B, S], logits [B, C]. Step size α: [], [d] or [C, d] (d+1 for the dot-product classifier).
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.head import Head
+from mntrain.layers.unit import unit
+from mntrain.models.meta_neighborhoods.inner import InnerProblem, explicit_logits, factored_logits, inner_problem
+from mntrain.models.meta_neighborhoods.inner_dot import (
+    DotProblem,
+    dot_explicit_logits,
+    dot_factored_logits,
+    dot_problem,
+    with_bias,
+)
+
+InnerForm = Literal["explicit", "factored"]
+Problem = InnerProblem | DotProblem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """How the classifier is moved.
+
+    Args:
+        count: inner steps, all on the same attention.
+        size: α.
+    """
+
+    count: int
+    size: Tensor
+
+
+def problem_of(head: Head, keys: Tensor, values: Tensor) -> Problem:
+    """The inner problem of a head: functions of the parameters alone."""
+    if isinstance(head, CosineHead):
+        return inner_problem(keys, values, head.weight, head.scale)
+    return dot_problem(keys, values, head.weight)
+
+
+def cheapest_form(problem: Problem, steps: Steps) -> InnerForm:
+    """``factored`` where it is exact: one step, of scalar size (or per feature, for the dot product)."""
+    most = 0 if isinstance(problem, InnerProblem) else 1
+    return "factored" if steps.count == 1 and steps.size.dim() <= most else "explicit"
+
+
+def adapted_logits(
+    features: Tensor, weights: Tensor, problem: Problem, weight: Tensor, steps: Steps, form: InnerForm
+) -> Tensor:
+    """Logits [B, C] after the inner update.
+
+    Args:
+        features: z [B, d].
+        weights: ω [B, S].
+        weight: of the head before adaptation, [C, d] or [C, d+1].
+        form: ``factored`` only where :func:`cheapest_form` allows it.
+    """
+    if isinstance(problem, InnerProblem):
+        query = unit(features)
+        if form == "factored":
+            return factored_logits(query, query @ problem.keys.mT, weights, problem, steps.size)
+        return explicit_logits(query, weights, problem, weight, steps.size, steps.count)
+    query = with_bias(features)
+    if form == "factored":
+        return dot_factored_logits(query, weights, problem, weight, steps.size)
+    return dot_explicit_logits(query, weights, problem, weight, steps.size, steps.count)

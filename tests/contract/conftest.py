@@ -1,0 +1,98 @@
+"""The variants that the contract tests run over: every pair of choices stands together in at least one of them."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
+from mntrain.models.base import Model
+from mntrain.models.families import FAMILIES
+
+CLASSES, CHANNELS = 4, 3
+# What may be chosen, family by family; a family that is not named here runs with its defaults.
+CHOICES: dict[str, dict[str, list[Any]]] = {
+    "vanilla": {"head": ["cosine", "dot"]},
+    "meta_neighborhoods": {
+        "head": ["cosine", "dot"],
+        "similarity": ["cosine", "euclidean"],
+        "steps": [1, 3],
+        "step_size_form": ["scalar", "per_feature", "per_parameter"],
+        "dropout_mode": ["per_sample", "per_batch"],
+    },
+}
+FIXED = {"meta_neighborhoods": {"entries": 30, "step_size": 0.2}}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A family with its settings on a backbone."""
+
+    family: str
+    backbone: str
+    ifilm: bool
+    settings: tuple[tuple[str, Any], ...]
+
+    def __str__(self) -> str:
+        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *(str(v) for _, v in self.settings)]
+        return "-".join(words)
+
+    def build(self) -> Model:
+        """An untrained model, the same every time."""
+        torch.manual_seed(0)
+        config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
+        backbone = build_backbone(config, CHANNELS)
+        entry = FAMILIES[self.family]
+        settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
+        features = backbone.features
+        assert isinstance(features, int)
+        return entry.build(entry.config(**settings), backbone, features, CLASSES)
+
+
+def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """Few combinations in which every two values of different axes meet: the greedy choice of the most new pairs."""
+    candidates = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+
+    def pairs(row: dict[str, Any]) -> set[Any]:
+        return set(itertools.combinations(sorted((key, str(value)) for key, value in row.items()), 2))
+
+    missing = set().union(*(pairs(row) for row in candidates))
+    chosen = []
+    while missing:
+        best = max(candidates, key=lambda row: len(pairs(row) & missing))
+        chosen.append(best)
+        missing -= pairs(best)
+    return chosen
+
+
+def variants() -> list[Variant]:
+    """All families."""
+    found = []
+    for family in sorted(FAMILIES):
+        choices = CHOICES.get(family, {})
+        for row in pairwise({"backbone": sorted(BACKBONES), "ifilm": [False, True], **choices}):
+            settings = tuple((key, row[key]) for key in choices)
+            found.append(Variant(family, row["backbone"], row["ifilm"], settings))
+    return found
+
+
+@pytest.fixture(params=variants(), ids=str)
+def variant(request: pytest.FixtureRequest) -> Variant:
+    """One variant."""
+    assert isinstance(request.param, Variant)
+    return request.param
+
+
+@pytest.fixture
+def model(variant: Variant) -> Model:
+    """An untrained model of the variant."""
+    return variant.build()
+
+
+@pytest.fixture
+def build_variant() -> Callable[[Variant], Model]:
+    """Builds a model of a variant once more."""
+    return Variant.build

@@ -1,0 +1,95 @@
+"""Every head, similarity, number of steps and form of step size against autograd, query by query in float64.
+
+Shapes: B queries, S entries, C classes, d features.
+"""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mntrain.layers.head import Head, HeadKind, build_head
+from mntrain.layers.unit import unit
+from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.attention import Similarity, attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.step_size import StepSizeForm, initial_step_size
+
+BATCH, ENTRIES, CLASSES, FEATURES = 3, 7, 4, 5
+TEMPERATURE, EXACT = 0.3, 1e-9
+OPTIONS = list(
+    itertools.product(["cosine", "dot"], ["cosine", "euclidean"], [1, 3], ["scalar", "per_feature", "per_parameter"])
+)
+
+
+class Case:
+    def __init__(self, head: HeadKind, kind: Similarity, count: int, form: StepSizeForm) -> None:
+        torch.manual_seed(0)
+        self.kind, self.count = kind, count
+        self.head: Head = build_head(head, FEATURES, CLASSES, 10.0).double()
+        nn.init.normal_(self.head.weight)
+        size = initial_step_size(form, self.head.weight, 0.0).double()
+        self.size = torch.rand_like(size).requires_grad_()
+        self.features = torch.randn(BATCH, FEATURES, dtype=torch.float64, requires_grad=True)
+        self.keys = torch.randn(ENTRIES, FEATURES, dtype=torch.float64, requires_grad=True)
+        self.value_logits = torch.randn(ENTRIES, CLASSES, dtype=torch.float64, requires_grad=True)
+
+    def leaves(self) -> list[Tensor]:
+        return [self.features, self.keys, self.value_logits, self.size, *self.head.parameters()]
+
+    def oracle(self) -> Tensor:
+        values, rows = self.value_logits.softmax(-1), []
+        for i in range(BATCH):
+            z = self.features[i]
+            alike = unit(z) @ unit(self.keys).mT if self.kind == "cosine" else -(z - self.keys).square().sum(-1)
+            weights = (alike / TEMPERATURE).softmax(-1)
+            adapted: Tensor = self.head.weight
+            for _ in range(self.count):
+                loss = -(weights * (values * self.answers(self.keys, adapted).log_softmax(-1)).sum(-1)).sum()
+                (gradient,) = torch.autograd.grad(loss, adapted, create_graph=True)
+                adapted = adapted - self.size * gradient
+            rows.append(self.answers(z[None], adapted)[0])
+        return torch.stack(rows)
+
+    def answers(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Logits by the head's own forward pass, with other weights."""
+        out: Tensor = torch.func.functional_call(self.head, {"weight": weight}, (x,))
+        return out
+
+    def closed_form(self, form: Any = None) -> Tensor:
+        weights = attention(similarity(self.features, key_index(self.keys, self.kind)), TEMPERATURE)
+        problem = problem_of(self.head, self.keys, self.value_logits.softmax(-1))
+        steps = Steps(count=self.count, size=self.size)
+        chosen = form or cheapest_form(problem, steps)
+        return adapted_logits(self.features, weights, problem, self.head.weight, steps, chosen)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options)))
+def test_logits_and_meta_gradients_equal_autograd(options: Any) -> None:
+    case = Case(*options)
+    expected = case.oracle()
+    direction = torch.randn(BATCH, CLASSES, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    wanted = torch.autograd.grad((expected * direction).sum(), case.leaves(), allow_unused=True)
+    for form in ("explicit", None):
+        found = case.closed_form(form)
+        torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
+        got = torch.autograd.grad((found * direction).sum(), case.leaves(), allow_unused=True)
+        for mine, theirs in zip(got, wanted, strict=True):
+            assert (mine is None) == (theirs is None)
+            if theirs is not None:
+                torch.testing.assert_close(mine, theirs, atol=EXACT, rtol=EXACT)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options)))
+def test_without_a_step_the_logits_are_those_of_the_head(options: Any) -> None:
+    case = Case(*options)
+    case.size = torch.zeros_like(case.size)
+    torch.testing.assert_close(case.closed_form(), case.head(case.features), atol=EXACT, rtol=0)
+
+
+def test_the_expanded_distance_gives_the_attention_of_the_plain_one() -> None:
+    features, keys = torch.randn(4, 5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
+    expected = (-torch.cdist(features, keys).square() / TEMPERATURE).softmax(-1)
+    found = attention(similarity(features, key_index(keys, "euclidean")), TEMPERATURE)
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
