@@ -1,0 +1,27 @@
+"""Recipes on the data they were written for, and with the settings that were published."""
+
+from pathlib import Path
+
+import pytest
+
+from mntrain.config import load_experiment
+from mntrain.data.sources import load_images
+
+
+def test_pacs_holds_out_images_of_all_domains_together(shared_data: Path) -> None:
+    config = load_experiment("pacs", ["--data.path", str(shared_data / "pacs-64")])
+    data = load_images(config.data)
+    assert (data.channels, data.height, data.width, data.num_classes) == (3, 32, 32, 7)
+    assert sum(data.split.counts.values()) == 9991
+    assert data.split.counts["test"] == pytest.approx(0.2 * 9991, abs=7)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "backbone", "entries"),
+    [("cifar10-resnet29", "resnet29", 5000), ("cifar100-densenet40bc", "densenet40bc", 10000)],
+)
+def test_published_recipes_have_the_papers_settings(recipe: str, backbone: str, entries: int) -> None:
+    config = load_experiment(recipe)
+    assert (config.backbone.name, config.model.entries) == (backbone, entries)
+    training = config.training
+    assert (training.epochs, training.drop_epoch, training.batch_size, training.learning_rate) == (400, 300, 128, 1e-3)
