@@ -6,6 +6,7 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 from torch import Tensor, nn
 
 from mntrain.layers.head import Head
+from mntrain.layers.precision import full_precision
 from mntrain.models.base import Model, ParameterGroup, Prediction
 from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
@@ -44,7 +45,12 @@ class MetaNeighborhoods(Model):
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → adapted and unadapted logits [B, C]."""
-        features: Tensor = self.backbone(images)
+        features: Tensor = self.backbone(images).to(self.head.weight.dtype)
+        with full_precision(features):
+            return self.classify(features)
+
+    def classify(self, features: Tensor) -> Prediction:
+        """Features z [B, d] → adapted and unadapted logits [B, C]."""
         keys, values, keep = self.dictionary.entries_for(features.shape[0])
         weights = attention(similarity(features, key_index(keys, self.similarity)), self.temperature, keep)
         problem, steps = problem_of(self.head, keys, values), self.steps()

@@ -6,6 +6,7 @@ Shapes: images [B, channels, H, W], features z [B, d], logits [B, C].
 from torch import Tensor, nn
 
 from mntrain.layers.head import Head
+from mntrain.layers.precision import full_precision
 from mntrain.models.base import Model, ParameterGroup, Prediction
 
 
@@ -19,7 +20,9 @@ class Vanilla(Model):
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → logits [B, C]."""
-        return Prediction(logits=self.head(self.backbone(images)))
+        features: Tensor = self.backbone(images).to(self.head.weight.dtype)
+        with full_precision(features):
+            return Prediction(logits=self.head(features))
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay, the head without."""
