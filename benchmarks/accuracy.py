@@ -48,7 +48,7 @@ def main() -> None:
         )
     console = Console()
     console.print(table)
-    images = found["vanilla"][0]["test"]["images"]
+    images = found["vanilla"][0]["test"]["examples"]
     console.print(f"{images} test images; {describe_machine().caption}", soft_wrap=True, highlight=False)
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

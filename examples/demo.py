@@ -117,7 +117,7 @@ def summary() -> None:
             f"{metrics['parameters']:,}",
             f"{metrics['train_seconds']:.0f} s",
         )
-        images, accuracy = metrics["test"]["images"], metrics["test"]["accuracy"]
+        images, accuracy = metrics["test"]["examples"], metrics["test"]["accuracy"]
     error = max((accuracy * (1 - accuracy) / images) ** 0.5, 1 / images)
     console.print(table)
     console.print(

@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -122,7 +121,7 @@ def _fit(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     test, folder = result["test"], options.runs / config.name
     adapted = test["unadapted_accuracy"]
     before = "" if adapted is None else f" ({adapted:.2%} before adaptation)"
-    print(f"test accuracy {test['accuracy']:.2%}{before} on {test['images']} images, epoch {result['best_epoch']}")
+    print(f"test accuracy {test['accuracy']:.2%}{before} on {test['examples']} images, epoch {result['best_epoch']}")
     print(f"artifact {folder / 'artifact'}; export it: mnexport {folder / 'artifact'} repository/{config.name}")
     return 0
 
@@ -131,17 +130,19 @@ def _evaluate(arguments: argparse.Namespace) -> int:
     if arguments.batch_size < 1:
         raise ConfigError(f"--batch-size is {arguments.batch_size}; it must be at least 1.")
     from mntrain.artifact import load_artifact
-    from mntrain.training.evaluation import evaluate
+    from mntrain.training.evaluation import EvaluationPlan, evaluate
     from mntrain.training.held_out import load_split
+    from mntrain.training.metric import ACCURACY
 
     artifact = load_artifact(arguments.artifact)
     images = load_split(artifact.config, arguments.split, arguments.data_path)
-    found = evaluate(artifact.model, artifact.preprocessing, images, arguments.batch_size)
+    plan = EvaluationPlan(metric=ACCURACY, batch_size=arguments.batch_size)
+    found = evaluate(artifact.model, artifact.preprocessing, images, plan)
     if arguments.json:
-        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | asdict(found)))
+        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found.to_json()))
         return 0
-    before = "" if found.unadapted_accuracy is None else f" ({found.unadapted_accuracy:.2%} before adaptation)"
-    print(f"{arguments.split} accuracy {found.accuracy:.2%}{before}, loss {found.loss:.4f}, {found.images} images")
+    before = "" if found.unadapted_score is None else f" ({found.unadapted_score:.2%} before adaptation)"
+    print(f"{arguments.split} accuracy {found.score:.2%}{before}, loss {found.loss:.4f}, {found.examples} images")
     return 0
 
 

@@ -57,6 +57,16 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    @property
+    def inputs(self) -> ImageArray:
+        """The images, as a training loop calls them."""
+        return self.images
+
+    @property
+    def targets(self) -> IndexArray:
+        """The labels, as a training loop calls them."""
+        return self.labels
+
     def select(self, indices: IndexArray) -> ImageSet:
         """The images and labels at ``indices`` (int64 [M]), in that order, copied."""
         return ImageSet(images=self.images[indices], labels=self.labels[indices])

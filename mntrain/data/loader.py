@@ -1,6 +1,6 @@
 """Batches from memory, in an order that depends on the seed and the epoch alone.
 
-Shapes: N images, B images of the local batch, C channels, H height, W width.
+Shapes: N examples, B examples of the local batch.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mntrain.data.images import ImageSet, IndexArray
+from mntrain.data.examples import Examples
+from mntrain.data.images import IndexArray
 from mntrain.errors import ConfigError
 
 __all__ = ["BatchLoader"]
 
 
 class BatchLoader:
-    """Batches of an image set that is held in memory.
+    """Batches of a set that is held in memory.
 
     The order is a function of (seed, epoch): a run resumed at epoch e sees the batches that the uninterrupted
     run saw, without replaying or storing any generator state. ``batch_size`` counts the *global* batch, of
     which rank r of world size w yields positions r, r + w, r + 2w …; the ranks together therefore see exactly
     the batches that one process would, and their local sizes differ by one at most. Without ``drop_last``
-    every image is yielded exactly once; in an unshuffled (evaluation) pass the highest ranks may yield one
+    every example is yielded exactly once; in an unshuffled (evaluation) pass the highest ranks may yield one
     batch less, never an empty one.
 
     On a CUDA device the whole set is moved there once, and batches are gathered on the device.
 
     Args:
-        images: the set to draw from.
-        batch_size: images of a global batch.
+        examples: the set to draw from.
+        batch_size: examples of a global batch.
         seed: decides the order together with the epoch.
         device: where the batches are yielded.
         shuffle: draw a new order each epoch; otherwise the order of the set.
@@ -41,12 +42,12 @@ class BatchLoader:
 
     Raises:
         ConfigError: a batch smaller than the world size, a rank outside the world, ``drop_last`` leaving
-            nothing, or a last training batch with fewer images than processes.
+            nothing, or a last training batch with fewer examples than processes.
     """
 
     def __init__(
         self,
-        images: ImageSet,
+        examples: Examples,
         *,
         batch_size: int,
         seed: int,
@@ -63,15 +64,15 @@ class BatchLoader:
                 f"batch_size is {batch_size}, fewer than the {world_size} process(es) that share a batch; "
                 f"use at least {world_size}."
             )
-        if drop_last and len(images) < batch_size:
+        if drop_last and len(examples) < batch_size:
             raise ConfigError(
-                f"batch_size is {batch_size}, but there are {len(images)} images to draw from, so no full "
-                f"batch exists; use a batch_size of at most {len(images)}."
+                f"batch_size is {batch_size}, but there are {len(examples)} examples to draw from, so no full "
+                f"batch exists; use a batch_size of at most {len(examples)}."
             )
-        rest = len(images) % batch_size
+        rest = len(examples) % batch_size
         if shuffle and not drop_last and 0 < rest < world_size:
             raise ConfigError(
-                f"batch_size is {batch_size}, which leaves a last batch of {rest} image(s) for {world_size} "
+                f"batch_size is {batch_size}, which leaves a last batch of {rest} example(s) for {world_size} "
                 "processes, so some would wait for the others for ever; drop the last batch or change "
                 "batch_size."
             )
@@ -82,10 +83,10 @@ class BatchLoader:
         self.drop_last = drop_last
         self.rank = rank
         self.world_size = world_size
-        self._count = len(images)
+        self._count = len(examples)
         # On the CPU these share the memory of the arrays; on an accelerator this is the one copy.
-        self._images = torch.from_numpy(images.images).to(self.device)
-        self._labels = torch.from_numpy(images.labels).to(self.device)
+        self._inputs = torch.from_numpy(examples.inputs).to(self.device)
+        self._targets = torch.from_numpy(examples.targets).to(self.device)
 
     def __len__(self) -> int:
         """Batches of an epoch that this rank yields."""
@@ -93,15 +94,15 @@ class BatchLoader:
         return full + (not self.drop_last and rest > self.rank)
 
     def order(self, epoch: int) -> IndexArray:
-        """Positions of all images in the order of ``epoch``, int64 [N]."""
+        """Positions of all examples in the order of ``epoch``, int64 [N]."""
         if not self.shuffle:
             return np.arange(self._count, dtype=np.int64)
         return np.random.default_rng((self.seed, epoch)).permutation(self._count).astype(np.int64, copy=False)
 
     def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield images uint8 [B, C, H, W] and labels int64 [B] of every batch of ``epoch``, on the device."""
+        """Yield inputs [B, …] and targets [B] of every batch of ``epoch``, on the device."""
         order = torch.from_numpy(self.order(epoch)).to(self.device)
         for number in range(len(self)):
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
             mine = batch[self.rank :: self.world_size]
-            yield self._images.index_select(0, mine), self._labels.index_select(0, mine)
+            yield self._inputs.index_select(0, mine), self._targets.index_select(0, mine)

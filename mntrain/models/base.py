@@ -24,10 +24,10 @@ class Prediction(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Normalised float images [B, channels, H, W] and class labels int64 [B]."""
+    """Preprocessed inputs, such as float images [B, channels, H, W], and targets [B], such as int64 labels."""
 
-    images: Tensor
-    labels: Tensor
+    inputs: Tensor
+    targets: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +46,29 @@ class ParameterGroup:
 
 
 class Model(nn.Module, ABC):
-    """A classifier that the loop can train and the exporter can freeze."""
+    """What the loop can train and the exporter can freeze."""
 
     @abstractmethod
-    def forward(self, images: Tensor) -> Prediction:
-        """Normalised images [B, channels, H, W] → prediction."""
+    def forward(self, inputs: Tensor) -> NamedTuple:
+        """Preprocessed inputs [B, …] → what the model says about them."""
+
+    @abstractmethod
+    def loss(self, batch: Batch) -> tuple[Tensor, NamedTuple]:
+        """The loss [] to lower, and the prediction itself."""
 
     @abstractmethod
     def parameter_groups(self) -> list[ParameterGroup]:
         """Every parameter exactly once, in groups for the optimiser."""
 
+
+class Classifier(Model):
+    """A model that tells classes apart."""
+
+    @abstractmethod
+    def forward(self, inputs: Tensor) -> Prediction:
+        """Preprocessed inputs [B, …] → logits [B, C]."""
+
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
         """Mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
-        prediction: Prediction = self(batch.images)
-        return cross_entropy(prediction.logits, batch.labels), prediction
+        prediction: Prediction = self(batch.inputs)
+        return cross_entropy(prediction.logits, batch.targets), prediction

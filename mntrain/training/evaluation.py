@@ -1,20 +1,18 @@
-"""Accuracy and loss of a model on a set of images.
+"""Score and loss of a model on a set of examples.
 
-Shapes: images uint8 [N, channels, H, W], logits [B, C].
+Shapes: B batch, N examples.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 from torchmetrics import MeanMetric
-from torchmetrics.classification import MulticlassAccuracy
 
-from mntrain.data.images import ImageSet
-from mntrain.data.preprocessing import Preprocessing
-from mntrain.models.base import Prediction
+from mntrain.data.examples import Examples
+from mntrain.training.metric import Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,76 +20,89 @@ class Evaluation:
     """What an evaluation found.
 
     Args:
-        images: how many images were seen.
-        accuracy: share of right answers, 0 to 1.
-        loss: mean cross-entropy in nats.
-        unadapted_accuracy: the same model answering before adaptation; None where the family does not adapt.
+        examples: how many were seen.
+        metric: name of the score, for instance accuracy.
+        score: mean score.
+        loss: mean loss.
+        unadapted_score: of the same model answering before adaptation; None where the family does not adapt.
     """
 
-    images: int
-    accuracy: float
+    examples: int
+    metric: str
+    score: float
     loss: float
-    unadapted_accuracy: float | None = None
+    unadapted_score: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, the scores under the name of the metric."""
+        return {
+            "examples": self.examples,
+            self.metric: self.score,
+            "loss": self.loss,
+            f"unadapted_{self.metric}": self.unadapted_score,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shard:
-    """The part of a set that this process evaluates: every ``world_size``-th image from ``rank`` on."""
+    """The part of a set that this process evaluates: every ``world_size``-th example from ``rank`` on."""
 
     rank: int = 0
     world_size: int = 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPlan:
+    """How a set is evaluated.
+
+    Args:
+        metric: how answers are judged.
+        batch_size: examples at a time.
+        shard: with several processes each passes the whole set and its own part.
+        advance: called with the number of examples after each batch.
+    """
+
+    metric: Metric
+    batch_size: int
+    shard: Shard = Shard()
+    advance: Callable[[int], None] = lambda examples: None
+
+
 @torch.inference_mode()
-def evaluate(
-    model: nn.Module,
-    preprocessing: Preprocessing,
-    images: ImageSet,
-    batch_size: int,
-    *,
-    shard: Shard = Shard(),
-    advance: Callable[[int], None] = lambda images: None,
-) -> Evaluation:
+def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, plan: EvaluationPlan) -> Evaluation:
     """Evaluate in eval mode; the model's mode is restored.
 
     Args:
-        model: maps normalised images to a :class:`Prediction`.
+        model: maps preprocessed inputs to what the plan's metric judges.
         preprocessing: on the device that the evaluation shall run on.
-        images: the set; with several processes each passes the whole set and its own ``shard``.
-        batch_size: images at a time.
-        advance: called with the number of images after each batch.
+        examples: the set.
+        plan: how.
     """
-    device = preprocessing.scale.device
-    part = slice(shard.rank, None, shard.world_size)
-    pixels, labels = torch.from_numpy(images.images[part]), torch.from_numpy(images.labels[part])
-    loss = MeanMetric().to(device)
-    accuracy: MulticlassAccuracy | None = None
-    unadapted: MulticlassAccuracy | None = None
+    device = next(preprocessing.buffers()).device
+    part = slice(plan.shard.rank, None, plan.shard.world_size)
+    inputs, targets = torch.from_numpy(examples.inputs[part]), torch.from_numpy(examples.targets[part])
+    score, loss, unadapted = (MeanMetric().to(device) for _ in range(3))
+    adapts = False
     was_training = model.training
     model.eval()
     try:
-        for start in range(0, len(labels), batch_size):
-            chunk = slice(start, start + batch_size)
-            target = labels[chunk].to(device)
-            prediction: Prediction = model(preprocessing(pixels[chunk].to(device)))
-            accuracy = _count(accuracy, prediction.logits, target)
-            if prediction.unadapted_logits is not None:
-                unadapted = _count(unadapted, prediction.unadapted_logits, target)
-            loss.update(cross_entropy(prediction.logits, target), weight=len(target))
-            advance(len(target))
+        for start in range(0, len(targets), plan.batch_size):
+            chunk = slice(start, start + plan.batch_size)
+            target = targets[chunk].to(device)
+            prediction = model(preprocessing(inputs[chunk].to(device)))
+            score.update(plan.metric.score(prediction, target))
+            loss.update(plan.metric.loss(prediction, target))
+            before = plan.metric.unadapted_score(prediction, target)
+            if before is not None:
+                adapts = True
+                unadapted.update(before)
+            plan.advance(len(target))
     finally:
         model.train(was_training)
-    assert accuracy is not None, "an image set has at least one image"
     return Evaluation(
-        images=len(images),
-        accuracy=float(accuracy.compute()),
+        examples=len(examples),
+        metric=plan.metric.name,
+        score=float(score.compute()),
         loss=float(loss.compute()),
-        unadapted_accuracy=None if unadapted is None else float(unadapted.compute()),
+        unadapted_score=float(unadapted.compute()) if adapts else None,
     )
-
-
-def _count(metric: MulticlassAccuracy | None, logits: Tensor, target: Tensor) -> MulticlassAccuracy:
-    if metric is None:
-        metric = MulticlassAccuracy(num_classes=logits.shape[-1], average="micro").to(logits.device)
-    metric.update(logits, target)
-    return metric

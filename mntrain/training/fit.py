@@ -1,7 +1,6 @@
 """One run from configuration to artifact."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,10 @@ from mntrain.data.sources import load_images
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
-from mntrain.training.evaluation import Shard, evaluate
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer
 from mntrain.training.run_folder import FitOptions, RunFolder
+from mntrain.training.task import image_task
 
 _SAMPLES = 256
 
@@ -77,29 +76,22 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         else PreprocessingConfig.identity(data.channels)
     )
     preprocessing = Preprocessing(pixels).to(fabric.device)
-    Trainer(
+    trainer = Trainer(
         fabric=fabric,
         model=wrapped,
         optimizer=wrapped_optimizer,
-        data=data,
-        augmentation=augmentation,
-        preprocessing=preprocessing,
+        task=image_task(data, augmentation, preprocessing),
         config=config.training,
         run=run,
         seed=config.seed,
         quiet=options.quiet,
-    ).train(state)
+    )
+    trainer.train(state)
 
     fabric.barrier()
     best = load_state(run.best)
     model.load_state_dict(best.model)
-    test = evaluate(
-        wrapped,
-        preprocessing,
-        data.test,
-        config.training.evaluation_batch_size,
-        shard=Shard(rank=fabric.global_rank, world_size=fabric.world_size),
-    )
+    test = trainer.evaluate(data.test)
     row = state.history[state.best_epoch - 1]
     result: dict[str, Any] = {
         "name": config.name,
@@ -109,7 +101,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
         "validation": {"accuracy": row["validation_accuracy"], "loss": row["validation_loss"]},
-        "test": asdict(test),
+        "test": test.to_json(),
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:

@@ -1,6 +1,6 @@
 """The training loop: one epoch, and epochs one after another, over any model family.
 
-Shapes: images uint8 [B, channels, H, W], labels int64 [B].
+Shapes: inputs [B, …] and targets [B] as they are stored.
 """
 
 import math
@@ -13,19 +13,18 @@ import numpy as np
 import torch
 from lightning_fabric import Fabric
 
-from mntrain.data.augmentation import Augmentation
-from mntrain.data.images import ImageData
+from mntrain.data.examples import Examples
 from mntrain.data.loader import BatchLoader
-from mntrain.data.preprocessing import Preprocessing
 from mntrain.errors import TrainingError
 from mntrain.models.base import Batch
 from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.config import TrainingConfig
-from mntrain.training.evaluation import Shard, evaluate
+from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evaluate
 from mntrain.training.history import EventWriter, Row, write_csv
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.progress import TrainingProgress
 from mntrain.training.run_folder import RunFolder
+from mntrain.training.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +39,7 @@ class Trainer:
     fabric: Fabric
     model: Any
     optimizer: Any
-    data: ImageData
-    augmentation: Augmentation
-    preprocessing: Preprocessing
+    task: Task
     config: TrainingConfig
     run: RunFolder
     seed: int
@@ -57,8 +54,8 @@ class Trainer:
             CheckpointError: a checkpoint cannot be written.
         """
         loader = BatchLoader(
-            self.data.train,
-            batch_size=min(self.config.batch_size, len(self.data.train)),
+            self.task.train,
+            batch_size=min(self.config.batch_size, len(self.task.train)),
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
@@ -69,7 +66,9 @@ class Trainer:
         main = self.fabric.is_global_zero
         events = EventWriter(self.run.path / "events", state.epoch) if main else None
         try:
-            with TrainingProgress(self.config.epochs, len(loader), quiet=self.quiet or not main) as progress:
+            with TrainingProgress(
+                self.config.epochs, len(loader), self.task.metric, quiet=self.quiet or not main
+            ) as progress:
                 for epoch in range(state.epoch, self.config.epochs):
                     started = self.clock()
                     progress.start_epoch(epoch + 1)
@@ -85,17 +84,16 @@ class Trainer:
 
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
         seed_epoch(self.seed, epoch, self.fabric.global_rank)
-        # Sums of loss and of right answers, and images seen.
+        # Sums of loss and score, and examples seen.
         totals = torch.zeros(3, dtype=torch.float64)
         rate = learning_rate_at(epoch, self.config)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        for step, (images, labels) in enumerate(loader.epoch(epoch)):
-            augmented = self.augmentation(images.float().div_(255.0))
-            inputs = self.preprocessing(augmented).contiguous(memory_format=torch.channels_last)
+        for step, (stored, targets) in enumerate(loader.epoch(epoch)):
+            inputs = self.task.training_inputs(stored)
             self.optimizer.zero_grad(set_to_none=True)
-            loss, prediction = self.model.loss(Batch(inputs, labels))
+            loss, prediction = self.model.loss(Batch(inputs, targets))
             value = loss.item()
             if not math.isfinite(value):
                 kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
@@ -107,34 +105,39 @@ class Trainer:
             if self.config.gradient_clip > 0:
                 self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
             self.optimizer.step()
-            right = int((prediction.logits.argmax(dim=-1) == labels).sum())
-            totals += torch.tensor([value * len(labels), right, len(labels)], dtype=torch.float64)
+            score = float(self.task.metric.score(prediction, targets).sum())
+            totals += torch.tensor([value * len(targets), score, len(targets)], dtype=torch.float64)
             progress.step(*_means(totals))
         summed = self.fabric.all_reduce(totals, reduce_op="sum")
         assert isinstance(summed, torch.Tensor)
-        loss_mean, accuracy = _means(summed)
+        loss_mean, score_mean = _means(summed)
         return {
             "epoch": epoch + 1,
             "learning_rate": rate,
             "train_loss": loss_mean,
-            "train_accuracy": accuracy,
+            f"train_{self.task.metric.name}": score_mean,
         }
 
     def _validate(self) -> Row:
-        shard = Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size)
-        found = evaluate(
-            self.model,
-            self.preprocessing,
-            self.data.validation,
-            self.config.evaluation_batch_size,
-            shard=shard,
+        found = self.evaluate(self.task.validation)
+        return {"validation_loss": found.loss, f"validation_{found.metric}": found.score}
+
+    def evaluate(self, examples: Examples) -> Evaluation:
+        """Evaluate the model as it stands, each process its part of ``examples``."""
+        plan = EvaluationPlan(
+            metric=self.task.metric,
+            batch_size=self.config.evaluation_batch_size,
+            shard=Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size),
         )
-        return {"validation_loss": found.loss, "validation_accuracy": found.accuracy}
+        return evaluate(self.model, self.task.preprocessing, examples, plan)
+
+    def _rank(self, row: Row) -> tuple[float, float]:
+        return self.task.metric.rank(row[f"validation_{self.task.metric.name}"], row["validation_loss"])
 
     def _record(self, state: TrainingState, row: Row) -> bool:
         """Add a finished epoch to ``state`` and save it; True if it is the best so far."""
         earlier = state.history[state.best_epoch - 1] if state.best_epoch else None
-        best = earlier is None or _rank(row) > _rank(earlier)
+        best = earlier is None or self._rank(row) > self._rank(earlier)
         state.history.append(row)
         state.epoch += 1
         if best:
@@ -156,11 +159,7 @@ def seed_epoch(seed: int, epoch: int, rank: int) -> None:
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch, rank]).generate_state(1)[0]))
 
 
-def _rank(row: Row) -> tuple[float, float]:
-    return row["validation_accuracy"], -row["validation_loss"]
-
-
 def _means(totals: torch.Tensor) -> tuple[float, float]:
-    """Mean loss and accuracy from (loss sum, right answers, images)."""
-    loss, right, images = totals.tolist()
-    return loss / images, right / images
+    """Mean loss and score from (loss sum, score sum, examples)."""
+    loss, score, examples = totals.tolist()
+    return loss / examples, score / examples

@@ -15,7 +15,7 @@ def test_fit_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["evaluate", str(tmp_path / "a" / "artifact"), "--json"]) == 0
     evaluated = json.loads(capsys.readouterr().out)
     assert evaluated["accuracy"] == pytest.approx(fitted["test"]["accuracy"])
-    assert evaluated["images"] == 359
+    assert evaluated["examples"] == 359
     assert main(["evaluate", str(tmp_path / "a" / "artifact"), "--split", "validation"]) == 0
     assert "validation accuracy" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
-from mntrain.models.base import Model, ParameterGroup, Prediction
+from mntrain.models.base import Classifier, ParameterGroup, Prediction
 from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
@@ -15,7 +15,7 @@ from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.step_size import initial_step_size
 
 
-class MetaNeighborhoods(Model):
+class MetaNeighborhoods(Classifier):
     """z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more; logits f_w'(z) (eq. 3, algorithm 1).
 
     Nothing is detached: back-propagation through :meth:`forward` yields the complete meta-gradient.

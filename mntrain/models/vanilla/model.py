@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
-from mntrain.models.base import Model, ParameterGroup, Prediction
+from mntrain.models.base import Classifier, ParameterGroup, Prediction
 
 
-class Vanilla(Model):
+class Vanilla(Classifier):
     """Head on features, nothing adapted: the baseline beside every adaptive family."""
 
     def __init__(self, backbone: nn.Module, head: Head) -> None:

@@ -84,7 +84,7 @@ def test_drop_last_and_no_shuffle() -> None:
         ({"batch_size": 1, "world_size": 2}, "use at least 2"),
         ({"rank": 2, "world_size": 2}, "rank is 2"),
         ({"batch_size": 16, "drop_last": True}, "at most 9"),
-        ({"batch_size": 4, "world_size": 2}, "last batch of 1 image"),
+        ({"batch_size": 4, "world_size": 2}, "last batch of 1 example"),
     ],
 )
 def test_refuses_what_would_hang_or_yield_nothing(options: dict[str, object], part: str) -> None:

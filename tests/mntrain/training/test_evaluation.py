@@ -9,7 +9,8 @@ from torch.nn.functional import cross_entropy, one_hot
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.base import Prediction
-from mntrain.training.evaluation import evaluate
+from mntrain.training.evaluation import EvaluationPlan, evaluate
+from mntrain.training.metric import ACCURACY
 
 PIXELS = np.arange(7, dtype=np.uint8).reshape(7, 1, 1, 1)
 LABELS = np.array([0, 1, 2, 0, 1, 2, 2], np.int64)
@@ -30,11 +31,14 @@ class Stub(nn.Module):
 def test_accuracy_and_loss_do_not_depend_on_the_batch_size(batch_size: int) -> None:
     model = Stub().train()
     found = evaluate(
-        model, Preprocessing(PreprocessingConfig.identity(1)), ImageSet(images=PIXELS, labels=LABELS), batch_size
+        model,
+        Preprocessing(PreprocessingConfig.identity(1)),
+        ImageSet(images=PIXELS, labels=LABELS),
+        EvaluationPlan(metric=ACCURACY, batch_size=batch_size),
     )
     logits = Stub().eval()(torch.from_numpy(PIXELS).float() / 255).logits
-    assert found.images == 7
-    assert found.accuracy == pytest.approx(5 / 7)
-    assert found.unadapted_accuracy == pytest.approx(0.0)
+    assert found.examples == 7
+    assert found.score == pytest.approx(5 / 7)
+    assert found.unadapted_score == pytest.approx(0.0)
     assert found.loss == pytest.approx(cross_entropy(logits, torch.from_numpy(LABELS)).item())
     assert model.training, "the mode is restored"

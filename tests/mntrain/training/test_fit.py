@@ -23,9 +23,10 @@ from mntrain.data.config import DataConfig
 from mntrain.data.sources import load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import load_state, save_state
-from mntrain.training.evaluation import evaluate
+from mntrain.training.evaluation import EvaluationPlan, evaluate
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
+from mntrain.training.metric import ACCURACY
 from mntrain.training.run_folder import FitOptions
 
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
@@ -60,10 +61,15 @@ def test_a_run_writes_what_it_promises(runs: Path) -> None:
 def test_the_artifact_gives_the_accuracy_that_the_run_reported(runs: Path) -> None:
     for folder in runs.iterdir():
         artifact = load_artifact(folder / "artifact")
-        found = evaluate(artifact.model, artifact.preprocessing, load_images(DataConfig()).test, 100)
+        found = evaluate(
+            artifact.model,
+            artifact.preprocessing,
+            load_images(DataConfig()).test,
+            EvaluationPlan(metric=ACCURACY, batch_size=100),
+        )
         reported = json.loads((folder / "metrics.json").read_text())["test"]
-        assert found.accuracy == pytest.approx(reported["accuracy"], abs=1e-6)
-        assert (found.unadapted_accuracy is None) == (folder.name == "vanilla")
+        assert found.score == pytest.approx(reported["accuracy"], abs=1e-6)
+        assert (found.unadapted_score is None) == (folder.name == "vanilla")
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
@@ -295,4 +301,4 @@ def test_two_processes_train_together_and_speak_once(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["test"]["images"] == 359
+    assert json.loads(done.stdout)["test"]["examples"] == 359

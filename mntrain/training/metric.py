@@ -1,0 +1,67 @@
+"""How an answer is judged: the one place of the loop that knows classification from regression.
+
+Shapes: B batch. Scores and losses [B].
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from mntrain.models.base import Prediction
+
+
+class Metric(ABC):
+    """A score and a loss for every example; their means are what is reported."""
+
+    name: str
+    better: Literal["higher", "lower"]
+
+    @abstractmethod
+    def score(self, prediction: Any, targets: Tensor) -> Tensor:
+        """The score of every answer [B]."""
+
+    @abstractmethod
+    def unadapted_score(self, prediction: Any, targets: Tensor) -> Tensor | None:
+        """The same before adaptation [B]; None where the family does not adapt."""
+
+    @abstractmethod
+    def loss(self, prediction: Any, targets: Tensor) -> Tensor:
+        """The loss of every answer [B]."""
+
+    @abstractmethod
+    def text(self, value: float) -> str:
+        """A mean score as a person reads it."""
+
+    def rank(self, score: float, loss: float) -> tuple[float, float]:
+        """Sorts results: the better the larger; the loss decides between equal scores."""
+        return (score if self.better == "higher" else -score), -loss
+
+
+class Accuracy(Metric):
+    """1 for a right answer, 0 for a wrong one; cross-entropy in nats."""
+
+    name = "accuracy"
+    better = "higher"
+
+    def score(self, prediction: Prediction, targets: Tensor) -> Tensor:
+        """1.0 or 0.0 for every answer [B]."""
+        return (prediction.logits.argmax(dim=-1) == targets).float()
+
+    def unadapted_score(self, prediction: Prediction, targets: Tensor) -> Tensor | None:
+        """1.0 or 0.0 for every answer before adaptation [B]."""
+        if prediction.unadapted_logits is None:
+            return None
+        return (prediction.unadapted_logits.argmax(dim=-1) == targets).float()
+
+    def loss(self, prediction: Prediction, targets: Tensor) -> Tensor:
+        """Cross-entropy [B]."""
+        return cross_entropy(prediction.logits, targets, reduction="none")
+
+    def text(self, value: float) -> str:
+        """In per cent."""
+        return f"{value:.2%}"
+
+
+ACCURACY = Accuracy()
