@@ -15,6 +15,8 @@ ColorMode = Literal["auto", "L", "RGB"]
 
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
+# Fields that mean something only where a source has named columns and splits.
+_COLUMNAR = ("image_column", "label_column", "subset", "test_split")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +47,14 @@ class DataConfig:
     """Image column (``datasets`` only); None finds it in the schema."""
     label_column: str | None = None
     """Label column (``datasets`` only); None finds it in the schema."""
+    subset: str | None = None
+    """Named part of a data set on the hub (``datasets`` only), where it has several, such as ``cropped_digits``."""
+    test_split: str | None = None
+    """Split of the source to test on (``datasets`` only), where the labelled one is not called test."""
 
     def __post_init__(self) -> None:
         source = find_source(self.source)
-        for name in ("path", "image_column", "label_column"):
+        for name in ("path", *_COLUMNAR):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise _invalid(name, value, "a non-empty text, or null to leave it out")
@@ -75,11 +81,11 @@ class DataConfig:
                 f"data.path is {self.path!r}, but data.source '{self.source}' reads no files "
                 f"({source.summary}); leave it out, or choose the source 'idx' or 'datasets'."
             )
-        for name in ("image_column", "label_column"):
+        for name in _COLUMNAR:
             if getattr(self, name) is not None and not source.columns:
                 raise ConfigError(
                     f"data.{name} is {getattr(self, name)!r}, but data.source '{self.source}' has no "
-                    "columns; leave it out, or choose the source 'datasets'."
+                    "columns and no named parts; leave it out, or choose the source 'datasets'."
                 )
 
     def to_dict(self) -> dict[str, Any]:

@@ -37,15 +37,16 @@ def load(config: DataConfig) -> SourceImages:
     """The labelled images at ``config.path``, a local folder or file or a name on the hub.
 
     Splits named train, validation (val, valid, dev) and test are kept; splits of other names beside a train
-    split are left out. Without a train split, all splits are joined in their order.
+    split are left out. Without a train split, all splits are joined in their order. ``config.test_split`` names the
+    split that is tested on where it is called otherwise, or where the one called test has no labels.
 
     Raises:
         DataError: nothing can be read there, or the images or labels cannot be used.
-        ConfigError: a column is named wrongly, or several columns would do.
+        ConfigError: a column, subset or split is named wrongly, or several columns would do.
     """
     path = str(config.path)
     with _quiet():
-        splits = _own_splits(_open(path), path)
+        splits = _own_splits(_open(path, config.subset), path, config.test_split)
         features = next(iter(splits.values())).features
         where = f"'{path}'"
         image = find_image_column(features, config.image_column, where=where)
@@ -67,17 +68,19 @@ def load(config: DataConfig) -> SourceImages:
     )
 
 
-def _open(path: str) -> datasets.DatasetDict:
+def _open(path: str, subset: str | None) -> datasets.DatasetDict:
     local = Path(path).expanduser()
     if not local.exists() and _looks_local(path):
         raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
     try:
         if local.is_file():
+            if subset is not None:
+                raise ConfigError(f"data.subset is {subset!r}, but '{path}' is a single file; leave it out.")
             return _open_file(local)
         if local.is_dir() and any((local / name).is_file() for name in ("dataset_dict.json", "state.json")):
             opened = datasets.load_from_disk(str(local))
         else:
-            opened = datasets.load_dataset(str(local) if local.is_dir() else path)
+            opened = datasets.load_dataset(str(local) if local.is_dir() else path, subset)
     # IndexError: an empty split saved to disk; RuntimeError: a folder with a loading script, which is not run.
     except (DatasetsError, OSError, ValueError, IndexError, RuntimeError) as error:
         raise _unreadable(path, local.exists(), error) from error
@@ -99,8 +102,15 @@ def _looks_local(path: str) -> bool:
     return path.startswith((".", "/", "~")) or path.count("/") > 1 or Path(path).suffix.lower() in _BUILDERS
 
 
-def _own_splits(tables: datasets.DatasetDict, path: str) -> dict[str, datasets.Dataset]:
+def _own_splits(tables: datasets.DatasetDict, path: str, test: str | None) -> dict[str, datasets.Dataset]:
     named = {_SPLIT_NAMES[str(name)]: table for name, table in tables.items() if str(name) in _SPLIT_NAMES}
+    if test is not None:
+        if test not in tables or "train" not in named or tables[test] is named["train"]:
+            raise ConfigError(
+                f"data.test_split is {test!r}, but '{path}' has the splits {', '.join(map(str, tables))}; name one that "
+                "stands beside a train split, or leave it out."
+            )
+        named = {name: table for name, table in named.items() if table is not tables[test]} | {"test": tables[test]}
     if "train" not in named:
         return {"all": _join(tables, path)}
     # Data without splits of its own arrives as one called train; it is recorded under its real meaning.

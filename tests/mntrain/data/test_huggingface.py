@@ -251,3 +251,39 @@ def test_pacs_has_no_splits_of_its_own(shared_data: Path) -> None:
 def test_few_shot_splits_are_refused(shared_data: Path) -> None:
     with pytest.raises(DataError, match="no training image: 'n0"):
         load(shared_data / "mini-imagenet-84-80perclass", image_size=8)
+
+
+def test_another_split_can_be_the_one_to_test_on(write_parquet: Write, make_image: MakeImage) -> None:
+    for name, count in (("train", 40), ("valid", 6), ("test", 5)):
+        labels = [i % 2 for i in range(count)]
+        file = write_parquet([make_image(i) for i in range(count)], labels, f"set/{name}.parquet")
+    (file.parent / "README.md").write_text(
+        "---\nconfigs:\n- config_name: default\n  data_files:\n"
+        + "".join(f"  - split: {name}\n    path: {name}.parquet\n" for name in ("train", "valid", "test"))
+        + "---\n"
+    )
+    data = load(file.parent, test_split="valid", validation_fraction=0.1)
+    assert data.split.counts == {"train": 36, "validation": 4, "test": 6}
+    assert load(file.parent).split.counts == {"train": 40, "validation": 6, "test": 5}
+    for wrong in ("train", "extra"):
+        with pytest.raises(ConfigError, match=f"data.test_split is '{wrong}'.*splits train, valid, test"):
+            load(file.parent, test_split=wrong)
+
+
+def test_a_subset_is_read_by_its_name(write_parquet: Write, make_image: MakeImage) -> None:
+    for name, count in (("one", 20), ("two", 30)):
+        file = write_parquet(
+            [make_image(i) for i in range(count)], [i % 2 for i in range(count)], f"set/{name}.parquet"
+        )
+    (file.parent / "README.md").write_text(
+        "---\nconfigs:\n"
+        + "".join(f"- config_name: {name}\n  data_files: {name}.parquet\n" for name in ("one", "two"))
+        + "---\n"
+    )
+    assert sum(load(file.parent, subset="two").split.counts.values()) == 30
+    with pytest.raises(DataError, match="three"):
+        load(file.parent, subset="three")
+    with pytest.raises(ConfigError, match="data.subset is 'one'.*single file"):
+        load(file, subset="one")
+    with pytest.raises(ConfigError, match="data.subset is 'one'.*'digits'"):
+        DataConfig(source="digits", subset="one")

@@ -25,3 +25,24 @@ def test_published_recipes_have_the_papers_settings(recipe: str, backbone: str, 
     assert (config.backbone.name, config.model.entries) == (backbone, entries)
     training = config.training
     assert (training.epochs, training.drop_epoch, training.batch_size, training.learning_rate) == (400, 300, 128, 1e-3)
+
+
+@pytest.mark.parametrize("dataset", ["cinic10", "tiny-imagenet"])
+@pytest.mark.parametrize("backbone", ["densenet40bc", "resnet29", "resnet56"])
+def test_the_rate_drops_at_epoch_250_of_350(dataset: str, backbone: str) -> None:
+    training = load_experiment(f"{dataset}-{backbone}").training
+    assert (training.epochs, training.drop_epoch) == (350, 250)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "file", "classes", "test"),
+    [
+        ("tiny-imagenet-100", "tiny-imagenet-32-100classes", 100, 5000),
+        ("omniglot", "omniglot-8alphabets/background.parquet", 242, 968),
+    ],
+)
+def test_recipes_of_local_sets_find_their_images(
+    shared_data: Path, recipe: str, file: str, classes: int, test: int
+) -> None:
+    data = load_images(load_experiment(recipe, ["--data.path", str(shared_data / file)]).data)
+    assert (data.num_classes, data.split.counts["test"]) == (classes, test)
