@@ -1,16 +1,22 @@
-"""What a training step of Meta-Neighborhoods costs beside the vanilla model's, on the same batch.
+"""What a training step of every variant costs beside the vanilla model's: time and peak memory, on the same batch.
 
     python benchmarks/training_cost.py
-    python benchmarks/training_cost.py --entries 1000,5000 --dropout-mode per_batch --json training_cost.json
+    python benchmarks/training_cost.py --backbones resnet29 --entries 5000 --dropout-mode per_batch --json cost.json
 
-A step is forward pass, backward pass and optimiser step on images that are already normalised. The models take turns
-in every round; the ratio is the median over rounds, so that a slow moment of the machine hits both.
+A step is forward pass, backward pass and optimiser step on images that are already normalised. The variants of a
+backbone take turns in every round; the ratio is the median over rounds, so that a slow moment of the machine hits all.
+Memory is measured apart, in a fresh process for each variant: the peak after two steps less what the process held
+before the model was built (resident memory on a CPU, allocated memory on a GPU).
 """
 
 import argparse
 import dataclasses
+import itertools
 import json
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -21,64 +27,121 @@ from mnserve.bench.statistics import latency, ratios, spread
 from mnserve.bench.timing import Call, TimingPlan, interleave
 
 
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A model that is measured."""
+
+    family: str
+    backbone: str
+    ifilm: bool
+    entries: int = 0
+
+    @property
+    def name(self) -> str:
+        """As in the table."""
+        base = "vanilla" if self.family == "vanilla" else "MN"
+        return base + ("+iFiLM" if self.ifilm else "") + (f", S = {self.entries}" if self.entries else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What every step has in common."""
+
+    batch: int
+    channels: int
+    size: int
+    classes: int
+    dropout_mode: str
+    threads: int
+    device: str
+    bf16: bool
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", default="1000", help="dictionary sizes S, separated by commas (1000)")
-    parser.add_argument(
-        "--dropout-mode", default="per_sample", choices=("per_sample", "per_batch"), help="(per_sample)"
-    )
+    parser.add_argument("--backbones", default="convnet4,resnet29", help="separated by commas (convnet4,resnet29)")
+    parser.add_argument("--entries", default="1000,5000,10000", help="dictionary sizes S (1000,5000,10000)")
+    parser.add_argument("--no-ifilm", action="store_true", help="leave out the variants with iFiLM")
+    modes = ("per_sample", "per_batch")
+    parser.add_argument("--dropout-mode", default="per_sample", choices=modes, help="(per_sample)")
     parser.add_argument("--batch", type=int, default=128, help="images in a batch (128)")
-    parser.add_argument("--size", type=int, default=28, help="height and width of the images (28)")
-    parser.add_argument("--channels", type=int, default=1, help="channels of the images (1)")
+    parser.add_argument("--size", type=int, default=32, help="height and width of the images (32)")
+    parser.add_argument("--channels", type=int, default=3, help="channels of the images (3)")
     parser.add_argument("--classes", type=int, default=10, help="(10)")
-    parser.add_argument("--backbone", default="convnet4", help="(convnet4)")
     parser.add_argument("--threads", type=int, default=0, help="of PyTorch; 0 leaves its default")
-    parser.add_argument("--seconds", type=float, default=20.0, help="measured time of each model (20)")
-    parser.add_argument("--rounds", type=int, default=20, help="(20)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    parser.add_argument("--bf16", action="store_true", help="mixed precision with bfloat16")
+    parser.add_argument("--seconds", type=float, default=20.0, help="measured time of each variant (20)")
+    parser.add_argument("--rounds", type=int, default=10, help="(10)")
     parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `mntrain fit` does
-    names = ["vanilla"] + [f"MN, S = {entries}" for entries in arguments.entries.split(",")]
-    steps = _steps(arguments)
-    slots = interleave(steps, TimingPlan(seconds=arguments.seconds, rounds=arguments.rounds))
-
+    shared = Step(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Step)})
+    plan = TimingPlan(seconds=arguments.seconds, rounds=arguments.rounds)
+    sizes = [int(entries) for entries in arguments.entries.split(",")]
+    console, figures = Console(), {}
+    for backbone in arguments.backbones.split(","):
+        variants = [Variant(family="vanilla", backbone=backbone, ifilm=False)]
+        variants += [
+            Variant(
+                family="meta_neighborhoods" if entries else "vanilla", backbone=backbone, ifilm=ifilm, entries=entries
+            )
+            for ifilm, entries in itertools.product((False,) if arguments.no_ifilm else (False, True), (0, *sizes))
+            if ifilm or entries
+        ]
+        figures[backbone] = _measure(variants, shared, plan)
+        console.print(_table(backbone, shared, figures[backbone]))
+    machine = describe_machine()
     import torch
 
-    machine = describe_machine()
-    title = (
-        f"training step, {arguments.backbone}, batch {arguments.batch}, "
-        f"{arguments.channels}×{arguments.size}×{arguments.size}, {arguments.classes} classes, {arguments.dropout_mode}"
-    )
-    table = Table(title=title)
-    for heading in ("model", "p50 ms", "ratio to vanilla", "quartiles", "min–max"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    figures = []
-    for name, mine in zip(names, slots, strict=True):
-        ratio = spread(ratios(mine, slots[0]))
-        p50 = latency(mine, arguments.batch).p50_ms
-        table.add_row(
-            name,
-            f"{p50:.1f}",
-            f"{ratio.median:.3f}",
-            f"{ratio.q1:.3f}–{ratio.q3:.3f}",
-            f"{ratio.low:.3f}–{ratio.high:.3f}",
-        )
-        figures.append({"model": name, "p50_ms": p50, "ratio": dataclasses.asdict(ratio)})
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{machine.cpu}, {machine.cores} cores, torch {torch.__version__}, {torch.get_num_threads()} threads",
-        soft_wrap=True,
-        highlight=False,
-    )
+    on = torch.cuda.get_device_name() if shared.device == "cuda" else machine.cpu
+    threads = f"{machine.cores} cores, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    console.print(f"{on}, {threads}", soft_wrap=True, highlight=False)
     if arguments.json:
-        settings = {key: value for key, value in vars(arguments).items() if key != "json"}
-        record = {"settings": settings, "machine": machine.to_json(), "models": figures}
+        settings = dataclasses.asdict(shared)
+        record = {"settings": settings, "machine": machine.to_json(), "backbones": figures}
         arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _steps(arguments: argparse.Namespace) -> list[Call]:
-    """One callable a model; vanilla first."""
+def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[dict]:
+    # Memory first: the processes are fresh, and the timing that follows has the machine to itself.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
+        memory = [pool.submit(_peak_bytes, variant, shared).result() for variant in variants]
+    slots = interleave([_step(variant, shared) for variant in variants], plan)
+    return [
+        {
+            "model": variant.name,
+            "p50_ms": latency(mine, shared.batch).p50_ms,
+            "ratio": dataclasses.asdict(spread(ratios(mine, slots[0]))),
+            "peak_bytes": peak,
+            "memory_ratio": peak / memory[0],
+        }
+        for variant, mine, peak in zip(variants, slots, memory, strict=True)
+    ]
+
+
+def _table(backbone: str, shared: Step, figures: list[dict]) -> Table:
+    precision = "bf16" if shared.bf16 else "float32"
+    shape = f"batch {shared.batch}, {shared.channels}×{shared.size}×{shared.size}, {shared.classes} classes"
+    title = f"training step, {backbone}, {shape}, {shared.dropout_mode} dropout, {precision}"
+    table = Table(title=title, min_width=90)
+    for heading in ("model", "p50 ms", "ratio to vanilla", "quartiles", "peak MB", "ratio"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for row in figures:
+        ratio = row["ratio"]
+        table.add_row(
+            row["model"],
+            f"{row['p50_ms']:.1f}",
+            f"{ratio['median']:.3f}",
+            f"{ratio['q1']:.3f}–{ratio['q3']:.3f}",
+            f"{row['peak_bytes'] / 2**20:.0f}",
+            f"{row['memory_ratio']:.2f}",
+        )
+    return table
+
+
+def _step(variant: Variant, shared: Step) -> Call:
+    """One training step of a new model."""
     import torch
 
     from mntrain.backbones.config import BackboneConfig, build_backbone
@@ -87,32 +150,50 @@ def _steps(arguments: argparse.Namespace) -> list[Call]:
     from mntrain.training.config import TrainingConfig
     from mntrain.training.optimizer import build_optimizer
 
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
+    if shared.threads:
+        torch.set_num_threads(shared.threads)
     torch.manual_seed(0)
-    shape = (arguments.batch, arguments.channels, arguments.size, arguments.size)
-    images = torch.randn(shape).contiguous(memory_format=torch.channels_last)
-    batch = Batch(images, torch.randint(arguments.classes, (arguments.batch,)))
+    shape = (shared.batch, shared.channels, shared.size, shared.size)
+    images = torch.randn(shape).contiguous(memory_format=torch.channels_last).to(shared.device)
+    batch = Batch(images, torch.randint(shared.classes, (shared.batch,), device=shared.device))
+    backbone = build_backbone(BackboneConfig(name=variant.backbone, ifilm=variant.ifilm), shared.channels)
+    entry = family_named(variant.family)
+    settings = {"entries": variant.entries, "dropout_mode": shared.dropout_mode} if variant.entries else {}
+    model = entry.build(entry.config(**settings), backbone, backbone.features, shared.classes)
+    model.to(memory_format=torch.channels_last).to(shared.device)
+    optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
 
-    def step_of(family: str, **settings: object) -> Call:
-        backbone = build_backbone(BackboneConfig(name=arguments.backbone), arguments.channels)
-        entry = family_named(family)
-        model = entry.build(entry.config(**settings), backbone, backbone.features, arguments.classes)
-        model.to(memory_format=torch.channels_last)
-        optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
-
-        def step() -> None:
-            optimizer.zero_grad(set_to_none=True)
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(shared.device, torch.bfloat16, enabled=shared.bf16):
             loss, _ = model.loss(batch)
-            loss.backward()
-            optimizer.step()
+        loss.backward()
+        optimizer.step()
+        if shared.device == "cuda":
+            torch.cuda.synchronize()
 
-        return step
+    return step
 
-    return [step_of("vanilla")] + [
-        step_of("meta_neighborhoods", entries=int(entries), dropout_mode=arguments.dropout_mode)
-        for entries in arguments.entries.split(",")
-    ]
+
+def _peak_bytes(variant: Variant, shared: Step) -> int:
+    """Peak memory of two training steps, in a process of its own."""
+    import torch
+
+    import mntrain.models.families  # noqa: F401  what importing costs is not the model's
+
+    before = _resident_peak()
+    step = _step(variant, shared)
+    step()
+    step()
+    if shared.device == "cuda":
+        return torch.cuda.max_memory_allocated()
+    return _resident_peak() - before
+
+
+def _resident_peak() -> int:
+    # Not getrusage: its maximum also counts what the parent held when it started this process.
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(fields["VmHWM"].split()[0]) * 1024
 
 
 if __name__ == "__main__":

@@ -17,10 +17,13 @@ def run(*words: str) -> str:
 
 def test_training_cost(tmp_path: Path) -> None:
     small = ["--batch", "4", "--size", "8", "--entries", "8,16", "--seconds", "0.05", "--rounds", "2", "--threads", "1"]
-    out = run("benchmarks/training_cost.py", *small, "--json", str(tmp_path / "cost.json"))
-    models = json.loads((tmp_path / "cost.json").read_text())["models"]
-    assert [model["model"] for model in models] == ["vanilla", "MN, S = 8", "MN, S = 16"]
-    assert models[0]["ratio"]["median"] == 1
+    words = ["benchmarks/training_cost.py", "--backbones", "convnet4", *small]
+    out = run(*words, "--json", str(tmp_path / "cost.json"))
+    models = json.loads((tmp_path / "cost.json").read_text())["backbones"]["convnet4"]
+    plain = ["vanilla", "MN, S = 8", "MN, S = 16"]
+    assert [model["model"] for model in models] == [*plain, "vanilla+iFiLM", "MN+iFiLM, S = 8", "MN+iFiLM, S = 16"]
+    assert models[0]["ratio"]["median"] == models[0]["memory_ratio"] == 1
+    assert all(model["peak_bytes"] > 0 for model in models)
     assert "ratio to vanilla" in out
 
 

@@ -107,8 +107,8 @@ def _own_splits(tables: datasets.DatasetDict, path: str, test: str | None) -> di
     if test is not None:
         if test not in tables or "train" not in named or tables[test] is named["train"]:
             raise ConfigError(
-                f"data.test_split is {test!r}, but '{path}' has the splits {', '.join(map(str, tables))}; name one that "
-                "stands beside a train split, or leave it out."
+                f"data.test_split is {test!r}, but '{path}' has the splits {', '.join(map(str, tables))}; name one "
+                "that stands beside a train split, or leave it out."
             )
         named = {name: table for name, table in named.items() if table is not tables[test]} | {"test": tables[test]}
     if "train" not in named:

@@ -283,7 +283,7 @@ def test_a_subset_is_read_by_its_name(write_parquet: Write, make_image: MakeImag
     assert sum(load(file.parent, subset="two").split.counts.values()) == 30
     with pytest.raises(DataError, match="three"):
         load(file.parent, subset="three")
-    with pytest.raises(ConfigError, match="data.subset is 'one'.*single file"):
+    with pytest.raises(ConfigError, match=r"data.subset is 'one'.*single file"):
         load(file, subset="one")
-    with pytest.raises(ConfigError, match="data.subset is 'one'.*'digits'"):
+    with pytest.raises(ConfigError, match=r"data.subset is 'one'.*'digits'"):
         DataConfig(source="digits", subset="one")

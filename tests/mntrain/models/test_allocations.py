@@ -1,0 +1,77 @@
+"""No step of training builds a tensor of B·S·C·d elements, or one of B·S times the parameters of the classifier.
+
+Shapes: B 8, S 40, C 5, d 48.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from mntrain.layers.head import build_head
+from mntrain.models.base import Batch
+from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.models.meta_neighborhoods.dictionary import Dictionary
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+BATCH, ENTRIES, CLASSES, FEATURES = 8, 40, 5, 48
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the largest storage that any operator returned, backward pass included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                # The storage and not the shape: an expanded view takes no memory.
+                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
+        return result
+
+
+def largest_of_a_step(**settings: Any) -> int:
+    torch.manual_seed(0)
+    config = MetaNeighborhoodsConfig(entries=ENTRIES, **settings)
+    dictionary = Dictionary(
+        entries=ENTRIES,
+        features=FEATURES,
+        classes=CLASSES,
+        key_std=config.key_std,
+        value_logit_std=config.value_logit_std,
+        dropout=config.dropout,
+        dropout_mode=config.dropout_mode,
+    )
+    model = MetaNeighborhoods(nn.Identity(), build_head(config.head, FEATURES, CLASSES, 10.0), dictionary, config)
+    batch = Batch(torch.randn(BATCH, FEATURES), torch.arange(BATCH) % CLASSES)
+    with Largest() as seen:
+        loss, _ = model.loss(batch)
+        loss.backward()
+    return seen.elements
+
+
+@pytest.mark.parametrize("dropout_mode", ["per_sample", "per_batch"])
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+@pytest.mark.parametrize("head", ["cosine", "dot"])
+@pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.parametrize("form", ["scalar", "per_feature", "per_parameter"])
+def test_the_largest_tensor_of_a_training_step(
+    dropout_mode: str, similarity: str, head: str, steps: int, form: str
+) -> None:
+    found = largest_of_a_step(
+        dropout_mode=dropout_mode, similarity=similarity, head=head, steps=steps, step_size_form=form
+    )
+    assert found <= BATCH * CLASSES * max(ENTRIES, FEATURES + 1)
+
+
+def test_the_measure_sees_a_large_tensor() -> None:
+    with Largest() as seen:
+        x = torch.randn(BATCH, ENTRIES, 1, 1, requires_grad=True) * torch.randn(CLASSES, FEATURES)
+        x.sum().backward()
+    assert seen.elements == BATCH * ENTRIES * CLASSES * FEATURES
