@@ -35,3 +35,14 @@ def test_accuracy_trains_what_is_missing_and_reads_what_is_there(tmp_path: Path)
     run(*words, str(tmp_path / "two.json"), *small)
     assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
     assert (tmp_path / "digits-vanilla-seed0" / "metrics.json").stat().st_mtime_ns == written
+
+
+def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
+    words = ["benchmarks/gpu_training.py", "digits", "--accelerator", "cpu", "--minutes", "0.05", "--probe", "128"]
+    small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
+    out = run(*words, *small, "--json", str(tmp_path / "gpu.json"))
+    models = json.loads((tmp_path / "gpu.json").read_text())["models"]
+    assert [model["model"] for model in models] == ["vanilla", "MN+iFiLM"]
+    assert all(model["images_per_second"] > 0 and model["epochs"] >= 1 for model in models)
+    assert models[1]["unadapted_accuracy"] is not None
+    assert "images/s" in out
