@@ -1,0 +1,71 @@
+"""The inner update of a whole multi-layer perceptron in closed form: every layer adapted, no per-query weights built.
+
+The gradient of the squared error of one dictionary entry with respect to a layer's weight is the outer product of the
+error that arrives at the layer and the input it had. Both are functions of the parameters alone, so a query needs only
+products with two tables for each layer; they are constants once training is over.
+
+Shapes: B queries, S entries, F features; layer l maps i_l to o_l.
+
+    query         x   [B, F]       keys    k   [S, F]      values  v [S]      attention  ω [B, S]
+    layer inputs  A_l [S, i_l]     errors  D_l [S, o_l] = ∂(f(k_j) − v_j)² / ∂(output of layer l)
+    weight        W_l [o_l, i_l]   bias    b_l [o_l]       step size  α []
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Layers = Sequence[tuple[Tensor, Tensor]]
+
+
+class LayerTable(NamedTuple):
+    """What one layer saw of every entry, and what it did wrong."""
+
+    inputs: Tensor  # A_l [S, i_l]
+    errors: Tensor  # D_l [S, o_l]
+
+
+def layer_tables(keys: Tensor, values: Tensor, layers: Layers) -> tuple[LayerTable, ...]:
+    """Run all entries forward and their squared errors backward.
+
+    Args:
+        keys: k [S, F].
+        values: v [S].
+        layers: weight [o_l, i_l] and bias [o_l] of every layer; ReLU after all but the last, whose width is 1.
+    """
+    inputs, hidden = [], keys
+    for weight, bias in layers:
+        inputs.append(hidden)
+        hidden = torch.relu(hidden @ weight.mT + bias)
+    last_weight, last_bias = layers[-1]
+    errors = 2 * (inputs[-1] @ last_weight.mT + last_bias - values.unsqueeze(-1))
+    tables = [LayerTable(inputs[-1], errors)]
+    for (weight, _), after, before in zip(layers[:0:-1], inputs[:0:-1], inputs[-2::-1], strict=True):
+        errors = (errors @ weight) * (after > 0)
+        tables.append(LayerTable(before, errors))
+    return tuple(reversed(tables))
+
+
+def adapted_values(
+    queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[LayerTable], step_size: Tensor
+) -> Tensor:
+    """f with all its layers moved by one step −α ∇ Σ_j ω_j (f(k_j) − v_j)², for every query its own: [B].
+
+    W'_l h + b'_l = W_l h + b_l − α (ω ∘ (h A_lᵀ + 1)) D_l, of cost S (i_l + o_l) for a query.
+
+    Args:
+        queries: x [B, F].
+        weights: ω [B, S].
+        layers: weight and bias of every layer.
+        tables: of :func:`layer_tables`.
+        step_size: α [].
+    """
+    hidden = queries
+    for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
+        moved = (weights * (hidden @ table.inputs.mT + 1)) @ (step_size * table.errors)
+        hidden = hidden @ weight.mT + bias - moved
+        if position + 1 < len(layers):
+            hidden = torch.relu(hidden)
+    return hidden.squeeze(-1)
