@@ -21,6 +21,7 @@ class Mlp(nn.Module):
 
     def __init__(self, features: int, layers: int, units: int, outputs: int) -> None:
         super().__init__()
+        self.features = features
         widths = [features, *[units] * layers, outputs]
         self.layers = nn.ModuleList(nn.Linear(before, after) for before, after in itertools.pairwise(widths))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, mse_loss
 
 
 class Prediction(NamedTuple):
@@ -21,6 +21,18 @@ class Prediction(NamedTuple):
 
     logits: Tensor
     unadapted_logits: Tensor | None = None
+
+
+class Estimate(NamedTuple):
+    """What a model estimates for a batch, in the units of the standardised targets.
+
+    Args:
+        values: [B], after adaptation where the family adapts.
+        unadapted_values: [B] of the same model before adaptation; None where the family does not adapt.
+    """
+
+    values: Tensor
+    unadapted_values: Tensor | None = None
 
 
 class Batch(NamedTuple):
@@ -72,3 +84,16 @@ class Classifier(Model):
         """Mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
         prediction: Prediction = self(batch.inputs)
         return cross_entropy(prediction.logits, batch.targets), prediction
+
+
+class Regressor(Model):
+    """A model that estimates one value."""
+
+    @abstractmethod
+    def forward(self, inputs: Tensor) -> Estimate:
+        """Preprocessed inputs [B, …] → values [B]."""
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Estimate]:
+        """Mean squared error [] of the (adapted) values, and the values themselves."""
+        estimate: Estimate = self(batch.inputs)
+        return mse_loss(estimate.values, batch.targets), estimate

@@ -12,12 +12,15 @@ from torch import nn
 
 from mntrain.errors import ConfigError
 from mntrain.layers.head import build_head
-from mntrain.models.base import Model
+from mntrain.layers.mlp import Mlp
+from mntrain.models.base import Model, Regressor
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.config import VanillaConfig
 from mntrain.models.vanilla.model import Vanilla
+from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +29,14 @@ class Family:
 
     Args:
         config: dataclass of its settings.
-        build: (settings, backbone with d features, d, classes) → untrained model.
+        build: (settings, backbone with d features, d, classes) → untrained classifier.
+        build_regressor: (settings, perceptron with one output, lowest and highest training target) → untrained
+            regressor; None where the family only classifies.
     """
 
     config: type[Any]
     build: Callable[[Any, nn.Module, int, int], Model]
+    build_regressor: Callable[[Any, Mlp, tuple[float, float]], Regressor] | None = None
 
 
 def _vanilla(config: VanillaConfig, backbone: nn.Module, features: int, classes: int) -> Model:
@@ -44,16 +50,27 @@ def _meta_neighborhoods(config: MetaNeighborhoodsConfig, backbone: nn.Module, fe
         classes=classes,
         key_std=config.key_std,
         value_logit_std=config.value_logit_std,
-        dropout=config.dropout,
-        dropout_mode=config.dropout_mode,
+        dropout=config.entry_dropout,
     )
     head = build_head(config.head, features, classes, config.scale)
     return MetaNeighborhoods(backbone, head, dictionary, config)
 
 
+def _vanilla_regressor(config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> VanillaRegressor:
+    return VanillaRegressor(network)
+
+
+def _meta_neighborhoods_regressor(
+    config: MetaNeighborhoodsConfig, network: Mlp, target_range: tuple[float, float]
+) -> MetaNeighborhoodsRegressor:
+    return MetaNeighborhoodsRegressor(network, config, target_range)
+
+
 FAMILIES: dict[str, Family] = {
-    "vanilla": Family(config=VanillaConfig, build=_vanilla),
-    "meta_neighborhoods": Family(config=MetaNeighborhoodsConfig, build=_meta_neighborhoods),
+    "vanilla": Family(config=VanillaConfig, build=_vanilla, build_regressor=_vanilla_regressor),
+    "meta_neighborhoods": Family(
+        config=MetaNeighborhoodsConfig, build=_meta_neighborhoods, build_regressor=_meta_neighborhoods_regressor
+    ),
 }
 
 

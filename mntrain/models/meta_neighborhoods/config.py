@@ -6,7 +6,7 @@ from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
 from mntrain.layers.head import HEAD_KINDS, HeadKind
 from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity
-from mntrain.models.meta_neighborhoods.dictionary import DropoutMode
+from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode, EntryDropout
 from mntrain.models.meta_neighborhoods.step_size import STEP_SIZE_FORMS, StepSizeForm
 
 
@@ -41,6 +41,11 @@ class MetaNeighborhoodsConfig:
     step_size_form: StepSizeForm = "scalar"
     head: HeadKind = "cosine"
     scale: float = 10.0
+
+    @property
+    def entry_dropout(self) -> EntryDropout:
+        """How entries are dropped while training."""
+        return EntryDropout(share=self.dropout, mode=self.dropout_mode)
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:

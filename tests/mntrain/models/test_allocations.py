@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from mntrain.layers.head import build_head
 from mntrain.models.base import Batch
@@ -20,23 +18,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 BATCH, ENTRIES, CLASSES, FEATURES = 8, 40, 5, 48
 
 
-class Largest(TorchDispatchMode):
-    """Remembers the largest storage that any operator returned, backward pass included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                # The storage and not the shape: an expanded view takes no memory.
-                self.elements = max(self.elements, leaf.untyped_storage().nbytes() // leaf.element_size())
-        return result
-
-
-def largest_of_a_step(**settings: Any) -> int:
+def largest_of_a_step(largest: Any, **settings: Any) -> int:
     torch.manual_seed(0)
     config = MetaNeighborhoodsConfig(entries=ENTRIES, **settings)
     dictionary = Dictionary(
@@ -45,12 +27,11 @@ def largest_of_a_step(**settings: Any) -> int:
         classes=CLASSES,
         key_std=config.key_std,
         value_logit_std=config.value_logit_std,
-        dropout=config.dropout,
-        dropout_mode=config.dropout_mode,
+        dropout=config.entry_dropout,
     )
     model = MetaNeighborhoods(nn.Identity(), build_head(config.head, FEATURES, CLASSES, 10.0), dictionary, config)
     batch = Batch(torch.randn(BATCH, FEATURES), torch.arange(BATCH) % CLASSES)
-    with Largest() as seen:
+    with largest as seen:
         loss, _ = model.loss(batch)
         loss.backward()
     return seen.elements
@@ -62,16 +43,16 @@ def largest_of_a_step(**settings: Any) -> int:
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("form", ["scalar", "per_feature", "per_parameter"])
 def test_the_largest_tensor_of_a_training_step(
-    dropout_mode: str, similarity: str, head: str, steps: int, form: str
+    largest: Any, dropout_mode: str, similarity: str, head: str, steps: int, form: str
 ) -> None:
     found = largest_of_a_step(
-        dropout_mode=dropout_mode, similarity=similarity, head=head, steps=steps, step_size_form=form
+        largest, dropout_mode=dropout_mode, similarity=similarity, head=head, steps=steps, step_size_form=form
     )
     assert found <= BATCH * CLASSES * max(ENTRIES, FEATURES + 1)
 
 
-def test_the_measure_sees_a_large_tensor() -> None:
-    with Largest() as seen:
+def test_the_measure_sees_a_large_tensor(largest: Any) -> None:
+    with largest as seen:
         x = torch.randn(BATCH, ENTRIES, 1, 1, requires_grad=True) * torch.randn(CLASSES, FEATURES)
         x.sum().backward()
     assert seen.elements == BATCH * ENTRIES * CLASSES * FEATURES

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from mntrain.models.meta_neighborhoods.dictionary import Dictionary, DropoutMode
+from mntrain.models.meta_neighborhoods.dictionary import Dictionary
+from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode, EntryDropout
 
 
 def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: float = 0.5) -> Dictionary:
@@ -14,8 +15,7 @@ def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: floa
         classes=5,
         key_std=0.05,
         value_logit_std=0.1,
-        dropout=dropout,
-        dropout_mode=mode,
+        dropout=EntryDropout(share=dropout, mode=mode),
     )
 
 

@@ -1,0 +1,86 @@
+"""Meta-Neighborhoods for regression: the whole perceptron is adapted to every input (section 4.3, appendix B).
+
+Shapes: inputs x [B, F], keys k [S, F] in the space of the inputs, values v [S], attention ω [B, S], answers [B].
+"""
+
+import torch
+from torch import Tensor, nn
+
+from mntrain.errors import ConfigError
+from mntrain.layers.mlp import Mlp
+from mntrain.layers.precision import full_precision
+from mntrain.models.base import Estimate, ParameterGroup, Regressor
+from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
+
+
+class MetaNeighborhoodsRegressor(Regressor):
+    """f with φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)², one step in all layers (eq. 1 with the squared error).
+
+    Args:
+        network: f, with one output.
+        config: dictionary and inner step.
+        target_range: lowest and highest training target, between which the values start.
+
+    Raises:
+        ConfigError: a setting that only a classifier can have.
+    """
+
+    def __init__(self, network: Mlp, config: MetaNeighborhoodsConfig, target_range: tuple[float, float]) -> None:
+        super().__init__()
+        _check(config)
+        self.network = network
+        features = network.features
+        self.keys = nn.Parameter(torch.randn(config.entries, features) * config.key_std)
+        self.values = nn.Parameter(torch.empty(config.entries).uniform_(*target_range))
+        self.raw_step_size = nn.Parameter(torch.tensor(float(config.step_size)))
+        self.config = config
+
+    @property
+    def step_size(self) -> Tensor:
+        """α = |raw step size| []."""
+        return self.raw_step_size.abs()
+
+    def forward(self, inputs: Tensor) -> Estimate:
+        """Standardised inputs [B, F] → adapted and unadapted values [B]."""
+        with full_precision(inputs):
+            keys, values, keep = self.entries_for(inputs.shape[0])
+            scores = similarity(inputs, key_index(keys, self.config.similarity))
+            weights = attention(scores, self.config.temperature, keep)
+            layers = self.network.parameters_of_layers()
+            tables = layer_tables(keys, values, layers)
+            return Estimate(
+                values=adapted_values(inputs, weights, layers, tables, self.step_size),
+                unadapted_values=self.network(inputs).squeeze(-1),
+            )
+
+    def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Keys [S', F], values [S'] and mask [B, S'] that ``batch`` queries see: a random part while training."""
+        if not self.training:
+            return self.keys, self.values, None
+        kept = self.config.entry_dropout.draw(batch, self.keys.shape[0], self.keys.device)
+        if kept.positions is None:
+            return self.keys, self.values, kept.mask
+        return self.keys[kept.positions], self.values[kept.positions], None
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """The network with weight decay; dictionary and step size without."""
+        return [
+            ParameterGroup(name="network", parameters=tuple(self.network.parameters()), decay=True),
+            ParameterGroup(name="dictionary", parameters=(self.keys, self.values), decay=False),
+            ParameterGroup(name="step_size", parameters=(self.raw_step_size,), decay=False),
+        ]
+
+
+def _check(config: MetaNeighborhoodsConfig) -> None:
+    if config.steps != 1:
+        raise ConfigError(
+            f"meta_neighborhoods.steps is {config.steps}; regression takes exactly 1, since the closed form of the "
+            "update of all layers holds for the first step only."
+        )
+    if config.step_size_form != "scalar":
+        raise ConfigError(
+            f"meta_neighborhoods.step_size_form is {config.step_size_form!r}; regression takes 'scalar' only, since "
+            "weights of their own for every query would have to be built for the others."
+        )

@@ -1,0 +1,99 @@
+"""Regressors as a whole: what the loop and the exporter rely on.
+
+Shapes: inputs [B, 6], values [B].
+"""
+
+from typing import Any
+
+import pytest
+import torch
+
+from mntrain.errors import ConfigError
+from mntrain.layers.mlp import Mlp
+from mntrain.models.base import Batch, Regressor
+from mntrain.models.families import FAMILIES
+from mntrain.training.config import TrainingConfig
+from mntrain.training.optimizer import build_optimizer
+
+FEATURES, UNITS = 6, 32
+SETTINGS: dict[str, dict[str, Any]] = {"meta_neighborhoods": {"entries": 40, "step_size": 0.2, "temperature": 0.1}}
+REGRESSORS = sorted(name for name, family in FAMILIES.items() if family.build_regressor is not None)
+
+
+def build(family: str, **settings: Any) -> Regressor:
+    torch.manual_seed(0)
+    entry = FAMILIES[family]
+    assert entry.build_regressor is not None
+    config = entry.config(**{**SETTINGS.get(family, {}), **settings})
+    return entry.build_regressor(config, Mlp(FEATURES, 2, UNITS, 1), (-1.5, 2.5))
+
+
+def batch(count: int = 64) -> Batch:
+    inputs = torch.randn(count, FEATURES, generator=torch.Generator().manual_seed(1))
+    return Batch(inputs, inputs[:, 0] * inputs[:, 1] + 0.5 * inputs[:, 2])
+
+
+@pytest.fixture(params=REGRESSORS)
+def model(request: pytest.FixtureRequest) -> Regressor:
+    return build(request.param)
+
+
+def test_row_i_alone_equals_row_i_in_any_batch(model: Regressor) -> None:
+    model.eval()
+    x = batch(6).inputs
+    with torch.inference_mode():
+        together = model(x).values
+        torch.testing.assert_close(torch.cat([model(x[i : i + 1]).values for i in range(6)]), together)
+        torch.testing.assert_close(model(x.flip(0)).values.flip(0), together)
+    assert together.shape == (6,)
+
+
+def test_training_lowers_the_loss_and_moves_every_parameter(model: Regressor) -> None:
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    optimizer = build_optimizer(model.parameter_groups(), TrainingConfig(learning_rate=5e-3))
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss, _ = model.loss(batch())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert sum(losses[-5:]) < 0.3 * sum(losses[:5])
+    assert [name for name, value in model.named_parameters() if torch.equal(value, before[name])] == []
+
+
+def test_every_parameter_is_in_one_group(model: Regressor) -> None:
+    grouped = [id(parameter) for group in model.parameter_groups() for parameter in group.parameters]
+    assert sorted(grouped) == sorted(id(parameter) for parameter in model.parameters())
+
+
+def test_values_start_between_the_targets_and_keys_around_nothing() -> None:
+    state = build("meta_neighborhoods", entries=4000, key_std=0.1).state_dict()
+    assert -1.5 <= state["values"].min() < -1.4
+    assert 2.4 < state["values"].max() <= 2.5
+    assert state["keys"].std().item() == pytest.approx(0.1, rel=0.05)
+
+
+@pytest.mark.parametrize("mode", ["per_sample", "per_batch"])
+def test_entries_drop_out_while_training_only(mode: str) -> None:
+    model = build("meta_neighborhoods", dropout=0.5, dropout_mode=mode)
+    x = batch(4).inputs
+    with torch.no_grad():
+        assert not torch.equal(model(x).values, model(x).values)
+        model.eval()
+        assert torch.equal(model(x).values, model(x).values)
+
+
+@pytest.mark.parametrize(("field", "value"), [("steps", 3), ("step_size_form", "per_parameter")])
+def test_refuses_what_only_a_classifier_can_have(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"meta_neighborhoods\.{field} is .*regression takes"):
+        build("meta_neighborhoods", **{field: value})
+
+
+def test_no_weights_of_their_own_are_built_for_the_queries(largest: Any) -> None:
+    model = build("meta_neighborhoods")
+    with largest as seen:
+        loss, _ = model.loss(batch(64))
+        loss.backward()
+    assert seen.elements <= 64 * 40, "nothing is larger than the attention [B, S]"
+    assert seen.elements < 64 * UNITS * UNITS
