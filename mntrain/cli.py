@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from mntrain.commands import evaluate, fit, recipes
+from mntrain.commands import compare, evaluate, fit, recipes
 from mntrain.errors import MnTrainError
 from mntrain.output import run_command
 
 # Commands whose further words are fields of a recipe.
-_TAKE_FIELDS = ("fit",)
+_TAKE_FIELDS = ("fit", "compare")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands: dict[str, Callable[[], int]] = {
         "fit": lambda: fit.run(arguments, rest),
         "evaluate": lambda: evaluate.run(arguments),
+        "compare": lambda: compare.run(arguments, rest),
         "recipes": recipes.run,
     }
     try:
@@ -49,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (fit, evaluate, recipes):
+    for command in (fit, evaluate, compare, recipes):
         command.add(commands)
     return parser
 
