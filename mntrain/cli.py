@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from mntrain.commands import compare, evaluate, fit, recipes
+from mntrain.commands import compare, evaluate, fit, recipes, report
 from mntrain.errors import MnTrainError
 from mntrain.output import run_command
 
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "fit": lambda: fit.run(arguments, rest),
         "evaluate": lambda: evaluate.run(arguments),
         "compare": lambda: compare.run(arguments, rest),
+        "report": lambda: report.run(arguments),
         "recipes": recipes.run,
     }
     try:
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (fit, evaluate, compare, recipes):
+    for command in (fit, evaluate, compare, report, recipes):
         command.add(commands)
     return parser
 

@@ -6,12 +6,12 @@ Figures are drawn without pyplot: no window system, no global state. matplotlib 
 from __future__ import annotations
 
 import colorsys
+import warnings
 from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Hues of the Okabe-Ito palette, apart for every kind of colour vision, a little lighter to be read on dark paper too.
@@ -38,24 +38,27 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def draw_svg(draw: Callable[[Figure], None], *, name: str, size: tuple[float, float], transparent: bool = False) -> str:
+def draw_svg(draw: Callable[[Figure], None], *, name: str, size: tuple[float, float], themed: bool = False) -> str:
     """A figure as SVG; the same content gives the same bytes.
 
     Args:
         draw: puts axes and content into an empty figure.
         name: tells figures of one page apart: the ids inside the file depend on it.
         size: width and height in inches.
-        transparent: whether the paper shows through.
+        themed: for a web page: transparent, words and axes in the page's colour, the grid in its variable --grid.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     stream = BytesIO()
-    with matplotlib.rc_context(_SETTINGS | {"svg.hashsalt": name}):
+    with matplotlib.rc_context(_SETTINGS | {"svg.hashsalt": name}), warnings.catch_warnings():
+        # The reader's font has the letters that the measuring one lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
-        figure.savefig(stream, format="svg", transparent=transparent, metadata={"Date": None, "Creator": None})
-    return stream.getvalue().decode()
+        figure.savefig(stream, format="svg", transparent=themed, metadata={"Date": None, "Creator": None})
+    svg = stream.getvalue().decode()
+    return svg.replace(INK, "currentColor").replace(GRID, "var(--grid)") if themed else svg
 
 
 def class_colors(classes: int) -> list[str]:
@@ -68,11 +71,7 @@ def class_colors(classes: int) -> list[str]:
     return [to_hex(shade) for shade in shades]
 
 
-def plain(text: str) -> str:
-    """Names may hold dollar signs, which would start mathematics."""
-    return text.replace("$", r"\$")
-
-
-def only_axes(figure: Figure) -> Axes:
-    """The axes of a figure with a single plot."""
-    return figure.add_subplot()
+def plain(text: str, longest: int = 60) -> str:
+    """A name for a figure, cut to ``longest`` letters; its dollar signs do not start mathematics."""
+    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(letter if letter.isprintable() else " " for letter in short).replace("$", r"\$")
