@@ -103,15 +103,9 @@ def load_subject(options: ReportOptions) -> Subject:
     """
     folder = options.run / "artifact"
     if options.run.is_dir() and not folder.is_dir():
-        hint = (
-            "it is an artifact itself: give the folder above it"
-            if (options.run / "model.safetensors").is_file()
-            else ""
-        )
-        hint = hint or "finish it with `mntrain fit … --resume`"
-        raise ArtifactError(
-            f"{options.run} has no folder named artifact, so there is no trained model to look at; {hint}."
-        )
+        itself = (options.run / "model.safetensors").is_file()
+        remedy = "give the folder above it, runs/NAME" if itself else "finish it with `mntrain fit … --resume`"
+        raise ArtifactError(f"{options.run} is no run with a folder `artifact`, so there is nothing to show; {remedy}.")
     if not options.run.is_dir():
         raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
     artifact = load_artifact(folder)
@@ -140,8 +134,8 @@ def _fine(artifact: Artifact, data: ImageData | None, options: ReportOptions) ->
     config = artifact.config.experiment.data
     if data is None or not find_source(config.source).columns:
         raise ConfigError(
-            f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; leave "
-            "it out."
+            f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; "
+            "leave it out."
         )
     source = load_source(
         dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)

@@ -36,15 +36,11 @@ def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Sect
         anchor="retrieval",
         title="Retrieval of sub-categories" if subject.fine is not None else "Retrieval",
         text=(
-            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.images):,} training images (cosine) asked "
-            f"about {len(test.images):,} test images."
-            + (
-                " What the attention knows beyond the labels shows in finer labels (appendix A.9)."
-                if subject.adaptive
-                else ""
-            ),
-            f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ has "
-            "not (Fig. 6 of the paper).",
+            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.images):,} training images (cosine) "
+            f"asked about {len(test.images):,} test images."
+            + ("" if subject.fine is None else " The finer labels were not seen in training (appendix A.9)."),
+            f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ "
+            "has not (Fig. 6 of the paper).",
         ),
         table=Table(headings=("kNN accuracy", *spaces), rows=tuple(rows)),
         strips=_strips(found, train, test, _Labels(names, reference, labels)),
