@@ -21,12 +21,14 @@ class NearestImages:
     Args:
         entry: its number j.
         entry_class: where v_j is largest.
+        certainty: v_j of that class.
         share: of all attention that it gets.
         images: positions of the nearest images, nearest first.
     """
 
     entry: int
     entry_class: int
+    certainty: float
     share: float
     images: tuple[int, ...]
 
@@ -39,10 +41,11 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
         features: z [N, d].
         weights: ω [N, S].
     """
-    keys, classes = model.dictionary.keys, model.dictionary.value_logits.argmax(dim=-1)
+    keys, values = model.dictionary.keys, model.dictionary.values()
+    classes = values.argmax(dim=-1)
     share = weights.mean(dim=0)
     found = []
-    per_class = max(1, min(_MOST_PER_CLASS, _MOST_ROWS // model.dictionary.value_logits.shape[1]))
+    per_class = max(1, min(_MOST_PER_CLASS, _MOST_ROWS // values.shape[1]))
     for index in torch.unique(classes).tolist()[:_MOST_ROWS]:
         mine = torch.nonzero(classes == index).squeeze(-1)
         best = mine[share[mine].argsort(descending=True, stable=True)[:per_class]]
@@ -55,6 +58,7 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
             NearestImages(
                 entry=int(entry),
                 entry_class=int(index),
+                certainty=float(values[entry, index]),
                 share=float(share[entry]),
                 images=tuple(nearest[:, column].tolist()),
             )

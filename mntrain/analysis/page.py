@@ -12,7 +12,4 @@ def render(sections: Sequence[Section], *, title: str, subtitle: str, footer: st
     """The HTML of a page: nothing is loaded from elsewhere and nothing is run. Every text is escaped."""
     template = (resources.files("mntrain.analysis") / "page.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    columns = max((len(strip.pictures) for section in sections for strip in section.strips), default=1)
-    return environment.from_string(template).render(
-        sections=sections, title=title, subtitle=subtitle, footer=footer, columns=columns
-    )
+    return environment.from_string(template).render(sections=sections, title=title, subtitle=subtitle, footer=footer)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
 from mntrain.artifact import Artifact, InputSpec, load_artifact
 from mntrain.data.images import ImageData, IndexArray
 from mntrain.data.sources import find_source, load_source
@@ -56,6 +57,7 @@ class Subject:
         artifact: the trained model.
         history: name of each column of ``metrics.csv`` → its values; empty where the file is missing.
         data: the splits; None where the model's inputs are no images.
+        sweeps: trained anew, of all given comparisons.
         fine: finer label [N] of every image of each split, and their names; None where none are asked for.
     """
 
@@ -63,6 +65,7 @@ class Subject:
     artifact: Artifact
     history: dict[str, list[float]]
     data: ImageData | None
+    sweeps: tuple[TrainedSweep, ...]
     fine: "FineLabels | None"
 
     @property
@@ -97,7 +100,7 @@ def load_subject(options: ReportOptions) -> Subject:
     """Read a run, and find its data again.
 
     Raises:
-        ArtifactError: the run has no artifact, or one that cannot be read.
+        ArtifactError: the run has no artifact, or one that cannot be read; or a comparison cannot be.
         DataError: its data is not there, or has changed.
         ConfigError: finer labels are asked for where there are none.
     """
@@ -108,6 +111,7 @@ def load_subject(options: ReportOptions) -> Subject:
         raise ArtifactError(f"{options.run} is no run with a folder `artifact`, so there is nothing to show; {remedy}.")
     if not options.run.is_dir():
         raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
+    sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
     images = isinstance(artifact.config.input, InputSpec)
     data = _load(artifact, options.data_path) if images else None
@@ -116,6 +120,7 @@ def load_subject(options: ReportOptions) -> Subject:
         artifact=artifact,
         history=_history(options.run / "metrics.csv"),
         data=data,
+        sweeps=sweeps,
         fine=None if options.fine_labels is None else _fine(artifact, data, options),
     )
 

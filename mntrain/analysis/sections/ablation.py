@@ -11,7 +11,7 @@ from mntrain.analysis.ablation import AblationPoint, ablate
 from mntrain.analysis.observation import Observed
 from mntrain.analysis.sections.content import Figure, Section, figure
 from mntrain.analysis.subject import Subject
-from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
+from mntrain.analysis.trained_sweeps import TrainedSweep
 from mntrain.comparison.plot import draw_sweep
 from mntrain.plotting.style import COLORS, INK
 
@@ -33,11 +33,10 @@ def ablation_section(subject: Subject, test: Observed | None) -> Section | None:
             _points("ablation-temperature", "temperature T", found.temperatures),
         ]
         numbers["inference"] = asdict(found)
-    sweeps = [sweep for file in subject.options.comparisons for sweep in read_sweeps(file)]
-    if sweeps:
+    if subject.sweeps:
         text.append("Trained anew for every value: a dot for each seed, the line joins the means.")
-        figures += [_trained(sweep, place) for place, sweep in enumerate(sweeps)]
-        numbers["trained"] = [asdict(sweep) for sweep in sweeps]
+        figures += [_trained(sweep, place) for place, sweep in enumerate(subject.sweeps)]
+        numbers["trained"] = [asdict(sweep) for sweep in subject.sweeps]
     if not figures:
         return None
     return Section(

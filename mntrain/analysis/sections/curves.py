@@ -1,6 +1,7 @@
 """Training curves."""
 
 from matplotlib.figure import Figure as Drawing
+from matplotlib.ticker import MaxNLocator
 
 from mntrain.analysis.sections.content import Figure, Section, figure
 from mntrain.analysis.subject import Subject
@@ -35,6 +36,7 @@ def _curve(history: dict[str, list[float]], name: str, best: int | None) -> Figu
             axes.plot(history["epoch"], history[f"{part}_{name}"], color=color, label=part, marker=marker)
         if best is not None:
             axes.axvline(best, color=COLORS[-1], linestyle="--", linewidth=1)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("epoch")
         axes.set_ylabel(name)
         axes.legend()

@@ -60,4 +60,4 @@ def _draw(drawing: Drawing, found: Embedding, labels: tuple[str, ...]) -> None:
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
     if len(labels) <= _MOST_IN_LEGEND:
-        drawing.legend(loc="outside lower center", ncols=4, fontsize=9, handletextpad=0.2, columnspacing=1.0)
+        drawing.legend(loc="outside lower center", ncols=6, fontsize=9, handletextpad=0.2, columnspacing=1.0)

@@ -15,7 +15,7 @@ def neighbours_section(subject: Subject, test: Observed) -> Section | None:
     names, pixels, labels = subject.labels, test.images.images, test.images.labels
     strips = tuple(
         Strip(
-            label=f"entry {one.entry}: {names[one.entry_class]}",
+            label=f"entry {one.entry}: {names[one.entry_class]}, {one.certainty:.0%}",
             pictures=tuple(
                 picture(
                     pixels,
@@ -35,8 +35,9 @@ def neighbours_section(subject: Subject, test: Observed) -> Section | None:
         title="Images nearest to learned neighbours",
         text=(
             f"For entries that get most attention, the nearest of {len(test.images):,} test images by the model's own "
-            "similarity, nearest first. The class of an entry is where its value is largest; ✓ marks images of that "
-            f"class, {agree:.1%} of those shown (Fig. 9 and 10 of the paper).",
+            "similarity, nearest first. The class of an entry is where its value is largest, with the "
+            f"share of the value that it has; ✓ marks images of that class, {agree:.1%} of those shown (Fig. 9 and 10 "
+            "of the paper).",
         ),
         strips=strips,
         numbers={"entries_shown": len(found), "share_of_entry_class": agree},

@@ -21,12 +21,19 @@ def prototypes_section(subject: Subject, test: Observed) -> Section | None:
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
-        axes.scatter(before, after, s=6, color=COLORS[0], alpha=0.35, linewidths=0)
         low, high = float(min(before.min(), after.min())), float(max(before.max(), after.max()))
-        axes.plot([low, high], [low, high], color=COLORS[7], linewidth=1.5)
+        axes.plot([low, high], [low, high], color=COLORS[7], linewidth=1)
+        axes.scatter(before, after, s=6, color=COLORS[0], alpha=0.35, linewidths=0)
         axes.set_xlabel("cosine before the update")
         axes.set_ylabel("cosine after the update")
         axes.set_aspect("equal", adjustable="box")
+
+    def draw_gain(drawing: Drawing) -> None:
+        axes = drawing.add_subplot()
+        axes.axhline(0, color=COLORS[7], linewidth=1)
+        axes.scatter(before, after - before, s=6, color=COLORS[0], alpha=0.35, linewidths=0)
+        axes.set_xlabel("cosine before the update")
+        axes.set_ylabel("gain by the update")
 
     gain = float((after - before).mean())
     return Section(
@@ -50,6 +57,13 @@ def prototypes_section(subject: Subject, test: Observed) -> Section | None:
                 size=(4.6, 4.4),
                 alt=f"Scatter of {len(before)} test images: {found.share_closer:.1%} lie above the diagonal",
                 caption="Cosine between feature and true prototype, before and after",
+            ),
+            figure(
+                "gain",
+                draw_gain,
+                size=(4.6, 4.4),
+                alt=f"Scatter of the gain in cosine of {len(before)} test images; the mean is {gain:+.4f}",
+                caption="The same on a scale of its own: after minus before",
             ),
         ),
         numbers={

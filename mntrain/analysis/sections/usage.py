@@ -38,8 +38,8 @@ def usage_section(subject: Subject, test: Observed) -> Section | None:
         anchor="usage",
         title="Entries in use",
         text=(
-            f"Attention of {len(effective):,} test images over S = {entries:,} entries. The effective number of entries of "
-            "an image is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
+            f"Attention of {len(effective):,} test images over S = {entries:,} entries. The effective number of "
+            "entries of an image is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
         ),
         facts=(
             ("effective, median", f"{median:,.0f} of {entries:,}"),
