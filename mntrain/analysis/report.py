@@ -15,7 +15,7 @@ from mntrain.analysis.sections.accuracy import accuracy_section
 from mntrain.analysis.sections.content import Section
 from mntrain.analysis.sections.curves import curves_section
 from mntrain.analysis.sections.embedding import embedding_section
-from mntrain.analysis.sections.head import head_section
+from mntrain.analysis.sections.head import data_name, head_section
 from mntrain.analysis.sections.learned import learned_section
 from mntrain.analysis.sections.neighbours import neighbours_section
 from mntrain.analysis.sections.prototypes import prototypes_section
@@ -45,7 +45,7 @@ def report(options: ReportOptions) -> dict[str, Any]:
     html = render(
         sections,
         title=config.experiment.name,
-        subtitle=f"{sections[0].facts[0][1]} on {config.experiment.data.source}, seed {config.experiment.seed}",
+        subtitle=f"{sections[0].facts[0][1]} on {data_name(subject)}, seed {config.experiment.seed}",
         footer=f"mn-runtime {config.versions.get('mn-runtime', '')}, mntrain report",
     )
     with _writing(options):

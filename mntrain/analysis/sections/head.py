@@ -1,5 +1,7 @@
 """What the run is."""
 
+from pathlib import Path
+
 import yaml
 
 from mntrain.analysis.sections.content import Section
@@ -7,6 +9,12 @@ from mntrain.analysis.subject import Subject
 from mntrain.comparison.metric import metric_of
 
 _FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods"}
+
+
+def data_name(subject: Subject) -> str:
+    """The source of the data, or the folder or hub name it was read from."""
+    data = subject.artifact.config.experiment.data
+    return data.source if data.path is None else Path(data.path).name
 
 
 def head_section(subject: Subject) -> Section:
@@ -21,7 +29,7 @@ def head_section(subject: Subject) -> Section:
     facts = [
         ("family", _FAMILIES.get(config.family, config.family)),
         ("backbone", f"{experiment.backbone.name}{ifilm}"),
-        ("data", str(experiment.data.source)),
+        ("data", data_name(subject)),
         ("classes", str(len(config.labels))),
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
@@ -36,10 +44,15 @@ def head_section(subject: Subject) -> Section:
         "parameters": metrics.get("parameters"),
         "test": test,
     }
+    text = f"The test {metric.name} is that of the whole test split, {examples:,} examples"
+    if experiment.training.precision != "32-true":
+        text += (
+            f", in the precision of the training ({experiment.training.precision}); all else on this page is in 32 bits"
+        )
     return Section(
         anchor="run",
         title="The run",
-        text=(f"The test {metric.name} is that of the whole test split, {examples:,} examples.",),
+        text=(f"{text}.",),
         facts=tuple(facts),
         folded=("Configuration", yaml.safe_dump(experiment.to_dict(), sort_keys=False, allow_unicode=True)),
         numbers=numbers,
