@@ -15,6 +15,10 @@ from mntrain.output import run_command
 
 # Commands whose further words are fields of a recipe.
 _TAKE_FIELDS = ("fit", "compare")
+_GO_ON = {
+    "fit": "; a run goes on with the same command and --resume",
+    "compare": "; the same command goes on where it stopped",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"mntrain: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("mntrain: interrupted; a run goes on with the same command and --resume.", file=sys.stderr)
+        print(f"mntrain: interrupted{_GO_ON.get(arguments.command, '')}.", file=sys.stderr)
         return 130
 
 

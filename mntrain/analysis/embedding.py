@@ -52,7 +52,8 @@ def embed(features: Tensor, labels: Tensor, keys: Tensor | None, values: Tensor 
         entry_classes = values[chosen].argmax(dim=-1).numpy()
     joined = np.concatenate([(unit(row) if cosine else row).numpy() for row in rows])
     perplexity = min(30.0, (len(joined) - 1) / 3)
-    plane = TSNE(init="pca", random_state=0, perplexity=perplexity).fit_transform(joined)
+    flat = min(joined.shape) < 2 or not np.ptp(joined, axis=0).any()
+    plane = TSNE(init="random" if flat else "pca", random_state=0, perplexity=perplexity).fit_transform(joined)
     return Embedding(
         images=plane[: len(points)],
         image_classes=classes.numpy(),

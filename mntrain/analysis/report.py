@@ -82,32 +82,27 @@ def _sections(subject: Subject) -> list[Section]:
     return found
 
 
-def _observe(subject: Subject, say: Callable[[str], None]) -> tuple[Observed | None, Observed | None]:
+def _observe(subject: Subject, say: Callable[[str], None]) -> tuple[Observed, Observed]:
     data, artifact, most = subject.data, subject.artifact, subject.options.images
-    if data is None:
-        return None, None
     say("test images")
     test = observe(artifact.model, artifact.preprocessing, "test", data.test, most)
     say("training images")
     return test, observe(artifact.model, artifact.preprocessing, "train", data.train, most)
 
 
-def _steps(subject: Subject, test: Observed | None, train: Observed | None) -> list[_Step]:
-    steps: list[_Step] = [("run", lambda: head_section(subject)), ("curves", lambda: curves_section(subject))]
-    if test is not None and train is not None:
-        steps += [
-            ("accuracy before and after adaptation", lambda: accuracy_section(subject, test)),
-            ("cosine to the true prototype", lambda: prototypes_section(subject, test)),
-            ("embedding", lambda: embedding_section(subject, train)),
-            ("images nearest to neighbours", lambda: neighbours_section(subject, test)),
-            ("retrieval", lambda: retrieval_section(subject, train, test)),
-            ("entries in use", lambda: usage_section(subject, test)),
-        ]
-    steps += [
+def _steps(subject: Subject, test: Observed, train: Observed) -> list[_Step]:
+    return [
+        ("run", lambda: head_section(subject)),
+        ("curves", lambda: curves_section(subject)),
+        ("accuracy before and after adaptation", lambda: accuracy_section(subject, test)),
+        ("cosine to the true prototype", lambda: prototypes_section(subject, test)),
+        ("embedding", lambda: embedding_section(subject, train)),
+        ("images nearest to neighbours", lambda: neighbours_section(subject, test)),
+        ("retrieval", lambda: retrieval_section(subject, train, test)),
+        ("entries in use", lambda: usage_section(subject, test)),
         ("ablations", lambda: ablation_section(subject, test)),
         ("learned numbers", lambda: learned_section(subject)),
     ]
-    return steps
 
 
 def _check_writable(options: ReportOptions) -> None:

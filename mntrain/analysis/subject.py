@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
-from mntrain.artifact import Artifact, InputSpec, load_artifact
+from mntrain.artifact import Artifact, load_artifact
 from mntrain.data.images import ImageData, IndexArray
 from mntrain.data.sources import find_source, load_source
 from mntrain.errors import ArtifactError, ConfigError, DataError
@@ -56,7 +56,7 @@ class Subject:
         options: what is asked for.
         artifact: the trained model.
         history: name of each column of ``metrics.csv`` → its values; empty where the file is missing.
-        data: the splits; None where the model's inputs are no images.
+        data: the splits.
         sweeps: trained anew, of all given comparisons.
         fine: finer label [N] of every image of each split, and their names; None where none are asked for.
     """
@@ -64,7 +64,7 @@ class Subject:
     options: ReportOptions
     artifact: Artifact
     history: dict[str, list[float]]
-    data: ImageData | None
+    data: ImageData
     sweeps: tuple[TrainedSweep, ...]
     fine: "FineLabels | None"
 
@@ -113,8 +113,9 @@ def load_subject(options: ReportOptions) -> Subject:
         raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
     sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
-    images = isinstance(artifact.config.input, InputSpec)
-    data = _load(artifact, options.data_path) if images else None
+    if getattr(artifact.config.input, "channels", None) is None:
+        raise ArtifactError(f"The model of run {options.run} takes no images; a report shows image classifiers only.")
+    data = _load(artifact, options.data_path)
     return Subject(
         options=options,
         artifact=artifact,
@@ -134,10 +135,10 @@ def _load(artifact: Artifact, path: str | None) -> ImageData:
         raise DataError(f"{error} Say where the data lies now with --data-path.") from error
 
 
-def _fine(artifact: Artifact, data: ImageData | None, options: ReportOptions) -> FineLabels:
+def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLabels:
     """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
     config = artifact.config.experiment.data
-    if data is None or not find_source(config.source).columns:
+    if not find_source(config.source).columns:
         raise ConfigError(
             f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; "
             "leave it out."

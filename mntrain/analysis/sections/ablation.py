@@ -16,12 +16,12 @@ from mntrain.comparison.plot import draw_sweep
 from mntrain.plotting.style import COLORS, INK
 
 
-def ablation_section(subject: Subject, test: Observed | None) -> Section | None:
+def ablation_section(subject: Subject, test: Observed) -> Section | None:
     """S and T varied on this model, and every trained sweep that was given; None where there is neither."""
     figures: list[Figure] = []
     text: list[str] = []
     numbers: dict[str, Any] = {}
-    if subject.adaptive is not None and test is not None and test.features is not None:
+    if subject.adaptive is not None and test.features is not None:
         found = ablate(subject.adaptive, test.features, test.labels)
         temperature = subject.adaptive.temperature
         text.append(

@@ -19,10 +19,13 @@ def curves_section(subject: Subject) -> Section | None:
     if not epochs or not names:
         return None
     best = subject.artifact.config.metrics.get("best_epoch")
+    best = best if isinstance(best, int) else None
     return Section(
         anchor="curves",
         title="Training curves",
-        text=(f"The artifact holds the weights of epoch {best}, the best on the validation split (dashed line).",),
+        text=()
+        if best is None
+        else (f"The artifact holds the weights of epoch {best}, the best on the validation split (dashed line).",),
         figures=tuple(_curve(history, name, best) for name in names),
         numbers={"epochs": len(epochs), "best_epoch": best},
     )

@@ -21,7 +21,9 @@ def head_section(subject: Subject) -> Section:
     """Family, backbone, data, size and result of a run; its configuration folded away."""
     config = subject.artifact.config
     experiment, metrics = config.experiment, config.metrics
-    test = metrics.get("test", {})
+    test = metrics.get("test")
+    test = test if isinstance(test, dict) else {}
+    parameters = sum(parameter.numel() for parameter in subject.artifact.model.parameters())
     metric = metric_of(test, experiment.name)
     before = test.get(f"unadapted_{metric.name}")
     ifilm = " + iFiLM" if experiment.backbone.ifilm else ""
@@ -33,7 +35,7 @@ def head_section(subject: Subject) -> Section:
         ("classes", str(len(config.labels))),
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
-        ("parameters", f"{metrics.get('parameters', 0):,}"),
+        ("parameters", f"{parameters:,}"),
         (f"test {metric.name}", metric.show(test[metric.name])),
     ]
     if before is not None:
@@ -41,14 +43,12 @@ def head_section(subject: Subject) -> Section:
     numbers = {
         "name": experiment.name,
         "family": config.family,
-        "parameters": metrics.get("parameters"),
+        "parameters": parameters,
         "test": test,
     }
-    text = f"The test {metric.name} is that of the whole test split, {examples:,} examples"
+    text = f"The test {metric.name} is that of the whole test split, {examples} examples"
     if experiment.training.precision != "32-true":
-        text += (
-            f", in the precision of the training ({experiment.training.precision}); all else on this page is in 32 bits"
-        )
+        text += f", in the precision of training ({experiment.training.precision}); all else on this page is in 32 bits"
     return Section(
         anchor="run",
         title="The run",

@@ -25,7 +25,6 @@ def subject(runs: Path) -> Subject:
 @pytest.fixture(scope="session")
 def observed(subject: Subject) -> Observed:
     """200 of its test images."""
-    assert subject.data is not None
     return observe(subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, 200)
 
 

@@ -25,7 +25,6 @@ def model(subject: Subject) -> MetaNeighborhoods:
 
 
 def test_all_test_images_give_the_accuracy_of_the_run(subject: Subject) -> None:
-    assert subject.data is not None
     everything = observe(
         subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, len(subject.data.test)
     )
@@ -46,7 +45,6 @@ def test_accuracy_by_class_counts_what_adaptation_changes() -> None:
 
 
 def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: Subject, observed: Observed) -> None:
-    assert subject.data is not None
     assert len(observed.indices) == 200
     assert observed.total == 359
     np.testing.assert_array_equal(observed.images.images, subject.data.test.images[observed.indices])

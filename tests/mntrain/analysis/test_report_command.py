@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import datasets
 import numpy as np
@@ -47,7 +48,6 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
     assert set(numbers["retrieval"]["knn_accuracy"]) == {"labels", "fine"}
     options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
     subject = load_subject(options)
-    assert subject.data is not None
     assert subject.fine is not None
     np.testing.assert_array_equal(subject.fine.train, subject.data.train.images[:, 0, 0, 0] // 40)
     np.testing.assert_array_equal(subject.fine.test, subject.data.test.images[:, 0, 0, 0] // 40)
@@ -89,3 +89,12 @@ def test_a_damaged_history_or_artifact_is_one_sentence(
     (run / "artifact" / "config.json").write_text(json.dumps(config | {"schema": 99}))
     assert main(["report", str(run), "--json"]) == 1
     assert "schema 99" in capsys.readouterr().err
+
+
+def test_a_model_of_tables_is_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = SimpleNamespace(config=SimpleNamespace(input=SimpleNamespace(features=7)))
+    monkeypatch.setattr("mntrain.analysis.subject.load_artifact", lambda path: table)
+    assert main(["report", str(runs / "vanilla"), "--json"]) == 1
+    assert "takes no images" in capsys.readouterr().err
