@@ -10,9 +10,7 @@ from mntrain.cli import main
 SMALL = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
 
 
-def test_a_failed_run_does_not_stop_the_others_and_finished_ones_are_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path), *SMALL]
     # More images are asked for than there are: it shows when the data is read, not before.
     broken = ["--variant", "broken=--family vanilla --data.train_limit 100000"]
@@ -20,14 +18,23 @@ def test_a_failed_run_does_not_stop_the_others_and_finished_ones_are_read(
     out, err = capsys.readouterr()
     assert "broken, seed 0 failed: exit code 2: data.train_limit is 100000" in out
     assert "digits-vanilla-seed0 is done" in err
-    first = (tmp_path / "digits-vanilla-seed0" / "metrics.json").stat().st_mtime_ns
+    run, folder = tmp_path / "digits-vanilla-seed0", tmp_path / "compare-digits"
+    assert "epoch   1/1" in (folder / "logs" / f"{run.name}.log").read_text()
+    # As if it had been broken off after its last epoch.
+    whole = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").unlink()
     assert main([*words, "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    folder = tmp_path / "compare-digits"
-    assert printed == json.loads((folder / "compare.json").read_text())
+    printed, err = capsys.readouterr()
+    assert err == ""
+    assert "epoch   1/1" not in (folder / "logs" / f"{run.name}.log").read_text()
+    assert json.loads((run / "metrics.json").read_text())["test"] == whole["test"]
+    first = (run / "metrics.json").stat().st_mtime_ns
+    assert main([*words, "--json"]) == 0
+    assert capsys.readouterr().out == printed
+    assert json.loads(printed) == json.loads((folder / "compare.json").read_text())
     assert (folder / "compare.svg").read_text().startswith("<?xml")
     assert "| vanilla |" in (folder / "compare.md").read_text()
-    assert (tmp_path / "digits-vanilla-seed0" / "metrics.json").stat().st_mtime_ns == first
+    assert (run / "metrics.json").stat().st_mtime_ns == first
 
 
 @pytest.mark.parametrize(
