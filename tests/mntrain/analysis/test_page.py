@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,29 @@ def test_hostile_names_stay_text() -> None:
     )
     assert "<script" not in html
     assert len(re.findall("&lt;script&gt;", html)) == 11
+
+
+def test_class_names_are_shown_as_they_are(runs: Path, browser: Chromium, tmp_path: Path) -> None:
+    """In tables, figures and the alternative texts of images."""
+    run = tmp_path / "run"
+    shutil.copytree(runs / "meta_neighborhoods", run)
+    names = [
+        "</svg><script>document.title='x'</script>",
+        "$x_1$ costs $5",
+        '" onload="alert(1)',
+        "猫",
+        "a\tb\n",
+        "&amp;",
+    ]
+    names += [f"class {number}" for number in range(6, 10)]
+    file = run / "artifact" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"labels": names}))
+    report(ReportOptions(run=run, images=40, quiet=True))
+    browser.open((run / "report.html").as_uri(), width=375)
+    found = browser.evaluate(MEASURE)
+    assert found["scripts"] == 0
+    assert found["width"] <= 375
+    assert browser.evaluate("document.title") == "meta_neighborhoods"
+    shown = browser.evaluate("[...document.querySelectorAll('#adaptation td:first-child')].map(one => one.textContent)")
+    assert set(shown) <= set(names)
+    assert "$x_1$ costs $5" in browser.evaluate("document.querySelector('#adaptation svg').textContent")
