@@ -81,16 +81,9 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     else:
         from rich.console import Console
 
-        from mntrain.comparison.table import caption, terminal_table
+        from mntrain.comparison.table import print_comparison
 
-        console = Console()
-        table = terminal_table(comparison)
-        # Figures cut off by a narrow terminal would be worse than lines that it wraps.
-        console.print(table, width=max(console.width, console.measure(table).maximum), soft_wrap=True)
-        console.print(caption(comparison), soft_wrap=True, highlight=False, markup=False)
-        console.print(f"written to {comparison.options.folder}", soft_wrap=True, highlight=False, markup=False)
-        for variant, seed, reason in comparison.failures:
-            console.print(f"{variant}, seed {seed} failed: {reason}", soft_wrap=True, highlight=False, markup=False)
+        print_comparison(Console(), comparison)
     return 1 if comparison.failures else 0
 
 

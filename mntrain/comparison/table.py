@@ -1,10 +1,14 @@
 """A comparison as a table: on a terminal, and in markdown for documentation."""
 
+from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from mntrain.comparison.metric import ReportedMetric
 from mntrain.comparison.results import Comparison, Row
+
+_WIDEST = 1000
 
 
 def headings(comparison: Comparison) -> list[str]:
@@ -34,20 +38,27 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
     return [*found, f"{row.runs[0].parameters:,}", str(row.runs[0].epochs), f"{seconds:.0f}"]
 
 
-def terminal_table(comparison: Comparison) -> Table:
-    """For a rich console."""
-    table = Table(title=f"test {comparison.metric.name}, {escape(comparison.options.stem)}")
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """The table, what it is of, where it is written, and which runs failed."""
+    table = Table(title=f"test {comparison.metric.name}, {escape(comparison.options.stem)}", title_justify="left")
     for heading in headings(comparison):
         table.add_column(heading, justify="left" if heading == "variant" else "right", no_wrap=True)
     for row in comparison.rows:
         table.add_row(*(escape(cell) for cell in cells(comparison, row)))
-    return table
+    # Figures cut off by a narrow terminal would be worse than lines that it wraps.
+    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
+    console.width = max(console.width, needed)
+    console.print(table)
+    lines = [caption(comparison), f"written to {comparison.options.folder}"]
+    lines += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
+    for line in lines:
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def markdown(comparison: Comparison) -> str:
     """A table for documentation, with the caption under it."""
     columns = headings(comparison)
-    lines = [columns, ["---"] * len(columns), *(cells(comparison, row) for row in comparison.rows)]
+    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *(cells(comparison, row) for row in comparison.rows)]
     table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
     return f"{table}\n\n{caption(comparison)}\n"
 

@@ -1,19 +1,21 @@
 """Figures, table and picture of a comparison, from runs that were never trained."""
 
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
+from rich.console import Console
 from scipy.stats import ttest_1samp
 
 from mntrain.comparison.metric import metric_of
 from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.plot import draw_comparison, sweep_places
 from mntrain.comparison.results import Comparison, gather
-from mntrain.comparison.table import cells, headings, markdown
+from mntrain.comparison.table import cells, headings, markdown, print_comparison
 from mntrain.comparison.variants import built_in, sweep
 from mntrain.errors import ArtifactError, ConfigError
 
@@ -101,6 +103,17 @@ def test_table_and_picture(tmp_path: Path) -> None:
     written = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert written["sweeps"][0]["variants"] == ["entries-10", "entries-1000"]
     assert written["variants"][1]["difference"]["seeds"] == [0, 1, 2]
+
+
+def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    stream = StringIO()
+    print_comparison(Console(file=stream, width=40), compared(asked))
+    out = stream.getvalue()
+    assert "…" not in out
+    row = next(line for line in out.splitlines() if "│ mn" in line)
+    assert [cell.strip() for cell in row.split("│")[5:8]] == ["93.00% ± 1.73%", "+2.00% ± 1.00%", "0.074"]
 
 
 def test_swept_words_stand_in_their_order() -> None:
