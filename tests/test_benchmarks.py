@@ -27,16 +27,6 @@ def test_training_cost(tmp_path: Path) -> None:
     assert "ratio to vanilla" in out
 
 
-def test_accuracy_trains_what_is_missing_and_reads_what_is_there(tmp_path: Path) -> None:
-    words = ["benchmarks/accuracy.py", "digits", "--seeds", "0", "--runs", str(tmp_path), "--json"]
-    small = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
-    run(*words, str(tmp_path / "one.json"), *small)
-    written = (tmp_path / "digits-vanilla-seed0" / "metrics.json").stat().st_mtime_ns
-    run(*words, str(tmp_path / "two.json"), *small)
-    assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
-    assert (tmp_path / "digits-vanilla-seed0" / "metrics.json").stat().st_mtime_ns == written
-
-
 def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
     words = ["benchmarks/gpu_training.py", "digits", "--accelerator", "cpu", "--minutes", "0.05", "--probe", "128"]
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]

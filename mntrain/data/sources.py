@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mntrain.data.config import DataConfig
     from mntrain.data.images import ImageData, SourceImages
 
-__all__ = ["SOURCES", "Source", "find_source", "load_images"]
+__all__ = ["SOURCES", "Source", "find_source", "load_images", "load_source"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,13 @@ def load_images(config: DataConfig) -> ImageData:
     """
     from mntrain.data.split import split_images  # pulls in scikit-learn, which a help text need not wait for
 
-    source = find_source(config.source)
-    loaded: SourceImages = pkgutil.resolve_name(source.loader)(config)
-    return split_images(loaded, config)
+    return split_images(load_source(config), config)
+
+
+def load_source(config: DataConfig) -> SourceImages:
+    """What the source of ``config`` holds, before anything is split off.
+
+    Raises: as :func:`load_images`.
+    """
+    loaded: SourceImages = pkgutil.resolve_name(find_source(config.source).loader)(config)
+    return loaded

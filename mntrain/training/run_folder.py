@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from mntrain.config import ExperimentConfig
+from mntrain.config_differences import differing_fields
 from mntrain.data.images import ImageData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.files import write_text_atomically
@@ -131,12 +131,7 @@ class RunFolder:
         state = load_state(self.last)
         if not self.best.is_file():
             raise CheckpointError(f"{self.best} is missing, so the run cannot go on; start again with --overwrite.")
-        wanted = config.to_dict()
-        changed = [
-            f"{path} ({_dig(state.config, path)!r} → {_dig(wanted, path)!r})"
-            for path in sorted(_paths(state.config) | _paths(wanted))
-            if _dig(state.config, path) != _dig(wanted, path) and path not in _MAY_CHANGE
-        ]
+        changed = differing_fields(state.config, config.to_dict(), ignore=_MAY_CHANGE)
         if changed:
             raise ConfigError(
                 f"Run {self.path} was started with another configuration: {', '.join(changed[:5])}. "
@@ -168,16 +163,3 @@ class RunFolder:
                     f"{training.epochs} epochs and a drop at {training.drop_at:g} of them it would have had {now:g}. "
                     f"Keep the drop where it was with --training.drop_at {share:.6g}, or start again with --overwrite."
                 )
-
-
-def _paths(values: dict[str, Any], prefix: str = "") -> set[str]:
-    found: set[str] = set()
-    for key, value in values.items():
-        found |= _paths(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}"}
-    return found
-
-
-def _dig(values: Any, path: str) -> Any:
-    for key in path.split("."):
-        values = values.get(key) if isinstance(values, dict) else None
-    return values

@@ -1,0 +1,92 @@
+"""Fewer entries and other temperatures on a trained model, at inference alone (after Fig. 8).
+
+Shapes: N images, S entries, C classes, d features. features z [N, d], labels [N].
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mntrain.analysis.observation import batch_size
+from mntrain.models.meta_neighborhoods.adaptation import adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+_SHARES = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
+_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+_SUBSETS = 3
+_BUDGET = 4e11  # multiplications, so that large dictionaries take a minute and not an hour
+_FEWEST = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationPoint:
+    """Accuracy at one setting.
+
+    Args:
+        value: S or T.
+        accuracies: of each random subset; one where nothing is drawn.
+    """
+
+    value: float
+    accuracies: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """Accuracy against S and against T.
+
+    Args:
+        images: looked at.
+        entries: random subsets of entries.
+        temperatures: around the trained one.
+    """
+
+    images: int
+    entries: tuple[AblationPoint, ...]
+    temperatures: tuple[AblationPoint, ...]
+
+
+@torch.inference_mode()
+def ablate(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> Ablation:
+    """Answer again with fewer entries, and with other temperatures; features do not change."""
+    entries, classes = model.dictionary.value_logits.shape
+    passes = _SUBSETS * sum(_SHARES) + len(_FACTORS)
+    images = max(_FEWEST, int(_BUDGET / (passes * entries * classes * features.shape[1])))
+    generator = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(len(labels), generator=generator)[:images]
+    z, y = features[chosen], labels[chosen]
+    points = []
+    for size in sorted({max(1, round(share * entries)) for share in _SHARES}):
+        draws = _SUBSETS if size < entries else 1
+        subsets = [torch.randperm(entries, generator=generator)[:size] for _ in range(draws)]
+        points.append(
+            AblationPoint(
+                value=size,
+                accuracies=tuple(_accuracy(model, z, y, subset, model.temperature) for subset in subsets),
+            )
+        )
+    everything = torch.arange(entries)
+    temperatures = tuple(
+        AblationPoint(
+            value=model.temperature * factor,
+            accuracies=(_accuracy(model, z, y, everything, model.temperature * factor),),
+        )
+        for factor in _FACTORS
+    )
+    return Ablation(images=len(z), entries=tuple(points), temperatures=temperatures)
+
+
+def _accuracy(model: MetaNeighborhoods, features: Tensor, labels: Tensor, kept: Tensor, temperature: float) -> float:
+    keys, values = model.dictionary.keys[kept], model.dictionary.values()[kept]
+    index, problem, steps = key_index(keys, model.similarity), problem_of(model.head, keys, values), model.steps()
+    form = cheapest_form(problem, steps)
+    right = 0
+    size = batch_size(model)
+    for start in range(0, len(labels), size):
+        z, y = features[start : start + size], labels[start : start + size]
+        weights = attention(similarity(z, index), temperature)
+        logits = adapted_logits(z, weights, problem, model.head.weight, steps, form)
+        right += int((logits.argmax(dim=-1) == y).sum())
+    return right / len(labels)

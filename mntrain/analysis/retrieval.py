@@ -1,0 +1,42 @@
+"""Classes found by their neighbours: on attention vectors and on features (appendix A.9, Fig. 6).
+
+Shapes: N queries, M references, F dimensions (S entries or d features).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.neighbors import NearestNeighbors
+from torch import Tensor
+
+NEIGHBOURS = 10
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Retrieval:
+    """References nearest to every query, nearest first, by cosine distance.
+
+    Args:
+        nearest: int64 [N, K], positions of the references.
+    """
+
+    nearest: NDArray[np.int64]
+
+    @property
+    def shown(self) -> NDArray[np.int64]:
+        """The first few, for pictures."""
+        return self.nearest[:, :_SHOWN]
+
+    def accuracy(self, reference_labels: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
+        """Share of queries whose label most of their neighbours have (of equally many, the label of lower number)."""
+        votes = reference_labels[self.nearest]
+        counts = np.stack([np.bincount(row, minlength=int(reference_labels.max()) + 1) for row in votes])
+        return float((counts.argmax(axis=1) == labels).mean())
+
+
+def retrieve(references: Tensor, queries: Tensor) -> Retrieval:
+    """Find the neighbours of queries [N, F] among references [M, F]."""
+    search = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(references)), metric="cosine", algorithm="brute")
+    return Retrieval(nearest=search.fit(references.numpy()).kneighbors(queries.numpy(), return_distance=False))

@@ -1,0 +1,59 @@
+"""What the run is."""
+
+from pathlib import Path
+
+import yaml
+
+from mntrain.analysis.sections.content import Section
+from mntrain.analysis.subject import Subject
+from mntrain.comparison.metric import metric_of
+
+_FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods"}
+
+
+def data_name(subject: Subject) -> str:
+    """The source of the data, or the folder or hub name it was read from."""
+    data = subject.artifact.config.experiment.data
+    return data.source if data.path is None else Path(data.path).name
+
+
+def head_section(subject: Subject) -> Section:
+    """Family, backbone, data, size and result of a run; its configuration folded away."""
+    config = subject.artifact.config
+    experiment, metrics = config.experiment, config.metrics
+    test = metrics.get("test")
+    test = test if isinstance(test, dict) else {}
+    parameters = sum(parameter.numel() for parameter in subject.artifact.model.parameters())
+    metric = metric_of(test, experiment.name)
+    before = test.get(f"unadapted_{metric.name}")
+    ifilm = " + iFiLM" if experiment.backbone.ifilm else ""
+    examples = test.get("examples", test.get("images"))
+    facts = [
+        ("family", _FAMILIES.get(config.family, config.family)),
+        ("backbone", f"{experiment.backbone.name}{ifilm}"),
+        ("data", data_name(subject)),
+        ("classes", str(len(config.labels))),
+        ("seed", str(experiment.seed)),
+        ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
+        ("parameters", f"{parameters:,}"),
+        (f"test {metric.name}", metric.show(test[metric.name])),
+    ]
+    if before is not None:
+        facts.append(("before adaptation", metric.show(before)))
+    numbers = {
+        "name": experiment.name,
+        "family": config.family,
+        "parameters": parameters,
+        "test": test,
+    }
+    text = f"The test {metric.name} is that of the whole test split, {examples} examples"
+    if experiment.training.precision != "32-true":
+        text += f", in the precision of training ({experiment.training.precision}); all else on this page is in 32 bits"
+    return Section(
+        anchor="run",
+        title="The run",
+        text=(f"{text}.",),
+        facts=tuple(facts),
+        folded=("Configuration", yaml.safe_dump(experiment.to_dict(), sort_keys=False, allow_unicode=True)),
+        numbers=numbers,
+    )

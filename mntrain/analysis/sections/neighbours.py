@@ -1,0 +1,44 @@
+"""Real images nearest to learned neighbours (Fig. 9 and 10)."""
+
+from mntrain.analysis.neighbours import nearest_images
+from mntrain.analysis.observation import Observed
+from mntrain.analysis.sections.content import Section, Strip, picture
+from mntrain.analysis.subject import Subject
+
+
+def neighbours_section(subject: Subject, test: Observed) -> Section | None:
+    """Strips of test images around the entries that get most attention; None without entries."""
+    model = subject.adaptive
+    if model is None or test.features is None or test.attention is None:
+        return None
+    found = nearest_images(model, test.features, test.attention)
+    names, pixels, labels = subject.labels, test.images.images, test.images.labels
+    strips = tuple(
+        Strip(
+            label=f"entry {one.entry}: {names[one.entry_class]}, {one.certainty:.0%}",
+            pictures=tuple(
+                picture(
+                    pixels,
+                    index,
+                    f"test image {test.indices[index]}, {names[labels[index]]}",
+                    "right" if labels[index] == one.entry_class else "wrong",
+                )
+                for index in one.images
+            ),
+        )
+        for one in found
+    )
+    shown = [labels[index] == one.entry_class for one in found for index in one.images]
+    agree = sum(bool(one) for one in shown) / len(shown)
+    return Section(
+        anchor="neighbours",
+        title="Images nearest to learned neighbours",
+        text=(
+            f"For entries that get most attention, the nearest of {len(test.images):,} test images by the model's own "
+            "similarity, nearest first. The class of an entry is where its value is largest, with the "
+            f"share of the value that it has; ✓ marks images of that class, {agree:.1%} of those shown (Fig. 9 and 10 "
+            "of the paper).",
+        ),
+        strips=strips,
+        numbers={"entries_shown": len(found), "share_of_entry_class": agree},
+    )

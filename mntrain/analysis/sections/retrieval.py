@@ -1,0 +1,72 @@
+"""Retrieval and kNN on attention vectors and on features (A.9, Fig. 6)."""
+
+from typing import Any
+
+import numpy as np
+
+from mntrain.analysis.observation import Observed
+from mntrain.analysis.retrieval import NEIGHBOURS, Retrieval, retrieve
+from mntrain.analysis.sections.content import Section, Strip, Table, percent, picture
+from mntrain.analysis.subject import Subject
+
+_QUERIES = 8
+
+
+def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Section | None:
+    """kNN accuracy for the labels of the run and for finer ones, and what is retrieved; None without features."""
+    if train.features is None or test.features is None:
+        return None
+    spaces = {"features z": retrieve(train.features, test.features)}
+    if train.attention is not None and test.attention is not None:
+        spaces = {"attention ω": retrieve(train.attention, test.attention)} | spaces
+    kinds = [("labels of the run", subject.labels, train.images.labels, test.images.labels)]
+    if subject.fine is not None:
+        fine = subject.fine
+        kinds.append((f"finer labels, {fine.column}", fine.names, fine.train[train.indices], fine.test[test.indices]))
+    rows, numbers = [], {}
+    for title, names, reference, labels in kinds:
+        accuracies = {space: found.accuracy(reference, labels) for space, found in spaces.items()}
+        rows.append((f"{title} ({len(names)} classes)", *(percent(value) for value in accuracies.values())))
+        numbers["fine" if title.startswith("finer") else "labels"] = {
+            space.split()[0]: value for space, value in accuracies.items()
+        }
+    space, found = next(iter(spaces.items()))
+    _, names, reference, labels = kinds[-1]
+    return Section(
+        anchor="retrieval",
+        title="Retrieval of sub-categories" if subject.fine is not None else "Retrieval",
+        text=(
+            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.images):,} training images (cosine) "
+            f"asked about {len(test.images):,} test images."
+            + ("" if subject.fine is None else " The finer labels were not seen in training (appendix A.9)."),
+            f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ "
+            "has not (Fig. 6 of the paper).",
+        ),
+        table=Table(headings=("kNN accuracy", *spaces), rows=tuple(rows)),
+        strips=_strips(found, train, test, _Labels(names, reference, labels)),
+        numbers={"neighbours": NEIGHBOURS, "knn_accuracy": numbers},
+    )
+
+
+class _Labels:
+    """Names, and the labels of references and queries."""
+
+    def __init__(self, names: tuple[str, ...], reference: Any, queries: Any) -> None:
+        self.names, self.reference, self.queries = names, reference, queries
+
+
+def _strips(found: Retrieval, train: Observed, test: Observed, labels: _Labels) -> tuple[Strip, ...]:
+    """Queries spread over the classes, drawn with a fixed seed."""
+    order = np.random.default_rng(0).permutation(len(test.images))
+    _, first = np.unique(labels.queries[order], return_index=True)
+    queries = order[np.sort(first)][:_QUERIES]
+    strips = []
+    for query in queries:
+        name = labels.names[labels.queries[query]]
+        shown = [picture(test.images.images, query, f"query: test image {test.indices[query]}, {name}", "query")]
+        for index in found.shown[query]:
+            right = labels.reference[index] == labels.queries[query]
+            alt = f"training image {train.indices[index]}, {labels.names[labels.reference[index]]}"
+            shown.append(picture(train.images.images, int(index), alt, "right" if right else "wrong"))
+        strips.append(Strip(label=name, pictures=tuple(shown)))
+    return tuple(strips)

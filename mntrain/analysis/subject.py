@@ -1,0 +1,167 @@
+"""The run that a report is about: its artifact and its data."""
+
+import csv
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
+from mntrain.artifact import Artifact, load_artifact
+from mntrain.data.images import ImageData, IndexArray
+from mntrain.data.sources import find_source, load_source
+from mntrain.errors import ArtifactError, ConfigError, DataError
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.training.held_out import load_data
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """What a report is made of.
+
+    Args:
+        run: runs/NAME.
+        data_path: where the data lies now, if it has moved.
+        fine_labels: column of finer labels (source ``datasets`` only).
+        comparisons: ``compare.json`` files whose sweeps are shown.
+        images: at most so many test images, and training images, are looked at.
+        output: the page; None is RUN/report.html.
+        quiet: no progress.
+    """
+
+    run: Path
+    data_path: str | None = None
+    fine_labels: str | None = None
+    comparisons: tuple[Path, ...] = ()
+    images: int = 2000
+    output: Path | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if not 20 <= self.images <= 100_000:
+            raise ConfigError(f"--images is {self.images}; it must be from 20 to 100000 (2000 is the default).")
+
+    @property
+    def page(self) -> Path:
+        """The file to write."""
+        return self.run / "report.html" if self.output is None else self.output
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """A loaded run.
+
+    Args:
+        options: what is asked for.
+        artifact: the trained model.
+        history: name of each column of ``metrics.csv`` → its values; empty where the file is missing.
+        data: the splits.
+        sweeps: trained anew, of all given comparisons.
+        fine: finer label [N] of every image of each split, and their names; None where none are asked for.
+    """
+
+    options: ReportOptions
+    artifact: Artifact
+    history: dict[str, list[float]]
+    data: ImageData
+    sweeps: tuple[TrainedSweep, ...]
+    fine: "FineLabels | None"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class names."""
+        return self.artifact.config.labels
+
+    @property
+    def adaptive(self) -> MetaNeighborhoods | None:
+        """The model, if it is of the family that has neighbours."""
+        model = self.artifact.model
+        return model if isinstance(model, MetaNeighborhoods) else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FineLabels:
+    """Labels that the model was not trained with.
+
+    Args:
+        column: they come from.
+        names: of the classes.
+        train, test: int64 [N], in the order of the splits.
+    """
+
+    column: str
+    names: tuple[str, ...]
+    train: IndexArray
+    test: IndexArray
+
+
+def load_subject(options: ReportOptions) -> Subject:
+    """Read a run, and find its data again.
+
+    Raises:
+        ArtifactError: the run has no artifact, or one that cannot be read; or a comparison cannot be.
+        DataError: its data is not there, or has changed.
+        ConfigError: finer labels are asked for where there are none.
+    """
+    folder = options.run / "artifact"
+    if options.run.is_dir() and not folder.is_dir():
+        itself = (options.run / "model.safetensors").is_file()
+        remedy = "give the folder above it, runs/NAME" if itself else "finish it with `mntrain fit … --resume`"
+        raise ArtifactError(f"{options.run} is no run with a folder `artifact`, so there is nothing to show; {remedy}.")
+    if not options.run.is_dir():
+        raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
+    sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
+    artifact = load_artifact(folder)
+    if getattr(artifact.config.input, "channels", None) is None:
+        raise ArtifactError(f"The model of run {options.run} takes no images; a report shows image classifiers only.")
+    data = _load(artifact, options.data_path)
+    return Subject(
+        options=options,
+        artifact=artifact,
+        history=_history(options.run / "metrics.csv"),
+        data=data,
+        sweeps=sweeps,
+        fine=None if options.fine_labels is None else _fine(artifact, data, options),
+    )
+
+
+def _load(artifact: Artifact, path: str | None) -> ImageData:
+    try:
+        return load_data(artifact.config, path)
+    except DataError as error:
+        if "--data-path" in str(error):
+            raise
+        raise DataError(f"{error} Say where the data lies now with --data-path.") from error
+
+
+def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLabels:
+    """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
+    config = artifact.config.experiment.data
+    if not find_source(config.source).columns:
+        raise ConfigError(
+            f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; "
+            "leave it out."
+        )
+    source = load_source(
+        dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)
+    )
+    train, test = (
+        source.splits[data.split.origins[part]].labels[data.split.indices[part]] for part in ("train", "test")
+    )
+    assert options.fine_labels is not None
+    return FineLabels(column=options.fine_labels, names=source.label_names, train=train, test=test)
+
+
+def _history(file: Path) -> dict[str, list[float]]:
+    if not file.is_file():
+        return {}
+    try:
+        with file.open(newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        history = {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else {})}
+        if not all(bool(np.isfinite(values).all()) for values in history.values()):
+            raise ValueError("it holds values that are not finite")
+    except (OSError, ValueError, TypeError, csv.Error) as error:
+        raise ArtifactError(f"{file} cannot be read ({error}); restore it, or move it away.") from error
+    return history

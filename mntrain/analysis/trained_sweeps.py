@@ -1,0 +1,59 @@
+"""Sweeps over trained models, read from ``compare.json`` files."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from mntrain.comparison.metric import METRICS
+from mntrain.errors import ArtifactError
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedSweep:
+    """One field over several values, every model trained anew.
+
+    Args:
+        recipe: that was varied.
+        field: that was swept.
+        values: as written.
+        scores: of all seeds, for each value.
+        metric: name of the scores.
+    """
+
+    recipe: str
+    field: str
+    values: tuple[str, ...]
+    scores: tuple[tuple[float, ...], ...]
+    metric: str
+
+    @property
+    def percent(self) -> bool:
+        """Whether the scores are shares."""
+        return any(metric.name == self.metric and metric.percent for metric in METRICS)
+
+
+def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
+    """All sweeps of a ``compare.json``.
+
+    Raises:
+        ArtifactError: the file cannot be read, or holds no comparison or no sweep.
+    """
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        scores = {row["variant"]: tuple(float(run["score"]) for run in row["runs"]) for row in content["variants"]}
+        sweeps = tuple(
+            TrainedSweep(
+                recipe=str(content["recipe"]),
+                field=str(one["field"]),
+                values=tuple(str(value) for value in one["values"]),
+                scores=tuple(scores[name] for name in one["variants"]),
+                metric=str(content["metric"]),
+            )
+            for one in content["sweeps"]
+        )
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = getattr(error, "strerror", None) or repr(error)
+        raise ArtifactError(f"{file} is no result of `mntrain compare` ({reason}); give a compare.json.") from error
+    if not sweeps:
+        raise ArtifactError(f"{file} holds no sweep; make one with `mntrain compare … --sweep FIELD=V1,V2`.")
+    return sweeps

@@ -1,0 +1,53 @@
+"""``mntrain evaluate``: accuracy and loss of an artifact."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from mntrain.commands.parsing import add_command
+from mntrain.errors import ConfigError
+
+_EPILOG = """\
+examples:
+
+  mntrain evaluate runs/digits-meta-neighborhoods/artifact
+  mntrain evaluate runs/fashion-mnist-vanilla/artifact --split validation --json
+"""
+
+
+def add(commands: Any) -> None:
+    """Join the command line."""
+    parser = add_command(
+        commands,
+        "evaluate",
+        summary="accuracy and loss of an artifact on a split",
+        description="Accuracy and loss of an artifact on a split of the data it was trained with.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
+    parser.add_argument("--split", choices=("test", "validation", "train"), default="test", help="(test)")
+    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
+    parser.add_argument("--batch-size", type=int, default=500, metavar="N", help="images at a time (500)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
+    if arguments.batch_size < 1:
+        raise ConfigError(f"--batch-size is {arguments.batch_size}; it must be at least 1.")
+    from mntrain.artifact import load_artifact
+    from mntrain.training.evaluation import EvaluationPlan, evaluate
+    from mntrain.training.held_out import load_split
+    from mntrain.training.metric import ACCURACY
+
+    artifact = load_artifact(arguments.artifact)
+    images = load_split(artifact.config, arguments.split, arguments.data_path)
+    plan = EvaluationPlan(metric=ACCURACY, batch_size=arguments.batch_size)
+    found = evaluate(artifact.model, artifact.preprocessing, images, plan)
+    if arguments.json:
+        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found.to_json()))
+        return 0
+    before = "" if found.unadapted_score is None else f" ({found.unadapted_score:.2%} before adaptation)"
+    print(f"{arguments.split} accuracy {found.score:.2%}{before}, loss {found.loss:.4f}, {found.examples} images")
+    return 0

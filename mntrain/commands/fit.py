@@ -1,0 +1,68 @@
+"""``mntrain fit``: train a model from a recipe."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mntrain.commands.parsing import add_command
+
+_EPILOG = """\
+Every field of the recipe is an option, for instance:
+
+  mntrain fit digits
+  mntrain fit fashion-mnist --family vanilla --seed 1
+  mntrain fit fashion-mnist --meta_neighborhoods.entries 5000 --training.epochs 20
+  mntrain fit cifar10-jpeg --data.path path/to/cifar10-jpeg
+  mntrain fit my-recipe.yaml --name first-try
+  mntrain fit digits --resume
+
+`mntrain fit RECIPE --fields` lists all fields with their defaults; `mntrain recipes` lists the recipes.
+"""
+
+
+def add(commands: Any) -> None:
+    """Join the command line."""
+    parser = add_command(
+        commands,
+        "fit",
+        summary="train a model; writes runs/NAME with checkpoints, metrics and the artifact",
+        description="Train a model from a recipe; writes runs/NAME with checkpoints, metrics and the artifact.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("recipe", metavar="RECIPE", help="name of a recipe, or path of a YAML file")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of all runs (runs)")
+    parser.add_argument("--resume", action="store_true", help="go on from the run's last checkpoint")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier run of the same name")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
+    parser.add_argument("--fields", action="store_true", help="list every field of a recipe, and stop")
+
+
+def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    # PyTorch and the data libraries take seconds to import: help and usage errors do not wait for them.
+    from mntrain.config import describe_fields, load_experiment
+
+    if arguments.fields:
+        print(describe_fields())
+        return 0
+    config = load_experiment(arguments.recipe, overrides)
+    from mntrain.training.fit import fit
+    from mntrain.training.run_folder import FitOptions
+
+    options = FitOptions(
+        runs=arguments.runs, resume=arguments.resume, overwrite=arguments.overwrite, quiet=arguments.json
+    )
+    result = fit(config, options)
+    if result is None:  # another process of a data-parallel run prints it
+        return 0
+    if arguments.json:
+        print(json.dumps(result, allow_nan=False))
+        return 0
+    test, folder = result["test"], options.runs / config.name
+    adapted = test["unadapted_accuracy"]
+    before = "" if adapted is None else f" ({adapted:.2%} before adaptation)"
+    print(f"test accuracy {test['accuracy']:.2%}{before} on {test['examples']} images, epoch {result['best_epoch']}")
+    print(f"artifact {folder / 'artifact'}; export it: mnexport {folder / 'artifact'} repository/{config.name}")
+    return 0

@@ -1,0 +1,179 @@
+"""Which runs a comparison needs, and which of them are there already."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from mntrain.comparison.variants import Sweep, Variant
+from mntrain.config import ExperimentConfig, load_experiment
+from mntrain.config_differences import differing_fields
+from mntrain.errors import ConfigError
+
+RunState = Literal["missing", "broken_off", "finished"]
+# What compare sets itself, or decides by the state of a run.
+_OWN_FIELDS = ("--name", "--seed", "--family", "--resume", "--overwrite", "--runs", "--fields")
+# Data may have moved; the run's own record of its split tells whether it is still the same.
+_MAY_DIFFER = frozenset({"data.path"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What is compared.
+
+    Args:
+        recipe: name of a recipe, or path of a YAML file.
+        variants: rows of the table, in their order; those of sweeps are added behind them.
+        sweeps: fields over several values.
+        seeds: each variant is trained once with each.
+        baseline: name of the variant that differences are taken to.
+        overrides: command-line words for every run.
+        runs: folder of all runs.
+        output: folder of the result; None is RUNS/compare-RECIPE.
+        jobs: runs that train at the same time.
+        quiet: no progress.
+    """
+
+    recipe: str
+    variants: tuple[Variant, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    baseline: str = "vanilla"
+    overrides: tuple[str, ...] = ()
+    runs: Path = Path("runs")
+    output: Path | None = None
+    jobs: int = 1
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        slugs = [variant.slug for variant in self.rows]
+        twice = sorted({slug for slug in slugs if slugs.count(slug) > 1})
+        if twice:
+            raise ConfigError(f"Two variants would be kept under the name {twice[0]!r}; give each a name of its own.")
+        if not slugs:
+            raise ConfigError("There is nothing to compare; name at least one variant with --variants or --variant.")
+        if self.baseline not in [variant.name for variant in self.rows]:
+            raise ConfigError(
+                f"--baseline is {self.baseline!r}, which is not compared; choose from "
+                f"{', '.join(variant.name for variant in self.rows)}."
+            )
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise ConfigError(f"--seeds are {self.seeds}; give at least one, and none twice.")
+        if not 1 <= self.jobs <= 64:
+            raise ConfigError(f"--jobs is {self.jobs}; it must be from 1 to 64.")
+        for word in self.overrides:
+            name = word.split("=")[0]
+            if name in _OWN_FIELDS:
+                raise ConfigError(f"{name} is not for `mntrain compare`: variants and seeds decide it; leave it out.")
+
+    @property
+    def rows(self) -> tuple[Variant, ...]:
+        """Every variant, those of the sweeps too."""
+        return (*self.variants, *(variant for one in self.sweeps for variant in one.variants()))
+
+    @property
+    def stem(self) -> str:
+        """The recipe's name without folder and ending."""
+        return Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else Path(self.recipe).name
+
+    @property
+    def folder(self) -> Path:
+        """Where the result goes."""
+        return self.runs / f"compare-{self.stem}" if self.output is None else self.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun:
+    """One variant with one seed.
+
+    Args:
+        variant: the row it belongs to.
+        seed: of the run.
+        config: all that decides it.
+        words: what makes ``mntrain fit`` train it, the recipe first.
+        folder: runs/NAME.
+    """
+
+    variant: Variant
+    seed: int
+    config: ExperimentConfig
+    words: tuple[str, ...]
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.config.name
+
+    def state(self) -> RunState:
+        """How far it has come."""
+        if (self.folder / "metrics.json").is_file():
+            return "finished"
+        return "broken_off" if self.folder.exists() else "missing"
+
+    def metrics(self) -> dict[str, Any]:
+        """Its ``metrics.json``.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        file = self.folder / "metrics.json"
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+            if not isinstance(found, dict) or not isinstance(found.get("test"), dict):
+                raise ValueError("it holds no result of a run")
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{file} cannot be read ({error}); remove {self.folder} to train it again.") from error
+        return found
+
+
+def plan_runs(options: CompareOptions) -> list[PlannedRun]:
+    """Every run, seed by seed, so that early results already compare all variants.
+
+    Raises:
+        ConfigError: a variant or an override does not fit the recipe, or a run of that name had another configuration.
+    """
+    planned = [_plan(options, variant, seed) for seed in options.seeds for variant in options.rows]
+    for run in planned:
+        _check_same(run)
+    return planned
+
+
+def _plan(options: CompareOptions, variant: Variant, seed: int) -> PlannedRun:
+    name = f"{options.stem}-{variant.slug}-seed{seed}"
+    words: Sequence[str] = (*options.overrides, *variant.words, "--seed", str(seed), "--name", name)
+    try:
+        config = load_experiment(options.recipe, words)
+    except ConfigError as error:
+        raise ConfigError(f"Variant {variant.name!r}: {error}") from error
+    return PlannedRun(
+        variant=variant,
+        seed=seed,
+        config=config,
+        words=(options.recipe, "--runs", str(options.runs), *words),
+        folder=options.runs / name,
+    )
+
+
+def _check_same(run: PlannedRun) -> None:
+    """A run that is there must be the run that is wanted; fields that are newer than it count with their defaults."""
+    file = run.folder / "config.yaml"
+    if not run.folder.exists():
+        return
+    try:
+        stored = ExperimentConfig.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError, ConfigError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"{run.folder} holds no run that this version can read ({reason}); move it away, or choose another --runs."
+        ) from error
+    changed = differing_fields(stored.to_dict(), run.config.to_dict(), ignore=_MAY_DIFFER)
+    if changed:
+        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise ConfigError(
+            f"Run {run.folder} was trained with another configuration: {', '.join(changed[:5])}{more}. Compare with "
+            "the same recipe and overrides, choose another --runs, or remove it."
+        )

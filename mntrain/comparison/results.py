@@ -1,0 +1,208 @@
+"""The figures of a comparison: mean ± deviation of every variant, and paired differences to the baseline."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from scipy.stats import ttest_rel
+
+from mntrain.comparison.metric import ReportedMetric, metric_of
+from mntrain.comparison.plan import CompareOptions, PlannedRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFigures:
+    """One finished run.
+
+    Args:
+        name: of the run.
+        seed: of the run.
+        score: the metric on the test split.
+        unadapted: the same before adaptation; None where the family does not adapt.
+        parameters: of the model.
+        epochs: trained.
+        seconds: of training.
+    """
+
+    name: str
+    seed: int
+    score: float
+    unadapted: float | None
+    parameters: int
+    epochs: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Variant minus baseline, seed by seed.
+
+    Args:
+        mean: of the differences.
+        std: sample deviation; None for one seed.
+        p_value: of the two-sided paired t-test; None for one seed, or where all differences are equal.
+        seeds: those that both have finished.
+    """
+
+    mean: float
+    std: float | None
+    p_value: float | None
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One variant.
+
+    Args:
+        variant: its name.
+        words: overrides that make it.
+        runs: finished ones, in the order of the seeds.
+        failed: seed of each failed run → the reason.
+        difference: to the baseline; None for the baseline itself and where no seed is shared.
+    """
+
+    variant: str
+    words: tuple[str, ...]
+    runs: tuple[RunFigures, ...]
+    failed: dict[int, str]
+    difference: Difference | None
+
+    @property
+    def scores(self) -> list[float]:
+        """One for each finished run."""
+        return [run.score for run in self.runs]
+
+    @property
+    def mean(self) -> float | None:
+        """Of the scores; None where no run has finished."""
+        return statistics.mean(self.scores) if self.runs else None
+
+    @property
+    def std(self) -> float | None:
+        """Sample deviation of the scores; None for fewer than two."""
+        return statistics.stdev(self.scores) if len(self.runs) > 1 else None
+
+    @property
+    def unadapted_mean(self) -> float | None:
+        """Mean of the metric before adaptation; None where the family does not adapt."""
+        known = [run.unadapted for run in self.runs if run.unadapted is not None]
+        return statistics.mean(known) if known else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The whole result.
+
+    Args:
+        options: what was asked for.
+        metric: which figure is compared.
+        examples: in the test split; 0 where no run has finished.
+        rows: one for each variant.
+    """
+
+    options: CompareOptions
+    metric: ReportedMetric
+    examples: int
+    rows: tuple[Row, ...]
+
+    @property
+    def failures(self) -> list[tuple[str, int, str]]:
+        """Variant, seed and reason of every run that failed."""
+        return [(row.variant, seed, reason) for row in self.rows for seed, reason in row.failed.items()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, as written to ``compare.json``."""
+        return {
+            "recipe": self.options.stem,
+            "overrides": list(self.options.overrides),
+            "metric": self.metric.name,
+            "test_examples": self.examples,
+            "seeds": list(self.options.seeds),
+            "baseline": self.options.baseline,
+            "variants": [
+                {
+                    "variant": row.variant,
+                    "words": list(row.words),
+                    "mean": row.mean,
+                    "std": row.std,
+                    "unadapted_mean": row.unadapted_mean,
+                    "difference": None if row.difference is None else asdict(row.difference),
+                    "runs": [asdict(run) for run in row.runs],
+                    "failed": {str(seed): reason for seed, reason in row.failed.items()},
+                }
+                for row in self.rows
+            ],
+            "sweeps": [
+                {
+                    "field": sweep.field,
+                    "values": list(sweep.values),
+                    "variants": [variant.name for variant in sweep.variants()],
+                }
+                for sweep in self.options.sweeps
+            ],
+        }
+
+
+def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str, str]) -> Comparison:
+    """Read the metrics of every run that has finished.
+
+    Args:
+        options: what was asked for.
+        runs: every run of the plan.
+        failed: name of each run that failed → the reason.
+
+    Raises:
+        ConfigError, ArtifactError: metrics cannot be read, or report no known metric.
+    """
+    figures: dict[str, dict[int, RunFigures]] = {variant.name: {} for variant in options.rows}
+    reasons: dict[str, dict[int, str]] = {variant.name: {} for variant in options.rows}
+    metric, examples = ReportedMetric(name="accuracy", percent=True), 0
+    for run in runs:
+        if run.name in failed:
+            reasons[run.variant.name][run.seed] = failed[run.name]
+            continue
+        found = run.metrics()
+        test = found["test"]
+        metric = metric_of(test, run.name)
+        examples = int(test.get("examples", test.get("images", 0)))
+        figures[run.variant.name][run.seed] = RunFigures(
+            name=run.name,
+            seed=run.seed,
+            score=float(test[metric.name]),
+            unadapted=test.get(f"unadapted_{metric.name}"),
+            parameters=int(found["parameters"]),
+            epochs=int(found["epochs"]),
+            seconds=float(found["train_seconds"]),
+        )
+    baseline = figures[options.baseline]
+    rows = tuple(
+        Row(
+            variant=variant.name,
+            words=variant.words,
+            runs=tuple(figures[variant.name].values()),
+            failed=reasons[variant.name],
+            difference=None if variant.name == options.baseline else _difference(figures[variant.name], baseline),
+        )
+        for variant in options.rows
+    )
+    return Comparison(options=options, metric=metric, examples=examples, rows=rows)
+
+
+def _difference(mine: dict[int, RunFigures], theirs: dict[int, RunFigures]) -> Difference | None:
+    shared = [seed for seed in mine if seed in theirs]
+    if not shared:
+        return None
+    ours, base = [mine[seed].score for seed in shared], [theirs[seed].score for seed in shared]
+    differences = [a - b for a, b in zip(ours, base, strict=True)]
+    std = statistics.stdev(differences) if len(shared) > 1 else None
+    # Without any spread the statistic of the test is a division by zero.
+    tested = std is not None and not math.isclose(std, 0.0, abs_tol=1e-12)
+    return Difference(
+        mean=statistics.mean(differences),
+        std=std,
+        p_value=float(ttest_rel(ours, base).pvalue) if tested else None,
+        seeds=tuple(shared),
+    )

@@ -1,0 +1,100 @@
+"""The command: which sections a run gets, finer labels, and sentences for what cannot be shown."""
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import datasets
+import numpy as np
+import pytest
+from PIL import Image
+
+from mntrain.analysis.subject import ReportOptions, load_subject
+from mntrain.cli import main
+
+
+def test_a_run_without_neighbours_gets_what_applies(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(["report", str(runs / "vanilla"), "--images", "100", "--output", str(page), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert list(json.loads(out)) == ["run", "curves", "embedding", "retrieval", "learned"]
+    assert err == ""
+    assert "<svg" in page.read_text()
+
+
+def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The finer label of every image is written into its pixels."""
+    fine = np.arange(120) % 6
+    rows = {
+        "image": [Image.fromarray(np.full((8, 8), 40 * int(label), dtype=np.uint8)) for label in fine],
+        "coarse": [int(label) // 3 for label in fine],
+        "fine": [f"kind {label}" for label in fine],
+    }
+    datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image()).save_to_disk(str(tmp_path / "data"))
+    small = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
+    data = ["--data.source", "datasets", "--data.path", str(tmp_path / "data"), "--data.label_column", "coarse"]
+    where = ["--runs", str(tmp_path), "--name", "a", "--json"]
+    assert main(["fit", "digits", *where, *small, *data]) == 0
+    capsys.readouterr()
+    shutil.move(tmp_path / "data", tmp_path / "moved")
+    words = ["report", str(tmp_path / "a"), "--images", "60", "--fine-labels", "fine", "--json"]
+    assert main(words) == 1
+    assert "--data-path" in capsys.readouterr().err
+    assert main([*words, "--data-path", str(tmp_path / "moved")]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert set(numbers["retrieval"]["knn_accuracy"]) == {"labels", "fine"}
+    options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
+    subject = load_subject(options)
+    assert subject.fine is not None
+    np.testing.assert_array_equal(subject.fine.train, subject.data.train.images[:, 0, 0, 0] // 40)
+    np.testing.assert_array_equal(subject.fine.test, subject.data.test.images[:, 0, 0, 0] // 40)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (["nowhere"], 1, "There is no run nowhere"),
+        (["RUNS"], 1, "no run with a folder `artifact`"),
+        (["RUNS/vanilla/artifact"], 1, "give the folder above it"),
+        (["RUNS/vanilla", "--images", "0"], 2, "--images is 0"),
+        (["RUNS/vanilla", "--fine-labels", "x"], 2, "has no columns"),
+        (["RUNS/vanilla", "--data-path", "x"], 2, "reads no files"),
+        (["RUNS/vanilla", "--output", "RUNS"], 1, "it is a folder"),
+        (["RUNS/vanilla", "--output", "RUNS/vanilla/config.yaml/page.html"], 1, "cannot be written"),
+        (["RUNS/vanilla", "--compare", "RUNS/vanilla/config.yaml"], 1, "no result of `mntrain compare`"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_sentence(
+    words: list[str], code: int, sentence: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", *(word.replace("RUNS", str(runs)) for word in words), "--json"]) == code
+    out, err = capsys.readouterr()
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+
+
+def test_a_damaged_history_or_artifact_is_one_sentence(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(runs / "vanilla", run)
+    (run / "metrics.csv").write_text("epoch,train_loss\n1,none\n")
+    assert main(["report", str(run), "--json"]) == 1
+    assert "metrics.csv cannot be read" in capsys.readouterr().err
+    config = json.loads((run / "artifact" / "config.json").read_text())
+    (run / "artifact" / "config.json").write_text(json.dumps(config | {"schema": 99}))
+    assert main(["report", str(run), "--json"]) == 1
+    assert "schema 99" in capsys.readouterr().err
+
+
+def test_a_model_of_tables_is_refused(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = SimpleNamespace(config=SimpleNamespace(input=SimpleNamespace(features=7)))
+    monkeypatch.setattr("mntrain.analysis.subject.load_artifact", lambda path: table)
+    assert main(["report", str(runs / "vanilla"), "--json"]) == 1
+    assert "takes no images" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""The command, with real runs of the smallest kind."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mntrain.cli import main
+
+SMALL = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
+
+
+def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path), *SMALL]
+    # More images are asked for than there are: it shows when the data is read, not before.
+    broken = ["--variant", "broken=--family vanilla --data.train_limit 100000"]
+    assert main([*words, *broken, "--jobs", "2"]) == 1
+    out, err = capsys.readouterr()
+    assert "broken, seed 0 failed: exit code 2: data.train_limit is 100000" in out
+    assert "digits-vanilla-seed0 is done" in err
+    run, folder = tmp_path / "digits-vanilla-seed0", tmp_path / "compare-digits"
+    assert "epoch   1/1" in (folder / "logs" / f"{run.name}.log").read_text()
+    # As if it had been broken off after its last epoch.
+    whole = json.loads((run / "metrics.json").read_text())
+    (run / "metrics.json").unlink()
+    assert main([*words, "--json"]) == 0
+    printed, err = capsys.readouterr()
+    assert err == ""
+    assert "epoch   1/1" not in (folder / "logs" / f"{run.name}.log").read_text()
+    assert json.loads((run / "metrics.json").read_text())["test"] == whole["test"]
+    first = (run / "metrics.json").stat().st_mtime_ns
+    assert main([*words, "--json"]) == 0
+    assert capsys.readouterr().out == printed
+    assert json.loads(printed) == json.loads((folder / "compare.json").read_text())
+    assert (folder / "compare.svg").read_text().startswith("<?xml")
+    assert "| vanilla |" in (folder / "compare.md").read_text()
+    assert (run / "metrics.json").stat().st_mtime_ns == first
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["digitz"], "no recipe 'digitz'"),
+        (["digits", "--variants", "vanila"], "Did you mean 'vanilla'"),
+        (["digits", "--variant", "odd=--family odd"], "Variant 'odd': family is 'odd'"),
+        (["digits", "--seeds", "one"], "--seeds is 'one'"),
+        (["digits", "--training.epochs", "0"], "training.epochs is 0"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_writes_nothing(
+    words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *words, "--runs", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

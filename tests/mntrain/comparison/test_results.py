@@ -1,0 +1,168 @@
+"""Figures, table and picture of a comparison, from runs that were never trained."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from rich.console import Console
+from scipy.stats import ttest_1samp
+
+from mntrain.comparison.metric import metric_of
+from mntrain.comparison.plan import CompareOptions, plan_runs
+from mntrain.comparison.plot import draw_comparison, sweep_places
+from mntrain.comparison.results import Comparison, gather
+from mntrain.comparison.table import cells, headings, markdown, print_comparison
+from mntrain.comparison.variants import built_in, sweep
+from mntrain.errors import ArtifactError, ConfigError
+
+ACCURACIES = {"vanilla": (0.90, 0.91, 0.92), "mn": (0.92, 0.92, 0.95)}
+
+
+def options(runs: Path, **fields: Any) -> CompareOptions:
+    return CompareOptions(**({"recipe": "digits", "variants": built_in(["vanilla", "mn"]), "runs": runs} | fields))
+
+
+def finish(asked: CompareOptions, accuracies: dict[str, tuple[float, ...]]) -> None:
+    """Write what a finished run of every variant and seed would have written."""
+    for run in plan_runs(asked):
+        run.folder.mkdir(parents=True)
+        (run.folder / "config.yaml").write_text(yaml.safe_dump(run.config.to_dict()))
+        accuracy = accuracies[run.variant.name][run.seed]
+        unadapted = accuracy - 0.01 if run.config.family == "meta_neighborhoods" else None
+        test = {"images": 359, "accuracy": accuracy, "loss": 1.0, "unadapted_accuracy": unadapted}
+        result = {"test": test, "parameters": 1234, "epochs": 2, "train_seconds": 3.0}
+        (run.folder / "metrics.json").write_text(json.dumps(result))
+
+
+def compared(asked: CompareOptions, failed: dict[str, str] | None = None) -> Comparison:
+    return gather(asked, plan_runs(asked), failed or {})
+
+
+def test_figures(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    vanilla, mn = compared(asked).rows
+    assert vanilla.mean == pytest.approx(0.91)
+    assert vanilla.std == pytest.approx(0.01)
+    assert vanilla.difference is None
+    assert vanilla.unadapted_mean is None
+    assert mn.unadapted_mean == pytest.approx(0.92)
+    assert mn.difference is not None
+    assert mn.difference.mean == pytest.approx(0.02)
+    assert mn.difference.std == pytest.approx(0.01)
+    # A paired test is one of the differences against zero.
+    assert mn.difference.p_value == pytest.approx(float(ttest_1samp([0.02, 0.01, 0.03], 0).pvalue))
+
+
+def test_equal_differences_have_no_p_value(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, {"vanilla": (0.5, 0.5, 0.5), "mn": (0.5, 0.5, 0.5)})
+    difference = compared(asked).rows[1].difference
+    assert difference is not None
+    assert (difference.mean, difference.p_value) == (0, None)
+
+
+def test_one_seed_has_no_spread(tmp_path: Path) -> None:
+    asked = options(tmp_path, seeds=(1,))
+    finish(asked, ACCURACIES)
+    row = compared(asked).rows[1]
+    assert row.std is None
+    assert row.difference is not None
+    assert (row.difference.std, row.difference.p_value) == (None, None)
+
+
+def test_a_failed_run_is_left_out_of_the_pairs(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    found = compared(asked, {"digits-vanilla-seed2": "exit code 1: no room"})
+    assert found.failures == [("vanilla", 2, "exit code 1: no room")]
+    assert found.rows[1].difference is not None
+    assert found.rows[1].difference.seeds == (0, 1)
+    assert cells(found, found.rows[0])[1:4] == ["90.00%", "91.00%", "failed"]
+
+
+def test_table_and_picture(tmp_path: Path) -> None:
+    asked = options(tmp_path, sweeps=(sweep("entries=10,1000"),))
+    finish(asked, ACCURACIES | {"entries-10": (0.9, 0.9, 0.91), "entries-1000": (0.93, 0.9, 0.9)})
+    found = compared(asked)
+    lines = markdown(found).splitlines()
+    assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
+    assert (
+        "| mn | 92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00% | 0.074 | 92.00% | 1,234 | 2 | 3 |" in lines
+    )
+    assert len(headings(found)) == len(cells(found, found.rows[0]))
+    assert "on 359 examples, 3 seeds" in lines[-1]
+    picture = draw_comparison(found)
+    ElementTree.fromstring(picture)
+    assert "meta_neighborhoods.entries" in picture
+    assert picture == draw_comparison(found)
+    written = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert written["sweeps"][0]["variants"] == ["entries-10", "entries-1000"]
+    assert written["variants"][1]["difference"]["seeds"] == [0, 1, 2]
+
+
+def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    stream = StringIO()
+    print_comparison(Console(file=stream, width=40), compared(asked))
+    out = stream.getvalue()
+    assert "…" not in out
+    row = next(line for line in out.splitlines() if "│ mn" in line)
+    assert [cell.strip() for cell in row.split("│")[5:8]] == ["93.00% ± 1.73%", "+2.00% ± 1.00%", "0.074"]
+
+
+def test_swept_words_stand_in_their_order() -> None:
+    assert sweep_places(("10", "1000")) == [10.0, 1000.0]
+    assert sweep_places(("cosine", "euclidean")) == [0.0, 1.0]
+
+
+def test_a_run_of_another_configuration_is_never_taken_for_the_wanted_one(tmp_path: Path) -> None:
+    finish(options(tmp_path), ACCURACIES)
+    with pytest.raises(ConfigError, match=r"digits-vanilla-seed0 .*training\.epochs \(12 → 3\).*--runs"):
+        plan_runs(options(tmp_path, overrides=("--training.epochs", "3")))
+
+
+def test_moved_data_and_fields_newer_than_a_run_do_not_matter(tmp_path: Path) -> None:
+    moved = options(tmp_path, overrides=("--data.source", "idx", "--data.path", "old"))
+    finish(moved, ACCURACIES)
+    stored = tmp_path / "digits-mn-seed0" / "config.yaml"
+    values = yaml.safe_load(stored.read_text())
+    del values["backbone"]["ifilm_entries"]
+    stored.write_text(yaml.safe_dump(values))
+    plan_runs(options(tmp_path, overrides=("--data.source", "idx", "--data.path", "new")))
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2", "name: x\nflavour: 3\n"])
+def test_a_folder_that_is_no_readable_run_is_left_alone(tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "digits-mn-seed1"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(content)
+    with pytest.raises(ConfigError, match="digits-mn-seed1 holds no run"):
+        plan_runs(options(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"baseline": "maxl"}, "--baseline is 'maxl'"),
+        ({"seeds": ()}, "--seeds"),
+        ({"seeds": (1, 1)}, "none twice"),
+        ({"jobs": 0}, "--jobs is 0"),
+        ({"overrides": ("--seed=3",)}, "--seed is not for"),
+        ({"variants": built_in(["vanilla", "vanilla"])}, "Two variants"),
+        ({"variants": ()}, "nothing to compare"),
+    ],
+)
+def test_wrong_options_are_refused(tmp_path: Path, fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        options(tmp_path, **fields)
+
+
+def test_a_result_without_a_known_metric_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="reports loss on the test split, expected accuracy"):
+        metric_of({"loss": 1.0}, "a")

@@ -1,0 +1,52 @@
+"""Names and words of what is compared."""
+
+import pytest
+
+from mntrain.comparison.variants import BUILT_IN, Variant, built_in, custom, sweep
+from mntrain.config import load_experiment
+from mntrain.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "mn-1-diagonal", "mn-3-scalar"])
+def test_built_in_variants_make_what_they_are_called(name: str) -> None:
+    config = load_experiment("digits", BUILT_IN[name].words)
+    assert config.family == ("vanilla" if name.startswith("vanilla") else "meta_neighborhoods")
+    assert config.backbone.ifilm == name.endswith("+ifilm")
+    if name == "mn-1-diagonal":
+        assert (config.model.steps, config.model.step_size_form) == (1, "per_parameter")
+    if name == "mn-3-scalar":
+        assert (config.model.steps, config.model.step_size_form) == (3, "scalar")
+
+
+def test_the_slug_is_part_of_a_name_of_a_run() -> None:
+    assert BUILT_IN["vanilla+ifilm"].slug == "vanilla-ifilm"
+
+
+def test_custom_variants_read_words_as_a_shell_does() -> None:
+    found = custom("mn-500=--meta_neighborhoods.entries 500 --data.path 'my images'")
+    assert found == Variant(name="mn-500", words=("--meta_neighborhoods.entries", "500", "--data.path", "my images"))
+
+
+def test_a_sweep_makes_a_variant_for_each_value() -> None:
+    found = sweep("entries=10, 50")
+    assert found.field == "meta_neighborhoods.entries"
+    assert [one.name for one in found.variants()] == ["entries-10", "entries-50"]
+    assert load_experiment("digits", found.variants()[1].words).model.entries == 50
+    assert sweep("training.epochs=1,2").field == "training.epochs"
+
+
+@pytest.mark.parametrize("text", ["", "a", "a=", "a=b", "a=--x 'open", "a/b=--seed 1", "=--seed 1"])
+def test_bad_custom_variants_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="variant"):
+        custom(text)
+
+
+@pytest.mark.parametrize("text", ["", "entries", "entries=5", "entries=5,5", "=1,2"])
+def test_bad_sweeps_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--sweep is"):
+        sweep(text)
+
+
+def test_an_unknown_variant_is_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigError, match=r"'mn\+film'.*Did you mean 'mn\+ifilm'"):
+        built_in(["vanilla", "mn+film"])
