@@ -17,6 +17,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -156,10 +157,10 @@ def _step(variant: Variant, shared: Step) -> Call:
     shape = (shared.batch, shared.channels, shared.size, shared.size)
     images = torch.randn(shape).contiguous(memory_format=torch.channels_last).to(shared.device)
     batch = Batch(images, torch.randint(shared.classes, (shared.batch,), device=shared.device))
-    backbone = build_backbone(BackboneConfig(name=variant.backbone, ifilm=variant.ifilm), shared.channels)
+    backbone = BackboneConfig(name=variant.backbone, ifilm=variant.ifilm)
     entry = family_named(variant.family)
     settings = {"entries": variant.entries, "dropout_mode": shared.dropout_mode} if variant.entries else {}
-    model = entry.build(entry.config(**settings), backbone, backbone.features, shared.classes)
+    model = entry.build(entry.config(**settings), partial(build_backbone, backbone, shared.channels), shared.classes)
     model.to(memory_format=torch.channels_last).to(shared.device)
     optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
 

@@ -12,6 +12,7 @@ import dataclasses
 import json
 import platform
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -164,10 +165,7 @@ def current_versions() -> dict[str, str]:
 
 def build_model(config: ExperimentConfig, channels: int, classes: int) -> Model:
     """An untrained model of the configured family on the configured backbone."""
-    backbone = build_backbone(config.backbone, channels)
-    features = backbone.features
-    assert isinstance(features, int)
-    return family_named(config.family).build(config.model, backbone, features, classes)
+    return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, channels), classes)
 
 
 def save_artifact(path: Path, config: ArtifactConfig, weights: dict[str, torch.Tensor], samples: ImageSet) -> None:

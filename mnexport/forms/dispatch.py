@@ -14,6 +14,7 @@ from mnexport.forms.heads import static_head
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.base import Model
+from mntrain.models.maxl.model import Maxl
 from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.vanilla.model import Vanilla
@@ -46,11 +47,13 @@ def static_form(model: Model, form: str, preprocessing: Preprocessing) -> Static
     )
 
 
-@static_form.register
-def _(model: Vanilla, form: str, preprocessing: Preprocessing) -> StaticModel:
+@static_form.register(Vanilla)
+@static_form.register(Maxl)
+def _(model: Vanilla | Maxl, form: str, preprocessing: Preprocessing) -> StaticModel:
     if form != "auto":
         raise FormError(
-            f"A vanilla model does not adapt, so it has no form {form!r}; leave out --form (or give --form auto)."
+            f"A {type(model).__name__} model does not adapt, so it has no form {form!r}; leave out --form (or give "
+            "--form auto)."
         )
     module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
     return StaticModel(form="vanilla", module=module)

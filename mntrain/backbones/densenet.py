@@ -5,9 +5,10 @@ Shapes: images [B, channels, H, W] → features [B, 258] at width 1.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import avg_pool2d, dropout, relu
+from torch.nn.functional import avg_pool2d, relu
 
 from mntrain.backbones.initialise import he_normal
+from mntrain.layers.dropout import dropout
 from mntrain.layers.norm import NormFactory, batch_norm
 
 _GROWTH = 12

@@ -1,6 +1,6 @@
 """Batches from memory, in an order that depends on the seed and the epoch alone.
 
-Shapes: N examples, B examples of the local batch.
+Shapes: N examples, B examples of a batch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ __all__ = ["BatchLoader"]
 class BatchLoader:
     """Batches of a set that is held in memory.
 
-    The order is a function of (seed, epoch): a run resumed at epoch e sees the batches that the uninterrupted
-    run saw, without replaying or storing any generator state. ``batch_size`` counts the *global* batch, of
-    which rank r of world size w yields positions r, r + w, r + 2w …; the ranks together therefore see exactly
-    the batches that one process would, and their local sizes differ by one at most. Without ``drop_last``
-    every example is yielded exactly once; in an unshuffled (evaluation) pass the highest ranks may yield one
-    batch less, never an empty one.
+    The order is a function of (seed, epoch): a run resumed at epoch e sees the batches that the uninterrupted run saw,
+    without replaying or storing any generator state. Every process of a data-parallel run sees the same global batches
+    and takes its rows of them (:mod:`mntrain.layers.processes`).
 
     On a CUDA device the whole set is moved there once, and batches are gathered on the device.
 
@@ -37,12 +34,9 @@ class BatchLoader:
         device: where the batches are yielded.
         shuffle: draw a new order each epoch; otherwise the order of the set.
         drop_last: leave out a last, smaller batch.
-        rank: position of this process among ``world_size``.
-        world_size: processes that share every global batch.
 
     Raises:
-        ConfigError: a batch smaller than the world size, a rank outside the world, ``drop_last`` leaving
-            nothing, or a last training batch with fewer examples than processes.
+        ConfigError: a batch without examples, or ``drop_last`` leaving nothing.
     """
 
     def __init__(
@@ -54,44 +48,28 @@ class BatchLoader:
         device: torch.device | str,
         shuffle: bool,
         drop_last: bool,
-        rank: int = 0,
-        world_size: int = 1,
     ) -> None:
-        if not 0 <= rank < world_size:
-            raise ConfigError(f"rank is {rank} in a world of {world_size}; it must be 0 to {world_size - 1}.")
-        if batch_size < world_size:
-            raise ConfigError(
-                f"batch_size is {batch_size}, fewer than the {world_size} process(es) that share a batch; "
-                f"use at least {world_size}."
-            )
+        if batch_size < 1:
+            raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
         if drop_last and len(examples) < batch_size:
             raise ConfigError(
                 f"batch_size is {batch_size}, but there are {len(examples)} examples to draw from, so no full "
                 f"batch exists; use a batch_size of at most {len(examples)}."
-            )
-        rest = len(examples) % batch_size
-        if shuffle and not drop_last and 0 < rest < world_size:
-            raise ConfigError(
-                f"batch_size is {batch_size}, which leaves a last batch of {rest} example(s) for {world_size} "
-                "processes, so some would wait for the others for ever; drop the last batch or change "
-                "batch_size."
             )
         self.batch_size = batch_size
         self.seed = seed
         self.device = torch.device(device)
         self.shuffle = shuffle
         self.drop_last = drop_last
-        self.rank = rank
-        self.world_size = world_size
         self._count = len(examples)
         # On the CPU these share the memory of the arrays; on an accelerator this is the one copy.
         self._inputs = torch.from_numpy(examples.inputs).to(self.device)
         self._targets = torch.from_numpy(examples.targets).to(self.device)
 
     def __len__(self) -> int:
-        """Batches of an epoch that this rank yields."""
+        """Batches of an epoch."""
         full, rest = divmod(self._count, self.batch_size)
-        return full + (not self.drop_last and rest > self.rank)
+        return full + (not self.drop_last and rest > 0)
 
     def order(self, epoch: int) -> IndexArray:
         """Positions of all examples in the order of ``epoch``, int64 [N]."""
@@ -104,5 +82,4 @@ class BatchLoader:
         order = torch.from_numpy(self.order(epoch)).to(self.device)
         for number in range(len(self)):
             batch = order[number * self.batch_size : (number + 1) * self.batch_size]
-            mine = batch[self.rank :: self.world_size]
-            yield self._inputs.index_select(0, mine), self._targets.index_select(0, mine)
+            yield self._inputs.index_select(0, batch), self._targets.index_select(0, batch)

@@ -50,11 +50,26 @@ class ParameterGroup:
         name: how the group is called in logs.
         parameters: the parameters themselves.
         decay: whether weight decay acts on them.
+        rate: factor on the learning rate.
     """
 
     name: str
     parameters: tuple[nn.Parameter, ...]
     decay: bool
+    rate: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pass:
+    """One pass over the training data, of those that make an epoch.
+
+    Args:
+        loss: name of the model's method that gives the loss of a batch.
+        groups: names of the parameter groups that it updates.
+    """
+
+    loss: str
+    groups: tuple[str, ...]
 
 
 class Model(nn.Module, ABC):
@@ -67,6 +82,15 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def loss(self, batch: Batch) -> tuple[Tensor, NamedTuple]:
         """The loss [] to lower, and the prediction itself."""
+
+    @property
+    @abstractmethod
+    def trunk(self) -> nn.Module:
+        """The part that most of the time goes into, without anything that is adapted: what torch.compile is given."""
+
+    def passes(self) -> tuple[Pass, ...]:
+        """What an epoch consists of: one pass that updates everything by :meth:`loss`."""
+        return (Pass(loss="loss", groups=tuple(group.name for group in self.parameter_groups())),)
 
     @abstractmethod
     def parameter_groups(self) -> list[ParameterGroup]:

@@ -14,6 +14,8 @@ from mntrain.errors import ConfigError
 from mntrain.layers.head import build_head
 from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Model, Regressor
+from mntrain.models.maxl.config import MaxlConfig
+from mntrain.models.maxl.model import Maxl
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -22,6 +24,9 @@ from mntrain.models.vanilla.config import VanillaConfig
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.models.vanilla.regression import VanillaRegressor
 
+MakeBackbone = Callable[[], nn.Module]
+"""Makes a new feature extractor; its attribute ``features`` is d."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
@@ -29,21 +34,26 @@ class Family:
 
     Args:
         config: dataclass of its settings.
-        build: (settings, backbone with d features, d, classes) → untrained classifier.
+        build: (settings, what makes a new backbone, classes) → untrained classifier.
         build_regressor: (settings, perceptron with one output, lowest and highest training target) → untrained
             regressor; None where the family only classifies.
     """
 
     config: type[Any]
-    build: Callable[[Any, nn.Module, int, int], Model]
+    build: Callable[[Any, MakeBackbone, int], Model]
     build_regressor: Callable[[Any, Mlp, tuple[float, float]], Regressor] | None = None
 
 
-def _vanilla(config: VanillaConfig, backbone: nn.Module, features: int, classes: int) -> Model:
-    return Vanilla(backbone, build_head(config.head, features, classes, config.scale))
+def _vanilla(config: VanillaConfig, make_backbone: MakeBackbone, classes: int) -> Vanilla:
+    backbone = make_backbone()
+    return Vanilla(backbone, build_head(config.head, _features(backbone), classes, config.scale))
 
 
-def _meta_neighborhoods(config: MetaNeighborhoodsConfig, backbone: nn.Module, features: int, classes: int) -> Model:
+def _meta_neighborhoods(
+    config: MetaNeighborhoodsConfig, make_backbone: MakeBackbone, classes: int
+) -> MetaNeighborhoods:
+    backbone = make_backbone()
+    features = _features(backbone)
     dictionary = Dictionary(
         entries=config.entries,
         features=features,
@@ -54,6 +64,19 @@ def _meta_neighborhoods(config: MetaNeighborhoodsConfig, backbone: nn.Module, fe
     )
     head = build_head(config.head, features, classes, config.scale)
     return MetaNeighborhoods(backbone, head, dictionary, config)
+
+
+def _maxl(config: MaxlConfig, make_backbone: MakeBackbone, classes: int) -> Maxl:
+    backbones = make_backbone(), make_backbone()
+    features, auxiliary = _features(backbones[0]), classes * config.hierarchy
+    heads = tuple(build_head(config.head, features, width, config.scale) for width in (classes, auxiliary, auxiliary))
+    return Maxl(backbones, (heads[0], heads[1], heads[2]), config)
+
+
+def _features(backbone: nn.Module) -> int:
+    features = backbone.features
+    assert isinstance(features, int)
+    return features
 
 
 def _vanilla_regressor(config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> VanillaRegressor:
@@ -71,6 +94,7 @@ FAMILIES: dict[str, Family] = {
     "meta_neighborhoods": Family(
         config=MetaNeighborhoodsConfig, build=_meta_neighborhoods, build_regressor=_meta_neighborhoods_regressor
     ),
+    "maxl": Family(config=MaxlConfig, build=_maxl),
 }
 
 

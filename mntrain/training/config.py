@@ -7,6 +7,7 @@ from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
 
 Precision = Literal["32-true", "bf16-mixed"]
+OptimizerName = Literal["adamw", "sgd"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,28 +17,42 @@ class TrainingConfig:
     Args:
         epochs: passes over the training images.
         batch_size: images in a global batch.
-        learning_rate: of AdamW, until the drop.
-        weight_decay: of AdamW, multiplied by the learning rate at each step; acts on the backbone only.
-        drop_at: share of the epochs after which the learning rate drops.
+        optimizer: adamw or sgd.
+        momentum: of sgd.
+        learning_rate: until the first drop.
+        weight_decay: multiplied by the learning rate at each step; acts on the backbone only.
+        drop_at: share of the epochs after which the learning rate drops, once.
+        drop_every: epochs after which the learning rate drops again and again, instead of drop_at; 0 is off.
         drop_factor: what the learning rate is multiplied by then.
+        patience: epochs without a better validation result after which training stops; 0 never stops early.
+        keep_every: keep the weights after every so many epochs, and before the first; 0 keeps none.
+        accumulate: parts that a batch is split into, whose gradients are added up.
         gradient_clip: every gradient element is clipped to ± this; 0 switches it off.
         evaluation_batch_size: images in a batch when evaluating.
         accelerator: cpu, cuda, mps or auto (as Lightning Fabric names them).
         devices: processes/devices for data-parallel training.
         precision: 32-true or bf16-mixed (as Lightning Fabric names them).
+        compile: whether the network is compiled by torch.compile.
     """
 
     epochs: int = 12
     batch_size: int = 128
+    optimizer: OptimizerName = "adamw"
+    momentum: float = 0.9
     learning_rate: float = 1e-3
     weight_decay: float = 0.075
     drop_at: float = 0.75
+    drop_every: int = 0
     drop_factor: float = 0.1
+    patience: int = 0
+    keep_every: int = 0
+    accumulate: int = 1
     gradient_clip: float = 10.0
     evaluation_batch_size: int = 500
     accelerator: str = "auto"
     devices: int = 1
     precision: Precision = "32-true"
+    compile: bool = False
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
@@ -54,6 +69,17 @@ class TrainingConfig:
             raise refuse("learning_rate", "above 0 and below 10 (0.001 is usual)")
         if not 0 <= self.weight_decay < 100:
             raise refuse("weight_decay", "0 or above (0.075 is usual)")
+        if self.optimizer not in ("adamw", "sgd"):
+            raise refuse("optimizer", "adamw or sgd")
+        if not 0 <= self.momentum < 1:
+            raise refuse("momentum", "at least 0 and below 1 (0.9 is usual)")
+        for field in ("drop_every", "patience", "keep_every"):
+            if getattr(self, field) < 0:
+                raise refuse(field, "0 (off) or a number of epochs")
+        if self.accumulate < 1 or self.accumulate * 2 * self.devices > self.batch_size:
+            raise refuse(
+                "accumulate", f"from 1 to {self.batch_size // (2 * max(1, self.devices))}, two images in a part"
+            )
         if not 0 < self.drop_at <= 1:
             raise refuse("drop_at", "above 0 and at most 1, a share of the epochs (0.75 is usual; 1 never drops)")
         if not 0 < self.drop_factor <= 1:
@@ -64,6 +90,8 @@ class TrainingConfig:
             raise refuse("devices", "from 1 to 1024")
         if self.batch_size < 2 * self.devices:
             raise refuse("batch_size", f"at least 2 for each of the {self.devices} devices")
+        if self.batch_size % self.devices:
+            raise refuse("batch_size", f"a multiple of the {self.devices} devices, which share every batch evenly")
 
     @property
     def drop_epoch(self) -> int:

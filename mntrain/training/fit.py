@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from torch._dynamo.exc import TorchDynamoException
 
 from mntrain.artifact import ArtifactConfig, InputSpec, build_model, current_versions, save_artifact
 from mntrain.config import ExperimentConfig
@@ -15,6 +16,7 @@ from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.data.sources import load_images
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.files import write_text_atomically
+from mntrain.models.base import Model
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer
@@ -48,6 +50,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    _check_passes(config, model)
     optimizer = build_optimizer(model.parameter_groups(), config.training)
     augmentation = Augmentation(config.augmentation, data.height, data.width).to(fabric.device)
     state = run.resumed(config, data)
@@ -69,7 +72,8 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
-    wrapped.mark_forward_method("loss")
+    for one in model.passes():
+        wrapped.mark_forward_method(one.loss)
     pixels = (
         PreprocessingConfig.from_images(data.train.images)
         if config.normalization == "per_channel"
@@ -86,7 +90,16 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         seed=config.seed,
         quiet=options.quiet,
     )
-    trainer.train(state)
+    if config.training.compile:
+        # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
+        model.trunk.compile()
+    try:
+        trainer.train(state)
+    except TorchDynamoException as error:
+        raise ConfigError(
+            "training.compile is true, but the network cannot be compiled here "
+            f"({' '.join(str(error).split())[:200]}); leave it out, or install a C++ compiler."
+        ) from error
 
     fabric.barrier()
     best = load_state(run.best)
@@ -111,6 +124,21 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result
+
+
+def _check_passes(config: ExperimentConfig, model: Model) -> None:
+    if len(model.passes()) == 1:
+        return
+    if config.training.devices > 1:
+        raise ConfigError(
+            f"training.devices is {config.training.devices}, but family {config.family!r} trains on one device: its "
+            "passes update different networks."
+        )
+    if config.training.compile:
+        raise ConfigError(
+            f"training.compile is true, but family {config.family!r} needs gradients of second order through its "
+            "backbone, which a compiled network has not; leave it out."
+        )
 
 
 def _fabric(config: ExperimentConfig) -> Fabric:

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
+from safetensors.torch import save_file
 
 from mntrain.data.examples import Examples
 from mntrain.data.loader import BatchLoader
 from mntrain.errors import TrainingError
-from mntrain.models.base import Batch
+from mntrain.files import write_atomically
+from mntrain.layers.processes import place
+from mntrain.models.base import Batch, Pass
 from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.config import TrainingConfig
 from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evaluate
@@ -55,13 +58,11 @@ class Trainer:
         """
         loader = BatchLoader(
             self.task.train,
-            batch_size=min(self.config.batch_size, len(self.task.train)),
+            batch_size=self._batch_size(),
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
             drop_last=True,
-            rank=self.fabric.global_rank,
-            world_size=self.fabric.world_size,
         )
         main = self.fabric.is_global_zero
         events = EventWriter(self.run.path / "events", state.epoch) if main else None
@@ -69,7 +70,11 @@ class Trainer:
             with TrainingProgress(
                 self.config.epochs, len(loader), self.task.metric, quiet=self.quiet or not main
             ) as progress:
+                if state.epoch == 0 and main and self.config.keep_every:
+                    self._keep_weights(0)
                 for epoch in range(state.epoch, self.config.epochs):
+                    if self._gives_up(state):
+                        break
                     started = self.clock()
                     progress.start_epoch(epoch + 1)
                     row = self._train_epoch(loader, epoch, progress) | self._validate()
@@ -82,32 +87,32 @@ class Trainer:
             if events is not None:
                 events.close()
 
+    def _gives_up(self, state: TrainingState) -> bool:
+        """Whether too many epochs have passed since the best one."""
+        return 0 < self.config.patience <= state.epoch - state.best_epoch
+
+    def _keep_weights(self, epoch: int) -> None:
+        with self.run.writing():
+            self.run.kept(epoch).parent.mkdir(exist_ok=True)
+            weights = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
+            write_atomically(self.run.kept(epoch), lambda file: save_file(weights, str(file)))
+
+    def _batch_size(self) -> int:
+        """Of the global batch: no larger than the set, and the same number of rows for every process."""
+        size = min(self.config.batch_size, len(self.task.train))
+        return size - size % self.fabric.world_size
+
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
-        seed_epoch(self.seed, epoch, self.fabric.global_rank)
+        seed_epoch(self.seed, epoch)
         # Sums of loss and score, and examples seen.
         totals = torch.zeros(3, dtype=torch.float64)
         rate = learning_rate_at(epoch, self.config)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["rate"]
         self.model.train()
-        for step, (stored, targets) in enumerate(loader.epoch(epoch)):
-            inputs = self.task.training_inputs(stored)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss, prediction = self.model.loss(Batch(inputs, targets))
-            value = loss.item()
-            if not math.isfinite(value):
-                kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
-                raise TrainingError(
-                    f"The loss is {value} in epoch {epoch + 1}, step {step + 1}. {kept} a training.learning_rate below "
-                    f"{self.config.learning_rate} or a smaller step size."
-                )
-            self.fabric.backward(loss)
-            if self.config.gradient_clip > 0:
-                self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
-            self.optimizer.step()
-            score = float(self.task.metric.score(prediction, targets).sum())
-            totals += torch.tensor([value * len(targets), score, len(targets)], dtype=torch.float64)
-            progress.step(*_means(totals))
+        for one in self.model.passes():
+            sums = self._train_pass(loader, epoch, one, progress)
+            totals += sums if one.loss == "loss" else 0
         summed = self.fabric.all_reduce(totals, reduce_op="sum")
         assert isinstance(summed, torch.Tensor)
         loss_mean, score_mean = _means(summed)
@@ -117,6 +122,47 @@ class Trainer:
             "train_loss": loss_mean,
             f"train_{self.task.metric.name}": score_mean,
         }
+
+    def _train_pass(self, loader: BatchLoader, epoch: int, one: Pass, progress: TrainingProgress) -> torch.Tensor:
+        """All batches once; sums of loss and score, and the number of examples."""
+        totals = torch.zeros(3, dtype=torch.float64)
+        for step, (stored, everyone) in enumerate(loader.epoch(epoch)):
+            inputs, targets = self.task.training_inputs(stored), place().rows(everyone)
+            sums = self._step(one, inputs, targets)
+            if not math.isfinite(sums[0]):
+                kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
+                raise TrainingError(
+                    f"The loss is {sums[0]} in epoch {epoch + 1}, step {step + 1}. {kept} a training.learning_rate "
+                    f"below {self.config.learning_rate} or a smaller step size."
+                )
+            totals += sums
+            progress.step(*_means(totals))
+        return totals
+
+    def _step(self, one: Pass, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """One step of the optimiser on the groups of a pass; sums as above. No step where the loss is not finite."""
+        groups = self.optimizer.param_groups
+        chosen = [parameter for group in groups if group["name"] in one.groups for parameter in group["params"]]
+        everything = len(one.groups) == len(groups)
+        self.optimizer.zero_grad(set_to_none=True)
+        totals = torch.zeros(3, dtype=torch.float64)
+        parts = list(zip(inputs.chunk(self.config.accumulate), targets.chunk(self.config.accumulate), strict=True))
+        for number, (some, wanted) in enumerate(parts):
+            # Gradients are exchanged between processes once, with the last part.
+            with self.fabric.no_backward_sync(self.model, enabled=number + 1 < len(parts)):
+                loss, prediction = getattr(self.model, one.loss)(Batch(some, wanted))
+                value = loss.item()
+                score = float(self.task.metric.score(prediction, wanted).sum())
+                totals += torch.tensor([value * len(wanted), score, len(wanted)], dtype=torch.float64)
+                if not math.isfinite(value):
+                    return totals
+                # Parameters of other passes get no gradient, so the optimiser leaves them alone.
+                only: dict[str, Any] = {} if everything else {"inputs": chosen}
+                self.fabric.backward(loss * (len(wanted) / len(targets)), **only)
+        if self.config.gradient_clip > 0:
+            self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
+        self.optimizer.step()
+        return totals
 
     def _validate(self) -> Row:
         found = self.evaluate(self.task.validation)
@@ -148,15 +194,17 @@ class Trainer:
             # The best checkpoint first: killed in between, the epoch is run again and comes out the same.
             if best:
                 save_state(self.run.best, state)
+            if self.config.keep_every and state.epoch % self.config.keep_every == 0:
+                self._keep_weights(state.epoch)
             save_state(self.run.last, state)
             with self.run.writing():
                 write_csv(self.run.path / "metrics.csv", state.history)
         return best
 
 
-def seed_epoch(seed: int, epoch: int, rank: int) -> None:
-    """Seed augmentation and dropout of one epoch on one process; independent between all three numbers."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, rank]).generate_state(1)[0]))
+def seed_epoch(seed: int, epoch: int) -> None:
+    """Seed augmentation and dropout of one epoch, alike in every process (:mod:`mntrain.layers.processes`)."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, 0]).generate_state(1)[0]))
 
 
 def _means(totals: torch.Tensor) -> tuple[float, float]:

@@ -1,32 +1,36 @@
-"""AdamW over a model's parameter groups, and the learning rate of every epoch."""
+"""The optimiser over a model's parameter groups, and the learning rate of every epoch."""
 
-from torch.optim import AdamW
+from torch.optim import SGD, AdamW, Optimizer
 
 from mntrain.models.base import ParameterGroup
 from mntrain.training.config import TrainingConfig
 
 
-def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> AdamW:
-    """AdamW with weight decay on the groups that ask for it.
+def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Optimizer:
+    """AdamW, or SGD with momentum; weight decay on the groups that ask for it.
 
     PyTorch multiplies the decay by the learning rate at each step, so it falls with the rate, as the authors' does.
     """
-    return AdamW(
-        [
-            {
-                "name": group.name,
-                "params": list(group.parameters),
-                "weight_decay": config.weight_decay if group.decay else 0.0,
-            }
-            for group in groups
-        ],
-        lr=config.learning_rate,
-    )
+    parts = [
+        {
+            "name": group.name,
+            "params": list(group.parameters),
+            "rate": group.rate,
+            "lr": config.learning_rate * group.rate,
+            "weight_decay": config.weight_decay if group.decay else 0.0,
+        }
+        for group in groups
+    ]
+    if config.optimizer == "sgd":
+        return SGD(parts, lr=config.learning_rate, momentum=config.momentum)
+    return AdamW(parts, lr=config.learning_rate)
 
 
 def learning_rate_at(epoch: int, config: TrainingConfig) -> float:
-    """The learning rate of epoch ``epoch`` (from 0): one drop, after a share of the epochs.
+    """The learning rate of epoch ``epoch`` (from 0): one drop after a share of the epochs, or one every so many.
 
     A function of the configuration alone, so that a resumed run cannot carry an old schedule along.
     """
+    if config.drop_every:
+        return config.learning_rate * config.drop_factor ** (epoch // config.drop_every)
     return config.learning_rate * (config.drop_factor if epoch >= config.drop_epoch else 1.0)

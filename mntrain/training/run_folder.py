@@ -4,7 +4,7 @@
 
     runs/NAME/config.yaml        the resolved configuration
     runs/NAME/split.json         which image went where
-    runs/NAME/checkpoints/       last.pt, best.pt
+    runs/NAME/checkpoints/       last.pt, best.pt; epoch-NNNN.safetensors of the epochs that are kept
     runs/NAME/metrics.csv        one line an epoch
     runs/NAME/events/            TensorBoard
     runs/NAME/artifact/          the best-validation model, ready for mnexport
@@ -90,6 +90,10 @@ class RunFolder:
     def best(self) -> Path:
         """The checkpoint after the best epoch."""
         return self.path / "checkpoints" / "best.pt"
+
+    def kept(self, epoch: int) -> Path:
+        """The weights after an epoch, where ``training.keep_every`` asks for them."""
+        return self.path / "checkpoints" / f"epoch-{epoch:04}.safetensors"
 
     def prepare(self, config: ExperimentConfig, data: ImageData) -> None:
         """Make the folder, removing an earlier run if asked to; record configuration and split.

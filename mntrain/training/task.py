@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mntrain.data.augmentation import Augmentation
 from mntrain.data.examples import Examples
 from mntrain.data.images import ImageData
+from mntrain.layers.processes import place
 from mntrain.training.metric import ACCURACY, Metric
 
 
@@ -33,8 +34,11 @@ class Task:
     metric: Metric
 
     def training_inputs(self, stored: Tensor) -> Tensor:
-        """A batch as it was stored → augmented and preprocessed, in the memory layout that convolutions like best."""
-        inputs: Tensor = self.preprocessing(self.augment(stored))
+        """A global batch as it was stored → this process's rows, augmented and preprocessed.
+
+        Images come in the memory layout that convolutions like best.
+        """
+        inputs: Tensor = self.preprocessing(place().rows(self.augment(stored)))
         return inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
 
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,12 +45,9 @@ class Variant:
         """An untrained model, the same every time."""
         torch.manual_seed(0)
         config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
-        backbone = build_backbone(config, CHANNELS)
         entry = FAMILIES[self.family]
         settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
-        features = backbone.features
-        assert isinstance(features, int)
-        return entry.build(entry.config(**settings), backbone, features, CLASSES)
+        return entry.build(entry.config(**settings), partial(build_backbone, config, CHANNELS), CLASSES)
 
 
 def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:

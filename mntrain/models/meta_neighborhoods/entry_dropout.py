@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from mntrain.layers.processes import uniform_rows
+
 DropoutMode = Literal["per_sample", "per_batch"]
 
 
@@ -41,6 +43,6 @@ class EntryDropout:
         if self.mode == "per_batch":
             count = max(1, round(total * (1 - self.share)))
             return Kept(torch.randperm(total, device=device)[:count], None)
-        keep = torch.rand(batch, total, device=device) >= self.share
+        keep = uniform_rows(batch, total, device) >= self.share
         # A query that lost every entry would have no neighbourhood at all: it sees them all instead.
         return Kept(None, keep | ~keep.any(dim=-1, keepdim=True))

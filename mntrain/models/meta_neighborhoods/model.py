@@ -59,6 +59,11 @@ class MetaNeighborhoods(Classifier):
             unadapted_logits=self.head(features),
         )
 
+    @property
+    def trunk(self) -> nn.Module:
+        """The backbone."""
+        return self.backbone
+
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay; head, dictionary and step size without."""
         return [

@@ -64,6 +64,11 @@ class MetaNeighborhoodsRegressor(Regressor):
             return self.keys, self.values, kept.mask
         return self.keys[kept.positions], self.values[kept.positions], None
 
+    @property
+    def trunk(self) -> nn.Module:
+        """The network."""
+        return self.network
+
     def parameter_groups(self) -> list[ParameterGroup]:
         """The network with weight decay; dictionary and step size without."""
         return [

@@ -24,6 +24,11 @@ class Vanilla(Classifier):
         with full_precision(features):
             return Prediction(logits=self.head(features))
 
+    @property
+    def trunk(self) -> nn.Module:
+        """The backbone."""
+        return self.backbone
+
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay, the head without."""
         return [

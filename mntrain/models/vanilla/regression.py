@@ -3,7 +3,7 @@
 Shapes: inputs [B, F], values [B].
 """
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from mntrain.layers.mlp import Mlp
 from mntrain.layers.precision import full_precision
@@ -21,6 +21,11 @@ class VanillaRegressor(Regressor):
         """Standardised inputs [B, F] → values [B]."""
         with full_precision(inputs):
             return Estimate(values=self.network(inputs).squeeze(-1))
+
+    @property
+    def trunk(self) -> nn.Module:
+        """The network."""
+        return self.network
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The network, with weight decay."""

@@ -1,0 +1,141 @@
+"""MAXL: a classifier with an auxiliary task whose labels another network learns to give.
+
+Shapes: images [B, channels, H, W], features [B, d], logits [B, C], auxiliary logits and labels [B, A], A = C·ψ.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.functional import one_hot
+
+from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.dot_head import DotHead
+from mntrain.layers.head import Head
+from mntrain.layers.precision import full_precision
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Pass, Prediction
+from mntrain.models.maxl.config import MaxlConfig
+from mntrain.models.maxl.labels import focal_loss, generated_labels, negative_entropy
+
+
+class Trunk(nn.Module):
+    """A backbone with one or two heads.
+
+    Args:
+        backbone: images → features [B, d].
+        heads: classifiers on the features.
+    """
+
+    def __init__(self, backbone: nn.Module, *heads: Head) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.heads = nn.ModuleList(heads)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Images [B, channels, H, W] → logits of every head."""
+        features: Tensor = self.backbone(images)
+        with full_precision(features):
+            features = features.to(next(self.heads.parameters()).dtype)
+            return tuple(head(features) for head in self.heads)
+
+
+class Maxl(Classifier):
+    """Two networks: one learns the task and an auxiliary task, the other learns the labels of the auxiliary task.
+
+    In every epoch the first is trained on both losses for one pass over the data; then the second for another pass, by
+    what the main loss becomes after a virtual step of the first on its labels: a gradient of second order. Only the
+    first network's backbone and main head answer.
+    """
+
+    def __init__(
+        self, backbones: tuple[nn.Module, nn.Module], heads: tuple[Head, Head, Head], config: MaxlConfig
+    ) -> None:
+        """Args: backbones of learner and generator; heads of task, auxiliary task and generator; settings."""
+        super().__init__()
+        main, auxiliary, generator = heads
+        self.learner = Trunk(backbones[0], main, auxiliary)
+        self.generator = Trunk(backbones[1], generator)
+        self.config = config
+
+    @property
+    def backbone(self) -> nn.Module:
+        """What answers: images → features."""
+        return self.learner.backbone
+
+    @property
+    def head(self) -> Head:
+        """What answers: features → logits."""
+        head = self.learner.heads[0]
+        assert isinstance(head, CosineHead | DotHead)
+        return head
+
+    def forward(self, inputs: Tensor) -> Prediction:
+        """Normalised images [B, channels, H, W] → logits [B, C]."""
+        features: Tensor = self.backbone(inputs)
+        with full_precision(features):
+            return Prediction(logits=self.head(features.to(self.head.weight.dtype)))
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
+        """Main and auxiliary loss [] of the learner on labels that are given, and its prediction."""
+        with torch.no_grad():
+            labels = self.labels(batch)
+        logits, auxiliary = self.learner(batch.inputs)
+        return self._learner_loss(logits, auxiliary, labels, batch.targets), Prediction(logits=logits)
+
+    def generator_loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
+        """Main loss [] after one virtual step of the learner on the generated labels, and their negative entropy.
+
+        The learner's running statistics are not touched by a step that is never taken.
+        """
+        labels = self.labels(batch)
+        parameters = dict(self.learner.named_parameters())
+        logits, auxiliary = self._learner(parameters, batch.inputs)
+        inner = self._learner_loss(logits, auxiliary, labels, batch.targets)
+        gradients = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+        moved = {
+            name: value - self.config.virtual_step * gradient
+            for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+        }
+        after, _ = self._learner(moved, batch.inputs)
+        loss = focal_loss(after, one_hot(batch.targets, after.shape[-1]).to(after.dtype), self.config.focus)
+        return loss + self.config.entropy * negative_entropy(labels), Prediction(logits=logits.detach())
+
+    def labels(self, batch: Batch) -> Tensor:
+        """What the generator gives the images of a batch [B, A]."""
+        (logits,) = self.generator(batch.inputs)
+        return generated_labels(logits, batch.targets, self.config.hierarchy)
+
+    def passes(self) -> tuple[Pass, ...]:
+        """The learner, then the generator."""
+        return (
+            Pass(loss="loss", groups=("backbone", "head")),
+            Pass(loss="generator_loss", groups=("generator", "generator_head")),
+        )
+
+    @property
+    def trunk(self) -> nn.Module:
+        """The backbone."""
+        return self.backbone
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """Backbones with weight decay, heads without; the generator at a rate of its own."""
+        learner, generator, rate = self.learner, self.generator, self.config.generator_rate
+        backbones = tuple(learner.backbone.parameters()), tuple(generator.backbone.parameters())
+        heads = tuple(learner.heads.parameters()), tuple(generator.heads.parameters())
+        return [
+            ParameterGroup(name="backbone", parameters=backbones[0], decay=True),
+            ParameterGroup(name="head", parameters=heads[0], decay=False),
+            ParameterGroup(name="generator", parameters=backbones[1], decay=True, rate=rate),
+            ParameterGroup(name="generator_head", parameters=heads[1], decay=False, rate=rate),
+        ]
+
+    def _learner(self, parameters: Mapping[str, Tensor], images: Tensor) -> tuple[Tensor, Tensor]:
+        buffers = {name: buffer.clone() for name, buffer in self.learner.named_buffers()}
+        logits, auxiliary = functional_call(self.learner, (dict(parameters), buffers), (images,))
+        return logits, auxiliary
+
+    def _learner_loss(self, logits: Tensor, auxiliary: Tensor, labels: Tensor, classes: Tensor) -> Tensor:
+        focus = self.config.focus
+        main = focal_loss(logits, one_hot(classes, logits.shape[-1]).to(logits.dtype), focus)
+        return main + self.config.auxiliary * focal_loss(auxiliary, labels, focus)
