@@ -21,16 +21,21 @@ def generated_labels(logits: Tensor, classes: Tensor, hierarchy: int) -> Tensor:
     return (torch.softmax(grouped, dim=-1) * own.unsqueeze(-1)).flatten(1)
 
 
+def focal_costs(logits: Tensor, focus: float) -> Tensor:
+    """What each label would cost: (1 − p)^γ (−log p), [B, K]."""
+    log_p = log_softmax(logits, dim=-1)
+    return -((1 - log_p.exp()).pow(focus) * log_p)
+
+
 def focal_loss(logits: Tensor, targets: Tensor, focus: float) -> Tensor:
-    """Mean over the batch [] of −Σ t (1 − p)^γ log p.
+    """Mean over the batch [] of Σ t (1 − p)^γ (−log p).
 
     Args:
         logits: [B, K].
         targets: t [B, K], rows sum to 1.
         focus: γ.
     """
-    log_p = log_softmax(logits, dim=-1)
-    return -(targets * (1 - log_p.exp()).pow(focus) * log_p).sum(dim=-1).mean()
+    return (targets * focal_costs(logits, focus)).sum(dim=-1).mean()
 
 
 def negative_entropy(labels: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.functional import one_hot
 
@@ -16,7 +17,7 @@ from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Pass, Prediction
 from mntrain.models.maxl.config import MaxlConfig
-from mntrain.models.maxl.labels import focal_loss, generated_labels, negative_entropy
+from mntrain.models.maxl.labels import focal_costs, focal_loss, generated_labels, negative_entropy
 
 
 class Trunk(nn.Module):
@@ -86,20 +87,30 @@ class Maxl(Classifier):
     def generator_loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
         """Main loss [] after one virtual step of the learner on the generated labels, and their negative entropy.
 
+        With the step θ' = θ − η ∇_θ(main + λ Σ t·c(θ)) the gradient with respect to a label t is −η λ times the
+        derivative of its cost c along ∇L(θ'): one forward-mode derivative, where differentiating through the step as it
+        stands needs second derivatives of the whole network. The value is the loss itself; the gradient is exact.
+
         The learner's running statistics are not touched by a step that is never taken.
         """
-        labels = self.labels(batch)
-        parameters = dict(self.learner.named_parameters())
+        labels, focus = self.labels(batch), self.config.focus
+        classes = one_hot(batch.targets, self.head.weight.shape[0]).to(labels.dtype)
+        parameters = {name: value.detach().requires_grad_() for name, value in self.learner.named_parameters()}
         logits, auxiliary = self._learner(parameters, batch.inputs)
-        inner = self._learner_loss(logits, auxiliary, labels, batch.targets)
-        gradients = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+        inner = focal_loss(logits, classes, focus) + self.config.auxiliary * focal_loss(
+            auxiliary, labels.detach(), focus
+        )
+        step = self._step(inner, parameters)
         moved = {
-            name: value - self.config.virtual_step * gradient
-            for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+            name: (value - self.config.virtual_step * step[name]).detach().requires_grad_()
+            for name, value in parameters.items()
         }
-        after, _ = self._learner(moved, batch.inputs)
-        loss = focal_loss(after, one_hot(batch.targets, after.shape[-1]).to(after.dtype), self.config.focus)
-        return loss + self.config.entropy * negative_entropy(labels), Prediction(logits=logits.detach())
+        outer = focal_loss(self._learner(moved, batch.inputs)[0], classes, focus)
+        rates = self._cost_rates(parameters, self._step(outer, moved), batch.inputs)
+        share = self.config.virtual_step * self.config.auxiliary / len(labels)
+        pull = -share * (labels * rates).sum()
+        loss = outer.detach() + (pull - pull.detach()) + self.config.entropy * negative_entropy(labels)
+        return loss, Prediction(logits=logits.detach())
 
     def labels(self, batch: Batch) -> Tensor:
         """What the generator gives the images of a batch [B, A]."""
@@ -129,6 +140,24 @@ class Maxl(Classifier):
             ParameterGroup(name="generator", parameters=backbones[1], decay=True, rate=rate),
             ParameterGroup(name="generator_head", parameters=heads[1], decay=False, rate=rate),
         ]
+
+    @torch.no_grad()
+    def _cost_rates(self, parameters: Mapping[str, Tensor], along: Mapping[str, Tensor], images: Tensor) -> Tensor:
+        """Derivative of every auxiliary label's cost [B, A] where the learner's parameters move along a direction."""
+        with forward_ad.dual_level():
+            dual = {
+                name: forward_ad.make_dual(value, along[name])  # type: ignore[no-untyped-call]
+                for name, value in parameters.items()
+            }
+            costs = focal_costs(self._learner(dual, images)[1], self.config.focus)
+            rates: Tensor = forward_ad.unpack_dual(costs).tangent  # type: ignore[no-untyped-call]
+        return rates
+
+    @staticmethod
+    def _step(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The gradient of a loss, 0 for parameters that it does not depend on."""
+        gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True, allow_unused=True)
+        return dict(zip(parameters, gradients, strict=True))
 
     def _learner(self, parameters: Mapping[str, Tensor], images: Tensor) -> tuple[Tensor, Tensor]:
         buffers = {name: buffer.clone() for name, buffer in self.learner.named_buffers()}
