@@ -9,7 +9,7 @@ from typing import Any
 from mntrain.commands.parsing import add_command
 from mntrain.errors import ConfigError
 
-_STANDARD = "vanilla,vanilla+ifilm,mn,mn+ifilm"
+_STANDARD = "vanilla,vanilla+ifilm,mn,mn+ifilm,maxl"
 _EPILOG = """\
 Each variant is trained once with each seed, as runs/RECIPE-VARIANT-seedN; finished runs are read, broken-off runs go
 on, so a comparison can be stopped and started again. Further options are fields of the recipe, for every run.

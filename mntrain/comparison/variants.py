@@ -58,7 +58,9 @@ class Sweep:
 
 
 def _dot_or_cos(head: str, optimizer: str) -> tuple[str, ...]:
-    return (*_VANILLA, "--vanilla.head", head, "--training.optimizer", optimizer)
+    # With SGD the rate and decay that section A.2 states for it; the recipe's are for AdamW.
+    own = ("--training.learning_rate", "0.1", "--training.weight_decay", "0.0005") if optimizer == "sgd" else ()
+    return (*_VANILLA, "--vanilla.head", head, "--training.optimizer", optimizer, *own)
 
 
 def _stepped(steps: int, form: str) -> tuple[str, ...]:

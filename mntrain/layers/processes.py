@@ -7,11 +7,11 @@ have got in a run of one process.
 Shapes: B rows of this process, w·B rows of the global batch.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.distributed.nn.functional import all_reduce
+from torch.distributed import all_reduce
 
 
 class Place(NamedTuple):
@@ -40,5 +40,21 @@ def uniform_rows(rows: int, width: int, device: torch.device) -> Tensor:
 
 def mean_over_processes(value: Tensor) -> Tensor:
     """The mean of a tensor over all processes; gradients flow back to every one of them."""
-    mean: Tensor = all_reduce(value) / place().world_size  # type: ignore[no-untyped-call]
+    mean: Tensor = _Sum.apply(value) / place().world_size  # type: ignore[no-untyped-call]
     return mean
+
+
+class _Sum(torch.autograd.Function):
+    """A sum over processes. Each of them used it, so the gradient is the sum over all of theirs."""
+
+    @staticmethod
+    def forward(context: Any, value: Tensor) -> Tensor:
+        total = value.clone()
+        all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        all_reduce(total)
+        return total

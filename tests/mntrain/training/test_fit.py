@@ -293,8 +293,7 @@ def test_a_checkpoint_of_another_model_is_explained(tmp_path: Path) -> None:
 # What is drawn at random or averaged over a batch: augmentation, dictionary and feature dropout, batch normalisation.
 # Adam's first steps are signs of gradients, so a deep network makes much of a last bit: fewer steps, more allowance.
 PARALLEL = {
-    "vanilla": (["--family", "vanilla", "--augmentation.auto_augment", "true"], 256, 1e-4),
-    "mn-ifilm": (["--backbone.ifilm", "true", "--augmentation.crop_padding", "1"], 256, 1e-4),
+    "mn-ifilm": (["--backbone.ifilm", "true", "--augmentation.auto_augment", "true"], 256, 1e-4),
     "mn-dense": (["--meta_neighborhoods.dropout_mode", "per_batch", "--backbone.name", "densenet40bc"], 128, 1e-3),
 }
 
