@@ -21,6 +21,7 @@ from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.config import VanillaConfig
+from mntrain.models.vanilla.extra_layer import Extended, units_for
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.models.vanilla.regression import VanillaRegressor
 
@@ -46,6 +47,9 @@ class Family:
 
 def _vanilla(config: VanillaConfig, make_backbone: MakeBackbone, classes: int) -> Vanilla:
     backbone = make_backbone()
+    if config.extra_parameters:
+        features = _features(backbone)
+        backbone = Extended(backbone, features, units_for(config.extra_parameters, features, classes))
     return Vanilla(backbone, build_head(config.head, _features(backbone), classes, config.scale))
 
 
@@ -80,6 +84,11 @@ def _features(backbone: nn.Module) -> int:
 
 
 def _vanilla_regressor(config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> VanillaRegressor:
+    if config.extra_parameters:
+        raise ConfigError(
+            f"vanilla.extra_parameters is {config.extra_parameters}; regression takes 0, since the size of its "
+            "perceptron is a setting of its own."
+        )
     return VanillaRegressor(network)
 
 

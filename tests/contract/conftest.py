@@ -16,7 +16,7 @@ from mntrain.models.families import FAMILIES
 CLASSES, CHANNELS = 4, 3
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {
-    "vanilla": {"head": ["cosine", "dot"]},
+    "vanilla": {"head": ["cosine", "dot"], "extra_parameters": [0, 1000]},
     "meta_neighborhoods": {
         "head": ["cosine", "dot"],
         "similarity": ["cosine", "euclidean"],
