@@ -58,16 +58,10 @@ def _meta_neighborhoods(
 ) -> MetaNeighborhoods:
     backbone = make_backbone()
     features = _features(backbone)
-    dictionary = Dictionary(
-        entries=config.entries,
-        features=features,
-        classes=classes,
-        key_std=config.key_std,
-        value_logit_std=config.value_logit_std,
-        dropout=config.entry_dropout,
-    )
+    dictionary = Dictionary(config, features=features, classes=classes)
     head = build_head(config.head, features, classes, config.scale)
-    return MetaNeighborhoods(backbone, head, dictionary, config)
+    auxiliary = build_head(config.head, features, classes, config.scale) if config.auxiliary else None
+    return MetaNeighborhoods(backbone, (head, auxiliary), dictionary, config)
 
 
 def _maxl(config: MaxlConfig, make_backbone: MakeBackbone, classes: int) -> Maxl:
