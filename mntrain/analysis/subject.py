@@ -9,7 +9,7 @@ import numpy as np
 
 from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
 from mntrain.artifact import Artifact, load_artifact
-from mntrain.data.images import ImageData, IndexArray
+from mntrain.data.images import ImageData, IndexArray, SourceImages
 from mntrain.data.sources import find_source, load_source
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -138,7 +138,7 @@ def _load(artifact: Artifact, path: str | None) -> ImageData:
 def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLabels:
     """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
     config = artifact.config.experiment.data
-    if not find_source(config.source).columns:
+    if "label_column" not in find_source(config.source).options:
         raise ConfigError(
             f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; "
             "leave it out."
@@ -146,6 +146,7 @@ def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLa
     source = load_source(
         dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)
     )
+    assert isinstance(source, SourceImages)  # no other source has a column of labels
     train, test = (
         source.splits[data.split.origins[part]].labels[data.split.indices[part]] for part in ("train", "test")
     )
