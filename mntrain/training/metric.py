@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from mntrain.models.base import Prediction
+from mntrain.models.base import Estimate, Prediction
 
 
 class Metric(ABC):
@@ -64,4 +64,31 @@ class Accuracy(Metric):
         return f"{value:.2%}"
 
 
+class MeanSquaredError(Metric):
+    """The squared error of standardised values, which is the loss too."""
+
+    name = "mse"
+    better = "lower"
+
+    def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """Squared error of every value [B]."""
+        return (prediction.values - targets).square()
+
+    def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
+        """Squared error of every value before adaptation [B]."""
+        if prediction.unadapted_values is None:
+            return None
+        return (prediction.unadapted_values - targets).square()
+
+    def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """The score itself [B]."""
+        return self.score(prediction, targets)
+
+    def text(self, value: float) -> str:
+        """Four digits behind the point, as the papers' tables."""
+        return f"{value:.4f}"
+
+
 ACCURACY = Accuracy()
+MSE = MeanSquaredError()
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
