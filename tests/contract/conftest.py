@@ -16,13 +16,16 @@ from mntrain.models.families import FAMILIES
 CLASSES, CHANNELS = 4, 3
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {
-    "vanilla": {"head": ["cosine", "dot"]},
+    "vanilla": {"head": ["cosine", "dot"], "extra_parameters": [0, 1000]},
     "meta_neighborhoods": {
         "head": ["cosine", "dot"],
-        "similarity": ["cosine", "euclidean"],
+        "similarity": ["cosine", "euclidean", "distance"],
         "steps": [1, 3],
         "step_size_form": ["scalar", "per_feature", "per_parameter"],
         "dropout_mode": ["per_sample", "per_batch"],
+        "values": ["learned", "fixed"],
+        "learn_step_size": [True, False],
+        "auxiliary": [0.0, 0.5],
     },
 }
 FIXED = {"meta_neighborhoods": {"entries": 30, "step_size": 0.2}}
@@ -38,7 +41,8 @@ class Variant:
     settings: tuple[tuple[str, Any], ...]
 
     def __str__(self) -> str:
-        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *(str(v) for _, v in self.settings)]
+        chosen = (key if value is True else str(value) for key, value in self.settings if value not in (False, 0))
+        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *chosen]
         return "-".join(words)
 
     def build(self) -> Model:
@@ -57,12 +61,13 @@ def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     def pairs(row: dict[str, Any]) -> set[Any]:
         return set(itertools.combinations(sorted((key, str(value)) for key, value in row.items()), 2))
 
-    missing = set().union(*(pairs(row) for row in candidates))
+    covered = [(row, pairs(row)) for row in candidates]
+    missing = set().union(*(found for _, found in covered))
     chosen = []
     while missing:
-        best = max(candidates, key=lambda row: len(pairs(row) & missing))
+        best, found = max(covered, key=lambda candidate: len(candidate[1] & missing))
         chosen.append(best)
-        missing -= pairs(best)
+        missing -= found
     return chosen
 
 
