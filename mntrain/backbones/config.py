@@ -63,8 +63,8 @@ class BackboneConfig:
             raise ConfigError(f"backbone.ifilm_entries is {self.ifilm_entries}; it must be at least 1 (10 is usual).")
         if self.ifilm and not self.adaptable:
             raise ConfigError(
-                f"backbone.ifilm is true, but backbone {self.name!r} has no normalisation layer to adapt; leave it out, "
-                f"or choose from {sorted(_CONVOLUTIONAL)}."
+                f"backbone.ifilm is true, but backbone {self.name!r} has no normalisation layer to adapt; leave it "
+                f"out, or choose from {sorted(_CONVOLUTIONAL)}."
             )
         for field, most in (("layers", 64), ("units", 65536)):
             if not 1 <= getattr(self, field) <= most:

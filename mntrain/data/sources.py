@@ -37,6 +37,8 @@ class Source:
     """Whether ``DataConfig.path`` means anything here."""
     options: tuple[str, ...] = _OF_IMAGES
     """Fields of ``DataConfig`` that mean something here, of those that do not mean something everywhere."""
+    rows: bool = False
+    """Whether it holds rows of numbers, not images."""
     summary: str
     """What it is and what ``path`` stands for, for help texts and messages."""
 
@@ -68,12 +70,14 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             loader="mntrain.data.table_files:load",
             path="required",
             options=("target_column", "target", "folds", "fold"),
+            rows=True,
             summary="rows of numbers; data.path is a .csv or .parquet file, or a folder with one for each split",
         ),
         "spiral": Source(
             loader="mntrain.data.spiral:load",
             path="none",
             options=("rows", "noise", "turns"),
+            rows=True,
             summary="two concentric spirals of points, made up",
         ),
     }

@@ -4,6 +4,7 @@ Shapes: B batch. Scores and losses [B].
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
@@ -33,6 +34,16 @@ class Metric(ABC):
     @abstractmethod
     def text(self, value: float) -> str:
         """A mean score as a person reads it."""
+
+    def describe(self, found: Mapping[str, Any]) -> str:
+        """The score in ``found``, and the one before adaptation, in words.
+
+        Args:
+            found: figures of a split, as ``metrics.json`` holds them.
+        """
+        before = found.get(f"unadapted_{self.name}")
+        rest = "" if before is None else f" ({self.text(before)} before adaptation)"
+        return f"{self.name} {self.text(found[self.name])}{rest}"
 
     def rank(self, score: float, loss: float) -> tuple[float, float]:
         """Sorts results: the better the larger; the loss decides between equal scores."""
@@ -72,17 +83,17 @@ class MeanSquaredError(Metric):
 
     def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
         """Squared error of every value [B]."""
-        return (prediction.values - targets).square()
+        return self.loss(prediction, targets).detach()
 
     def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
         """Squared error of every value before adaptation [B]."""
         if prediction.unadapted_values is None:
             return None
-        return (prediction.unadapted_values - targets).square()
+        return (prediction.unadapted_values - targets).square().detach()
 
     def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """The score itself [B]."""
-        return self.score(prediction, targets)
+        """The same, to be differentiated [B]."""
+        return (prediction.values - targets).square()
 
     def text(self, value: float) -> str:
         """Four digits behind the point, as the papers' tables."""
@@ -92,3 +103,8 @@ class MeanSquaredError(Metric):
 ACCURACY = Accuracy()
 MSE = MeanSquaredError()
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
+
+
+def metric_of(found: Mapping[str, Any]) -> Metric:
+    """The metric whose score ``found``, figures of a split as ``metrics.json`` holds them, reports."""
+    return next(metric for metric in METRICS.values() if metric.name in found)
