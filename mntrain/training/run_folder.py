@@ -136,7 +136,9 @@ class RunFolder:
         state = load_state(self.last)
         if not self.best.is_file():
             raise CheckpointError(f"{self.best} is missing, so the run cannot go on; start again with --overwrite.")
-        changed = differing_fields(state.config, config.to_dict(), ignore=_MAY_CHANGE)
+        # Read like any recipe, so that a field that did not exist yet when the run started has its default.
+        stored = ExperimentConfig.from_dict(state.config)
+        changed = differing_fields(stored.to_dict(), config.to_dict(), ignore=_MAY_CHANGE)
         if changed:
             raise ConfigError(
                 f"Run {self.path} was started with another configuration: {', '.join(changed[:5])}. "
@@ -147,19 +149,17 @@ class RunFolder:
                 f"The data of run {self.path} has changed: its digest was {state.split_sha256[:12]}…, now it is "
                 f"{data.split.sha256[:12]}…. Restore the data, or start again with --overwrite."
             )
-        self._check_rates(state, config.training)
+        self._check_rates(state.epoch, stored.training, config.training)
         return state
 
-    def _check_rates(self, state: TrainingState, training: TrainingConfig) -> None:
+    def _check_rates(self, epochs: int, stored: TrainingConfig, training: TrainingConfig) -> None:
         """The artifact must describe the run that happened: past epochs ran at the rates it will claim."""
-        if state.epoch > training.epochs:
+        if epochs > training.epochs:
             raise ConfigError(
-                f"training.epochs is {training.epochs}, but run {self.path} has {state.epoch} epochs behind it."
+                f"training.epochs is {training.epochs}, but run {self.path} has {epochs} epochs behind it."
             )
-        earlier = dataclasses.replace(
-            training, epochs=state.config["training"]["epochs"], drop_at=state.config["training"]["drop_at"]
-        )
-        for epoch in range(state.epoch):
+        earlier = dataclasses.replace(training, epochs=stored.epochs, drop_at=stored.drop_at)
+        for epoch in range(epochs):
             then, now = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
             if then != now:
                 share = earlier.drop_epoch / training.epochs

@@ -44,6 +44,24 @@ def test_loading_gives_a_frozen_model_in_eval_mode(artifact: Path) -> None:
     assert len(loaded.samples) == 256
 
 
+def test_an_artifact_of_an_earlier_version_has_the_defaults_of_newer_fields(artifact: Path) -> None:
+    def older(values: dict[str, Any]) -> None:
+        experiment = values["experiment"]
+        for field in ("auxiliary", "key_init", "key_range", "values", "learn_step_size"):
+            del experiment["meta_neighborhoods"][field]
+        for field in ("optimizer", "momentum", "drop_every", "patience", "keep_every", "accumulate", "compile"):
+            del experiment["training"][field]
+
+    now = load_artifact(artifact)
+    edit(artifact, older)
+    loaded = load_artifact(artifact)
+    assert loaded.config.experiment == now.config.experiment
+    images = torch.from_numpy(now.samples.images[:8])
+    with torch.inference_mode():
+        expected, found = (one.model(one.preprocessing(images)).logits for one in (now, loaded))
+    torch.testing.assert_close(found, expected, atol=0, rtol=0)
+
+
 def test_a_missing_or_wrong_folder_is_explained(tmp_path: Path, artifact: Path) -> None:
     with pytest.raises(ArtifactError, match="There is no artifact folder"):
         load_artifact(tmp_path / "none")
