@@ -1,5 +1,6 @@
 """Which feature extractor a model stands on."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -9,17 +10,22 @@ from torch import nn
 
 from mntrain.backbones.convnet4 import ConvNet4
 from mntrain.backbones.densenet import DenseNet40BC
+from mntrain.backbones.flat import Identity, Perceptron
 from mntrain.backbones.resnet import ResNet
 from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
 from mntrain.layers.norm import batch_norm, ifilm_norm
 
-BACKBONES: dict[str, Callable[..., nn.Module]] = {
+Shape = tuple[int, ...]
+"""Of one input: (channels, height, width) of an image, (F,) of a row."""
+
+_CONVOLUTIONAL: dict[str, Callable[..., nn.Module]] = {
     "convnet4": ConvNet4,
     "densenet40bc": DenseNet40BC,
     "resnet29": partial(ResNet, blocks=3),
     "resnet56": partial(ResNet, blocks=6),
 }
+BACKBONES = (*_CONVOLUTIONAL, "identity", "mlp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +33,21 @@ class BackboneConfig:
     """The feature extractor μ_θ.
 
     Args:
-        name: registered backbone (convnet4, densenet40bc, resnet29, resnet56).
+        name: registered backbone (convnet4, densenet40bc, resnet29, resnet56; for rows or flattened images mlp, or
+            identity, where the features are the input itself).
         width: factor on the width of every layer.
         ifilm: adapt every normalisation layer to its input (instance-wise FiLM).
         ifilm_entries: S_l, entries of each iFiLM dictionary.
+        layers: hidden layers of the mlp.
+        units: width of each hidden layer of the mlp.
     """
 
     name: str = "convnet4"
     width: float = 1.0
     ifilm: bool = False
     ifilm_entries: int = 10
+    layers: int = 3
+    units: int = 128
 
     def __post_init__(self) -> None:
         require_finite("backbone", self)
@@ -50,9 +61,45 @@ class BackboneConfig:
             raise ConfigError(f"backbone.width is {self.width}; it must be above 0 and at most 16.")
         if self.ifilm_entries < 1:
             raise ConfigError(f"backbone.ifilm_entries is {self.ifilm_entries}; it must be at least 1 (10 is usual).")
+        if self.ifilm and not self.adaptable:
+            raise ConfigError(
+                f"backbone.ifilm is true, but backbone {self.name!r} has no normalisation layer to adapt; leave it "
+                f"out, or choose from {sorted(_CONVOLUTIONAL)}."
+            )
+        for field, most in (("layers", 64), ("units", 65536)):
+            if not 1 <= getattr(self, field) <= most:
+                raise ConfigError(f"backbone.{field} is {getattr(self, field)}; it must be from 1 to {most}.")
+            if self.name != "mlp" and getattr(self, field) != getattr(BackboneConfig, field):
+                raise ConfigError(
+                    f"backbone.{field} is {getattr(self, field)}, but backbone {self.name!r} has layers of its own; "
+                    "leave it out, or choose the backbone 'mlp'."
+                )
+
+    @property
+    def adaptable(self) -> bool:
+        """Whether there are normalisation layers, which iFiLM adapts."""
+        return self.name in _CONVOLUTIONAL
+
+    @property
+    def hidden_units(self) -> int:
+        """Width of each hidden layer of the mlp, the factor counted in."""
+        return max(1, round(self.units * self.width))
 
 
-def build_backbone(config: BackboneConfig, channels: int) -> nn.Module:
-    """A new backbone for images with ``channels`` channels; its ``features`` attribute is d."""
+def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
+    """A new backbone for inputs of ``shape``; its ``features`` attribute is d.
+
+    Raises:
+        ConfigError: convolutions are asked of rows.
+    """
+    if config.name == "mlp":
+        return Perceptron(math.prod(shape), config.layers, config.hidden_units)
+    if config.name == "identity":
+        return Identity(math.prod(shape))
+    if len(shape) != 3:
+        raise ConfigError(
+            f"backbone.name is {config.name!r}, which takes images, but the data holds rows of {shape[0]} column(s); "
+            "set backbone.name to mlp or identity."
+        )
     norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
-    return BACKBONES[config.name](channels, config.width, norm)
+    return _CONVOLUTIONAL[config.name](shape[0], config.width, norm)

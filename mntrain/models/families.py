@@ -83,6 +83,12 @@ def _vanilla_regressor(config: VanillaConfig, network: Mlp, target_range: tuple[
             f"vanilla.extra_parameters is {config.extra_parameters}; regression takes 0, since the size of its "
             "perceptron is a setting of its own."
         )
+    for field in ("head", "scale"):
+        if getattr(config, field) != getattr(VanillaConfig, field):
+            raise ConfigError(
+                f"vanilla.{field} is {getattr(config, field)!r}; regression has no classes that it could act on, so "
+                "leave it out."
+            )
     return VanillaRegressor(network)
 
 

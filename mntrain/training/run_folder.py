@@ -3,7 +3,7 @@
 ::
 
     runs/NAME/config.yaml        the resolved configuration
-    runs/NAME/split.json         which image went where
+    runs/NAME/split.json         which example went where
     runs/NAME/checkpoints/       last.pt, best.pt; epoch-NNNN.safetensors of the epochs that are kept
     runs/NAME/metrics.csv        one line an epoch
     runs/NAME/events/            TensorBoard
@@ -24,6 +24,7 @@ import yaml
 from mntrain.config import ExperimentConfig
 from mntrain.config_differences import differing_fields
 from mntrain.data.images import ImageData
+from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
@@ -95,7 +96,7 @@ class RunFolder:
         """The weights after an epoch, where ``training.keep_every`` asks for them."""
         return self.path / "checkpoints" / f"epoch-{epoch:04}.safetensors"
 
-    def prepare(self, config: ExperimentConfig, data: ImageData) -> None:
+    def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
         """Make the folder, removing an earlier run if asked to; record configuration and split.
 
         Call it when everything else has been found to work: what it removes is gone.
@@ -122,7 +123,7 @@ class RunFolder:
                 "--runs; a run that has a checkpoint goes on with --resume."
             ) from error
 
-    def resumed(self, config: ExperimentConfig, data: ImageData) -> TrainingState | None:
+    def resumed(self, config: ExperimentConfig, data: ImageData | TableData) -> TrainingState | None:
         """The state to go on from; None where the run starts anew.
 
         Raises:

@@ -13,7 +13,7 @@ from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
-CLASSES, CHANNELS = 4, 3
+CLASSES, IMAGE = 4, (3, 16, 16)
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {
     "vanilla": {"head": ["cosine", "dot"], "extra_parameters": [0, 1000]},
@@ -51,12 +51,18 @@ class Variant:
         config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
         entry = FAMILIES[self.family]
         settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
-        return entry.build(entry.config(**settings), partial(build_backbone, config, CHANNELS), CLASSES)
+        return entry.build(entry.config(**settings), partial(build_backbone, config, IMAGE), CLASSES)
+
+
+def possible(row: dict[str, Any]) -> bool:
+    """iFiLM needs a normalisation layer."""
+    return not row["ifilm"] or BackboneConfig(name=row["backbone"]).adaptable
 
 
 def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Few combinations in which every two values of different axes meet: the greedy choice of the most new pairs."""
-    candidates = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    rows = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    candidates = [row for row in rows if possible(row)]
 
     def pairs(row: dict[str, Any]) -> set[Any]:
         return set(itertools.combinations(sorted((key, str(value)) for key, value in row.items()), 2))

@@ -72,7 +72,7 @@ def test_a_missing_or_wrong_folder_is_explained(tmp_path: Path, artifact: Path) 
 
 def test_another_version_is_explained(artifact: Path) -> None:
     edit(artifact, lambda values: values.update(schema=99))
-    with pytest.raises(ArtifactError, match=r"schema 99.*written by mn-runtime .*reads schema 1"):
+    with pytest.raises(ArtifactError, match=r"schema 99.*written by mn-runtime .*reads schema 1 and 2"):
         load_artifact(artifact)
 
 
@@ -96,7 +96,7 @@ def test_another_version_is_explained(artifact: Path) -> None:
         (lambda v: v["labels"].__setitem__(0, " "), "called ' '"),
         (lambda v: v["labels"].__setitem__(0, "\ud800"), "called"),
         (lambda v: v.update(metrics={"a": float("nan")}), "NaN, which is not JSON"),
-        (lambda v: v.update(schema=2, versions=[]), "schema 2"),
+        (lambda v: v.update(schema=3, versions=[]), "schema 3"),
     ],
 )
 def test_a_wrong_configuration_is_explained(

@@ -102,3 +102,10 @@ def _check(config: MetaNeighborhoodsConfig) -> None:
             f"meta_neighborhoods.auxiliary is {config.auxiliary}; regression takes 0, since there are no features "
             "that a second head could share."
         )
+    for field in ("head", "scale", "value_logit_std"):
+        value, usual = getattr(config, field), getattr(MetaNeighborhoodsConfig, field)
+        if value != usual:
+            raise ConfigError(
+                f"meta_neighborhoods.{field} is {value!r}; regression has no classes that it could act on, so leave it "
+                "out."
+            )

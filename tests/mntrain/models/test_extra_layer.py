@@ -18,7 +18,7 @@ CLASSES = 10
 def build(extra: int, head: str = "cosine") -> Model:
     torch.manual_seed(0)
     config = VanillaConfig(extra_parameters=extra, head=head)  # type: ignore[arg-type]
-    return FAMILIES["vanilla"].build(config, lambda: build_backbone(BackboneConfig(width=0.25), 3), CLASSES)
+    return FAMILIES["vanilla"].build(config, lambda: build_backbone(BackboneConfig(width=0.25), (3, 8, 8)), CLASSES)
 
 
 def count(model: nn.Module) -> int:

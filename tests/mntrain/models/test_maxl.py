@@ -31,7 +31,7 @@ def build(backbone: str = "convnet4", *, ifilm: bool = False, **settings: Any) -
     torch.manual_seed(0)
     config = MaxlConfig(**{"hierarchy": HIERARCHY, **settings})
     extractor = BackboneConfig(name=backbone, width=0.1, ifilm=ifilm, ifilm_entries=3)
-    model = FAMILIES["maxl"].build(config, partial(build_backbone, extractor, 3), CLASSES)
+    model = FAMILIES["maxl"].build(config, partial(build_backbone, extractor, (3, 8, 8)), CLASSES)
     assert isinstance(model, Maxl)
     return model
 

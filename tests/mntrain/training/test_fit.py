@@ -20,7 +20,7 @@ from mntrain.artifact import load_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.augmentation import Augmentation
 from mntrain.data.config import DataConfig
-from mntrain.data.sources import load_images
+from mntrain.data.sources import load_data, load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import load_state, save_state
 from mntrain.training.evaluation import EvaluationPlan, evaluate
@@ -227,10 +227,10 @@ def test_data_that_has_changed_is_not_resumed(tmp_path: Path, monkeypatch: pytes
     module = importlib.import_module("mntrain.training.fit")
 
     def changed(config: DataConfig) -> Any:
-        data = load_images(config)
+        data = load_data(config)
         return dataclasses.replace(data, split=dataclasses.replace(data.split, sha256="0" * 64))
 
-    monkeypatch.setattr(module, "load_images", changed)
+    monkeypatch.setattr(module, "load_data", changed)
     with pytest.raises(CheckpointError, match=r"data of run .* has changed"):
         fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
 
