@@ -160,7 +160,7 @@ def _step(variant: Variant, shared: Step) -> Call:
     backbone = BackboneConfig(name=variant.backbone, ifilm=variant.ifilm)
     entry = family_named(variant.family)
     settings = {"entries": variant.entries, "dropout_mode": shared.dropout_mode} if variant.entries else {}
-    model = entry.build(entry.config(**settings), partial(build_backbone, backbone, shared.channels), shared.classes)
+    model = entry.build(entry.config(**settings), partial(build_backbone, backbone, shape[1:]), shared.classes)
     model.to(memory_format=torch.channels_last).to(shared.device)
     optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
 

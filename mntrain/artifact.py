@@ -24,14 +24,14 @@ from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
-from mntrain.backbones.config import build_backbone
+from mntrain.backbones.config import build_backbone, build_network
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageSet, check_names
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.files import folder_atomically
-from mntrain.models.base import Model
-from mntrain.models.families import family_named
+from mntrain.models.base import Model, Regressor
+from mntrain.models.families import FAMILIES, family_named
 
 SCHEMA = 1
 _MAX_SIDE = 4096
@@ -58,6 +58,11 @@ class InputSpec:
                 f"input is {self.channels} x {self.height} x {self.width}, expected 1 or 3 channels and sides of 1 to "
                 f"{_MAX_SIDE} pixels"
             )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, height, width)."""
+        return self.channels, self.height, self.width
 
     @property
     def color(self) -> str:
@@ -163,9 +168,30 @@ def current_versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
-def build_model(config: ExperimentConfig, channels: int, classes: int) -> Model:
-    """An untrained model of the configured family on the configured backbone."""
-    return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, channels), classes)
+def build_model(config: ExperimentConfig, shape: tuple[int, ...], classes: int) -> Model:
+    """An untrained classifier of the configured family on the configured backbone, for inputs of ``shape``."""
+    return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, shape), classes)
+
+
+def build_regressor(config: ExperimentConfig, features: int, target_range: tuple[float, float]) -> Regressor:
+    """An untrained regressor of the configured family on the configured perceptron.
+
+    Args:
+        config: of the run.
+        features: numbers of a row.
+        target_range: lowest and highest standardised training target.
+
+    Raises:
+        ConfigError: the family only classifies, or the backbone takes images.
+    """
+    build = family_named(config.family).build_regressor
+    if build is None:
+        able = sorted(name for name, family in FAMILIES.items() if family.build_regressor is not None)
+        raise ConfigError(
+            f"family is {config.family!r}, which only classifies, but the targets are values; choose from {able}, or "
+            "set data.target to class."
+        )
+    return build(config.model, build_network(config.backbone, features), target_range)
 
 
 def save_artifact(path: Path, config: ArtifactConfig, weights: dict[str, torch.Tensor], samples: ImageSet) -> None:
@@ -195,7 +221,7 @@ def load_artifact(path: Path) -> Artifact:
     config = read_config(path)
     # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
     with torch.device("meta"):
-        model = build_model(config.experiment, config.input.channels, len(config.labels))
+        model = build_model(config.experiment, config.input.shape, len(config.labels))
     weights = _read(path / "model.safetensors", lambda file: load_file(str(file)))
     _check_weights(path, model.state_dict(), weights)
     model.load_state_dict(weights, assign=True)

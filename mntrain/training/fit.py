@@ -46,7 +46,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
 
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
-    model = build_model(config, data.channels, data.num_classes)
+    model = build_model(config, data.train.images.shape[1:], data.num_classes)
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, mse_loss
 
-from mntrain.models.base import Prediction
+from mntrain.models.base import Estimate, Prediction
 
 
 class Metric(ABC):
@@ -64,4 +64,30 @@ class Accuracy(Metric):
         return f"{value:.2%}"
 
 
+class MeanSquaredError(Metric):
+    """Squared error on standardised targets, both score and loss."""
+
+    name = "mse"
+    better = "lower"
+
+    def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """Squared error of every answer [B]."""
+        return mse_loss(prediction.values, targets, reduction="none")
+
+    def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
+        """Squared error of every answer before adaptation [B]."""
+        if prediction.unadapted_values is None:
+            return None
+        return mse_loss(prediction.unadapted_values, targets, reduction="none")
+
+    def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """Squared error of every answer [B]."""
+        return self.score(prediction, targets)
+
+    def text(self, value: float) -> str:
+        """With four decimals, or four figures where it is small."""
+        return f"{value:.4f}" if value == 0 or value >= 0.01 else f"{value:.3e}"
+
+
 ACCURACY = Accuracy()
+MSE = MeanSquaredError()

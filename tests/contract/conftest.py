@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
+from mntrain.backbones.config import BACKBONES, CONVOLUTIONAL, BackboneConfig, build_backbone
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
-CLASSES, CHANNELS = 4, 3
+CLASSES, CHANNELS, SIZE = 4, 3, 16
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {
     "vanilla": {"head": ["cosine", "dot"]},
@@ -44,10 +44,12 @@ class Variant:
     def build(self) -> Model:
         """An untrained model, the same every time."""
         torch.manual_seed(0)
-        config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
+        fields: dict[str, Any] = {} if self.backbone == "identity" else {"width": 0.25}
+        fields |= {"ifilm": True, "ifilm_entries": 3} if self.ifilm else {}
+        config = BackboneConfig(name=self.backbone, **fields)
         entry = FAMILIES[self.family]
         settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
-        return entry.build(entry.config(**settings), partial(build_backbone, config, CHANNELS), CLASSES)
+        return entry.build(entry.config(**settings), partial(build_backbone, config, (CHANNELS, SIZE, SIZE)), CLASSES)
 
 
 def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
@@ -73,8 +75,10 @@ def variants() -> list[Variant]:
         choices = CHOICES.get(family, {})
         for row in pairwise({"backbone": sorted(BACKBONES), "ifilm": [False, True], **choices}):
             settings = tuple((key, row[key]) for key in choices)
-            found.append(Variant(family, row["backbone"], row["ifilm"], settings))
-    return found
+            # The others have no layers to adapt, and refuse it.
+            ifilm = row["ifilm"] and row["backbone"] in CONVOLUTIONAL
+            found.append(Variant(family, row["backbone"], ifilm, settings))
+    return list(dict.fromkeys(found))
 
 
 @pytest.fixture(params=variants(), ids=str)

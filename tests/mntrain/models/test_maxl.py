@@ -27,7 +27,7 @@ CLASSES, HIERARCHY = 3, 4
 def build(**settings: Any) -> Maxl:
     torch.manual_seed(0)
     config = MaxlConfig(**{"hierarchy": HIERARCHY, **settings})
-    model = FAMILIES["maxl"].build(config, partial(build_backbone, BackboneConfig(width=0.1), 3), CLASSES)
+    model = FAMILIES["maxl"].build(config, partial(build_backbone, BackboneConfig(width=0.1), (3, 16, 16)), CLASSES)
     assert isinstance(model, Maxl)
     return model
 
