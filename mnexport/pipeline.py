@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
-from mnexport.errors import UsageError
+from mnexport.errors import FormError, UsageError
 from mnexport.forms.dispatch import FORMS, static_form, without_adaptation
 from mnexport.graph import GraphOptions, GraphReport, write_onnx
 from mnexport.model_card import ModelCard, tensor_specs
@@ -22,7 +22,7 @@ from mnexport.parity import (
 )
 from mnexport.publishing import locked, publishing
 from mnexport.repository import Target, check_target, sha256
-from mntrain.artifact import Artifact, current_versions, load_artifact
+from mntrain.artifact import ImageArtifact, current_versions, load_artifact
 from mntrain.errors import ArtifactError
 from mntrain.training.held_out import load_split
 
@@ -107,6 +107,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     """
     tell(f"reading {options.artifact}")
     artifact = load_artifact(options.artifact)
+    if not isinstance(artifact, ImageArtifact):
+        raise FormError(f"{options.artifact} holds a model of rows; export of table models is not built yet.")
     provenance = _provenance(options, artifact)
     model = without_adaptation(artifact.model) if options.vanilla else artifact.model
     family = "vanilla" if options.vanilla else artifact.config.family
@@ -161,13 +163,13 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     )
 
 
-def _parity_images(options: ExportOptions, artifact: Artifact, tell: Callable[[str], None]) -> tuple[Any, str]:
+def _parity_images(options: ExportOptions, artifact: ImageArtifact, tell: Callable[[str], None]) -> tuple[Any, str]:
     if options.parity_images == "samples":
         images = artifact.samples.images
         return images, f"{len(images)} held-out images of the artifact"
     tell("loading the test split")
-    images = load_split(artifact.config, "test", options.data_path).images
-    return images, f"test split, {len(images)} images"
+    test = load_split(artifact.config, "test", options.data_path)
+    return test.inputs, f"test split, {len(test)} images"
 
 
 def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:
@@ -183,7 +185,7 @@ def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:
     }
 
 
-def _provenance(options: ExportOptions, artifact: Artifact) -> dict[str, Any]:
+def _provenance(options: ExportOptions, artifact: ImageArtifact) -> dict[str, Any]:
     """Where the model comes from, as ``export.json`` tells it.
 
     Raises:

@@ -4,18 +4,18 @@
 
     artifact/config.json            family, backbone, data, preprocessing, labels, metrics, versions
     artifact/model.safetensors      weights
-    artifact/samples.safetensors    held-out test images (uint8) and labels, so that an export can check itself
-                                    on real inputs where the data set is not at hand
+    artifact/samples.safetensors    held-out test images (uint8) and labels, or rows (float32) and targets, so that an
+                                    export can check itself on real inputs where the data set is not at hand
 """
 
-import dataclasses
 import json
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,143 +24,88 @@ from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
-from mntrain.backbones.config import build_backbone, build_network
+from mntrain.artifact_config import (
+    READABLE,
+    ArtifactConfig,
+    ImageArtifactConfig,
+    InputSpec,
+    TableArtifactConfig,
+)
+from mntrain.backbones.config import Shape, build_backbone
 from mntrain.config import ExperimentConfig
-from mntrain.data.images import ImageSet, check_names
-from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.data.images import ImageSet
+from mntrain.data.preprocessing import Preprocessing
+from mntrain.data.standardization import Standardization
+from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.files import folder_atomically
+from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Model, Regressor
 from mntrain.models.families import FAMILIES, family_named
 
-SCHEMA = 1
-_MAX_SIDE = 4096
+__all__ = [
+    "Artifact",
+    "ArtifactConfig",
+    "ImageArtifact",
+    "ImageArtifactConfig",
+    "InputSpec",
+    "TableArtifact",
+    "TableArtifactConfig",
+    "build_model",
+    "build_regressor",
+    "current_versions",
+    "load_artifact",
+    "read_config",
+    "save_artifact",
+]
+
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputSpec:
-    """The images a model takes.
-
-    Args:
-        channels: 1 (grey) or 3 (RGB).
-        height: pixels.
-        width: pixels.
-    """
-
-    channels: int
-    height: int
-    width: int
-
-    def __post_init__(self) -> None:
-        if self.channels not in (1, 3) or not (1 <= self.height <= _MAX_SIDE and 1 <= self.width <= _MAX_SIDE):
-            raise ValueError(
-                f"input is {self.channels} x {self.height} x {self.width}, expected 1 or 3 channels and sides of 1 to "
-                f"{_MAX_SIDE} pixels"
-            )
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(channels, height, width)."""
-        return self.channels, self.height, self.width
-
-    @property
-    def color(self) -> str:
-        """L or RGB, as Pillow names them."""
-        return "L" if self.channels == 1 else "RGB"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ArtifactConfig:
-    """The content of ``config.json``.
-
-    Args:
-        experiment: configuration of the run.
-        input: size of the images.
-        labels: class names, in the order of the logits.
-        preprocessing: mean and deviation per channel.
-        split: seed, counts and digest of the data and its split.
-        metrics: what training measured.
-        versions: of the software that wrote the artifact.
-    """
-
-    experiment: ExperimentConfig
-    input: InputSpec
-    labels: tuple[str, ...]
-    preprocessing: PreprocessingConfig
-    split: dict[str, Any]
-    metrics: dict[str, Any]
-    versions: dict[str, str]
-
-    def __post_init__(self) -> None:
-        check_names(self.labels)
-        if len(self.preprocessing.mean) != self.input.channels:
-            raise ValueError(
-                f"preprocessing has {len(self.preprocessing.mean)} channel(s), the input {self.input.channels}"
-            )
-        if not isinstance(self.split.get("sha256"), str):
-            raise ValueError("split has no sha256")
-
-    @property
-    def family(self) -> str:
-        """The model family."""
-        return self.experiment.family
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as written to ``config.json``."""
-        return {
-            "schema": SCHEMA,
-            "family": self.family,
-            "input": dataclasses.asdict(self.input) | {"color": self.input.color},
-            "labels": list(self.labels),
-            "preprocessing": dataclasses.asdict(self.preprocessing),
-            "metrics": self.metrics,
-            "split": self.split,
-            "experiment": self.experiment.to_dict(),
-            "versions": self.versions,
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "ArtifactConfig":
-        """The inverse of :meth:`to_dict`.
-
-        Raises:
-            KeyError, TypeError, ValueError: a field is missing or of another kind.
-            ConfigError: the run's configuration is not one this version knows.
-        """
-        size = values["input"]
-        if not isinstance(values["labels"], list):
-            raise ValueError(f"labels is {values['labels']!r}, expected a list of names")
-        return cls(
-            experiment=ExperimentConfig.from_dict(values["experiment"]),
-            input=InputSpec(channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"])),
-            labels=tuple(str(label) for label in values["labels"]),
-            preprocessing=PreprocessingConfig(
-                mean=tuple(values["preprocessing"]["mean"]), std=tuple(values["preprocessing"]["std"])
-            ),
-            split=dict(values["split"]),
-            metrics=dict(values["metrics"]),
-            versions=dict(values["versions"]),
-        )
+# Names of the two arrays of held-out samples.
+_SAMPLES: dict[type, tuple[str, str]] = {ImageSet: ("images", "labels"), TableSet: ("inputs", "targets")}
+SampleSet = TypeVar("SampleSet", ImageSet, TableSet)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Artifact:
-    """A loaded artifact; model and preprocessing are in eval mode on the CPU.
+    """A loaded artifact; the model is in eval mode on the CPU.
 
     Args:
         path: the folder.
         config: what ``config.json`` says.
         model: the trained model.
-        preprocessing: pixels → what the model takes.
-        samples: held-out images.
     """
 
     path: Path
     config: ArtifactConfig
     model: Model
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageArtifact(Artifact):
+    """A classifier of images.
+
+    Args:
+        preprocessing: pixels → what the model takes; in eval mode on the CPU.
+        samples: held-out images.
+    """
+
+    config: ImageArtifactConfig
     preprocessing: Preprocessing
     samples: ImageSet
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableArtifact(Artifact):
+    """A regressor or classifier of rows.
+
+    Args:
+        preprocessing: rows → what the model takes; in eval mode on the CPU.
+        samples: held-out rows, values in the target's own units.
+    """
+
+    config: TableArtifactConfig
+    preprocessing: Standardization
+    samples: TableSet
 
 
 def current_versions() -> dict[str, str]:
@@ -168,33 +113,38 @@ def current_versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
-def build_model(config: ExperimentConfig, shape: tuple[int, ...], classes: int) -> Model:
+def build_model(config: ExperimentConfig, shape: Shape, classes: int) -> Model:
     """An untrained classifier of the configured family on the configured backbone, for inputs of ``shape``."""
     return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, shape), classes)
 
 
 def build_regressor(config: ExperimentConfig, features: int, target_range: tuple[float, float]) -> Regressor:
-    """An untrained regressor of the configured family on the configured perceptron.
+    """An untrained regressor of the configured family for rows of F ``features``.
 
     Args:
-        config: of the run.
-        features: numbers of a row.
         target_range: lowest and highest standardised training target.
 
     Raises:
-        ConfigError: the family only classifies, or the backbone takes images.
+        ConfigError: the family only classifies, or the backbone is no perceptron.
     """
     build = family_named(config.family).build_regressor
     if build is None:
-        able = sorted(name for name, family in FAMILIES.items() if family.build_regressor is not None)
+        able = [name for name, family in FAMILIES.items() if family.build_regressor is not None]
         raise ConfigError(
-            f"family is {config.family!r}, which only classifies, but the targets are values; choose from {able}, or "
-            "set data.target to class."
+            f"family is {config.family!r}, which only tells classes apart, but the targets are values; choose from "
+            f"{able}, or set data.target to class."
         )
-    return build(config.model, build_network(config.backbone, features), target_range)
+    if config.backbone.name != "mlp":
+        raise ConfigError(
+            f"backbone.name is {config.backbone.name!r}, but the targets are values, which a perceptron estimates; set "
+            "backbone.name to mlp, or data.target to class."
+        )
+    return build(config.model, Mlp(features, config.backbone.layers, config.backbone.hidden_units, 1), target_range)
 
 
-def save_artifact(path: Path, config: ArtifactConfig, weights: dict[str, torch.Tensor], samples: ImageSet) -> None:
+def save_artifact(
+    path: Path, config: ArtifactConfig, weights: dict[str, torch.Tensor], samples: ImageSet | TableSet
+) -> None:
     """Write an artifact whole or not at all; an older one at ``path`` is replaced.
 
     Raises:
@@ -206,7 +156,9 @@ def save_artifact(path: Path, config: ArtifactConfig, weights: dict[str, torch.T
             (folder / "config.json").write_text(text, encoding="utf-8")
             contiguous = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
             save_file(contiguous, str(folder / "model.safetensors"))
-            save_arrays({"images": samples.images, "labels": samples.labels}, str(folder / "samples.safetensors"))
+            inputs, targets = _SAMPLES[type(samples)]
+            arrays = {inputs: samples.inputs, targets: samples.targets}
+            save_arrays(arrays, str(folder / "samples.safetensors"))
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ArtifactError(f"Artifact {path} cannot be written: {reason}.") from error
@@ -219,35 +171,69 @@ def load_artifact(path: Path) -> Artifact:
         ArtifactError: missing, damaged, of another version, or weights that do not fit the configuration.
     """
     config = read_config(path)
+    if isinstance(config, ImageArtifactConfig):
+        shape = (config.input.channels, config.input.height, config.input.width)
+        return ImageArtifact(
+            path=path,
+            config=config,
+            model=_load_model(path, lambda: build_model(config.experiment, shape, len(config.labels))),
+            preprocessing=Preprocessing(config.preprocessing).eval(),
+            samples=_load_samples(path, ImageSet, shape, config.labels),
+        )
+    assert isinstance(config, TableArtifactConfig)
+    rows, labels = config, config.labels
+    columns = len(config.columns)
+
+    def build() -> Model:
+        if labels is None:
+            return build_regressor(rows.experiment, columns, (0.0, 1.0))
+        return build_model(rows.experiment, (columns,), len(labels))
+
+    return TableArtifact(
+        path=path,
+        config=config,
+        model=_load_model(path, build),
+        preprocessing=Standardization(config.standardization).eval(),
+        samples=_load_samples(path, TableSet, (columns,), labels),
+    )
+
+
+def _load_model(path: Path, build: Callable[[], Model]) -> Model:
     # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
-    with torch.device("meta"):
-        model = build_model(config.experiment, config.input.shape, len(config.labels))
+    try:
+        with torch.device("meta"):
+            model = build()
+    except ConfigError as error:
+        raise ArtifactError(f"{path / 'config.json'} describes no model that can be built: {error}") from error
     weights = _read(path / "model.safetensors", lambda file: load_file(str(file)))
     _check_weights(path, model.state_dict(), weights)
     model.load_state_dict(weights, assign=True)
-    arrays = _read(path / "samples.safetensors", lambda file: load_arrays(str(file)))
+    return model.eval().requires_grad_(False)
+
+
+def _load_samples(path: Path, kind: type[SampleSet], shape: Shape, labels: tuple[str, ...] | None) -> SampleSet:
+    file = path / "samples.safetensors"
+    arrays = _read(file, lambda file: load_arrays(str(file)))
+    inputs, targets = _SAMPLES[kind]
     try:
-        samples = ImageSet(images=arrays["images"], labels=arrays["labels"])
+        samples = kind(**{inputs: arrays[inputs], targets: arrays[targets]})
     except (KeyError, DataError) as error:
-        raise ArtifactError(f"{path / 'samples.safetensors'} does not hold images and labels: {error}") from error
-    if samples.labels.min() < 0 or samples.labels.max() >= len(config.labels):
+        raise ArtifactError(f"{file} does not hold {inputs} and {targets}: {error}") from error
+    if (labels is None) != (samples.targets.dtype == np.float32):
         raise ArtifactError(
-            f"{path / 'samples.safetensors'} holds labels from {samples.labels.min()} to {samples.labels.max()}, but "
-            f"config.json names {len(config.labels)} classes; the files are not of one artifact."
+            f"{file} holds targets of another kind than config.json; the files are not of one artifact."
         )
-    size = (config.input.channels, config.input.height, config.input.width)
-    if samples.images.shape[1:] != size:
+    if labels is not None and (samples.targets.min() < 0 or samples.targets.max() >= len(labels)):
         raise ArtifactError(
-            f"{path / 'samples.safetensors'} holds images of {samples.images.shape[1:]}, but config.json says {size}; "
-            "the files are not of one artifact."
+            f"{file} holds labels from {samples.targets.min()} to {samples.targets.max()}, but config.json names "
+            f"{len(labels)} classes; the files are not of one artifact."
         )
-    return Artifact(
-        path=path,
-        config=config,
-        model=model.eval().requires_grad_(False),
-        preprocessing=Preprocessing(config.preprocessing).eval(),
-        samples=samples,
-    )
+    if samples.inputs.shape[1:] != shape:
+        raise ArtifactError(
+            f"{file} holds {inputs} of {samples.inputs.shape[1:]}, but config.json says {shape}; the files are not of "
+            "one artifact."
+        )
+    return samples
 
 
 def read_config(path: Path) -> ArtifactConfig:
@@ -268,11 +254,12 @@ def read_config(path: Path) -> ArtifactConfig:
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); export or train the artifact again.") from error
     found = values.get("schema") if isinstance(values, dict) else None
-    if found != SCHEMA:
+    if found not in READABLE:
         versions = values.get("versions") if isinstance(values, dict) else None
         writer = versions.get("mn-runtime", "unknown") if isinstance(versions, dict) else "unknown"
         raise ArtifactError(
-            f"{file} has schema {found!r} (written by mn-runtime {writer}); this version reads schema {SCHEMA}. "
+            f"{file} has schema {found!r} (written by mn-runtime {writer}); this version reads schema "
+            f"{' and '.join(map(str, READABLE))}. "
             "Use the mn-runtime that wrote it, or train again."
         )
     try:

@@ -52,8 +52,8 @@ def static_form(model: Model, form: str, preprocessing: Preprocessing) -> Static
 def _(model: Vanilla | Maxl, form: str, preprocessing: Preprocessing) -> StaticModel:
     if form != "auto":
         raise FormError(
-            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {form!r}; leave out --form (or give "
-            "--form auto)."
+            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {form!r}; leave out --form "
+            "(or give --form auto)."
         )
     module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
     return StaticModel(form="vanilla", module=module)

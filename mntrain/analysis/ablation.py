@@ -51,7 +51,7 @@ class Ablation:
 @torch.inference_mode()
 def ablate(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> Ablation:
     """Answer again with fewer entries, and with other temperatures; features do not change."""
-    entries, classes = model.dictionary.value_logits.shape
+    entries, classes = model.dictionary.values().shape
     passes = _SUBSETS * sum(_SHARES) + len(_FACTORS)
     images = max(_FEWEST, int(_BUDGET / (passes * entries * classes * features.shape[1])))
     generator = torch.Generator().manual_seed(0)

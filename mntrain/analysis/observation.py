@@ -53,7 +53,7 @@ def batch_size(model: Model, most: int = 250) -> int:
     """Images at a time, such that no intermediate of the inner update outgrows its limit."""
     if not isinstance(model, MetaNeighborhoods):
         return most
-    entries, classes = model.dictionary.value_logits.shape
+    entries, classes = model.dictionary.values().shape
     return max(1, min(most, _BATCH_ELEMENTS // (entries * classes)))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
-from mntrain.artifact import Artifact, load_artifact
-from mntrain.data.images import ImageData, IndexArray
+from mntrain.artifact import ImageArtifact, load_artifact
+from mntrain.data.images import ImageData, IndexArray, SourceImages
 from mntrain.data.sources import find_source, load_source
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -62,7 +62,7 @@ class Subject:
     """
 
     options: ReportOptions
-    artifact: Artifact
+    artifact: ImageArtifact
     history: dict[str, list[float]]
     data: ImageData
     sweeps: tuple[TrainedSweep, ...]
@@ -113,7 +113,7 @@ def load_subject(options: ReportOptions) -> Subject:
         raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
     sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
-    if getattr(artifact.config.input, "channels", None) is None:
+    if not isinstance(artifact, ImageArtifact):
         raise ArtifactError(f"The model of run {options.run} takes no images; a report shows image classifiers only.")
     data = _load(artifact, options.data_path)
     return Subject(
@@ -126,19 +126,21 @@ def load_subject(options: ReportOptions) -> Subject:
     )
 
 
-def _load(artifact: Artifact, path: str | None) -> ImageData:
+def _load(artifact: ImageArtifact, path: str | None) -> ImageData:
     try:
-        return load_data(artifact.config, path)
+        data = load_data(artifact.config, path)
     except DataError as error:
         if "--data-path" in str(error):
             raise
         raise DataError(f"{error} Say where the data lies now with --data-path.") from error
+    assert isinstance(data, ImageData)  # the digest says so
+    return data
 
 
-def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLabels:
+def _fine(artifact: ImageArtifact, data: ImageData, options: ReportOptions) -> FineLabels:
     """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
     config = artifact.config.experiment.data
-    if not find_source(config.source).columns:
+    if "label_column" not in find_source(config.source).options:
         raise ConfigError(
             f"--fine-labels is {options.fine_labels!r}, but data.source {config.source!r} of this run has no columns; "
             "leave it out."
@@ -146,6 +148,7 @@ def _fine(artifact: Artifact, data: ImageData, options: ReportOptions) -> FineLa
     source = load_source(
         dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)
     )
+    assert isinstance(source, SourceImages)  # no other source has a column of labels
     train, test = (
         source.splits[data.split.origins[part]].labels[data.split.indices[part]] for part in ("train", "test")
     )

@@ -1,7 +1,8 @@
 """Which feature extractor a model stands on."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
@@ -9,42 +10,36 @@ from torch import nn
 
 from mntrain.backbones.convnet4 import ConvNet4
 from mntrain.backbones.densenet import DenseNet40BC
-from mntrain.backbones.identity import Identity
-from mntrain.backbones.mlp import MlpFeatures
+from mntrain.backbones.flat import Identity, Perceptron
 from mntrain.backbones.resnet import ResNet
 from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
-from mntrain.layers.mlp import Mlp
 from mntrain.layers.norm import batch_norm, ifilm_norm
 
-CONVOLUTIONAL: dict[str, Callable[..., nn.Module]] = {
+Shape = tuple[int, ...]
+"""Of one input: (channels, height, width) of an image, (F,) of a row."""
+
+_CONVOLUTIONAL: dict[str, Callable[..., nn.Module]] = {
     "convnet4": ConvNet4,
     "densenet40bc": DenseNet40BC,
     "resnet29": partial(ResNet, blocks=3),
     "resnet56": partial(ResNet, blocks=6),
 }
-BACKBONES: tuple[str, ...] = (*CONVOLUTIONAL, "identity", "mlp")
-# Fields that only some backbones have a use for.
-_FIELDS = {
-    "width": (*CONVOLUTIONAL, "mlp"),
-    "ifilm": tuple(CONVOLUTIONAL),
-    "ifilm_entries": tuple(CONVOLUTIONAL),
-    "layers": ("mlp",),
-    "units": ("mlp",),
-}
+BACKBONES = (*_CONVOLUTIONAL, "identity", "mlp")
 
 
 @dataclass(frozen=True, kw_only=True)
 class BackboneConfig:
-    """The feature extractor μ_θ; in regression, the network itself.
+    """The feature extractor μ_θ.
 
     Args:
-        name: registered backbone (convnet4, densenet40bc, resnet29, resnet56; mlp; identity, the input itself).
+        name: registered backbone (convnet4, densenet40bc, resnet29, resnet56; for rows or flattened images mlp, or
+            identity, where the features are the input itself).
         width: factor on the width of every layer.
-        ifilm: adapt every normalisation layer to its input (instance-wise FiLM); convolutional backbones only.
+        ifilm: adapt every normalisation layer to its input (instance-wise FiLM).
         ifilm_entries: S_l, entries of each iFiLM dictionary.
-        layers: hidden layers (mlp only).
-        units: width of each hidden layer (mlp only).
+        layers: hidden layers of the mlp.
+        units: width of each hidden layer of the mlp.
     """
 
     name: str = "convnet4"
@@ -66,57 +61,45 @@ class BackboneConfig:
             raise ConfigError(f"backbone.width is {self.width}; it must be above 0 and at most 16.")
         if self.ifilm_entries < 1:
             raise ConfigError(f"backbone.ifilm_entries is {self.ifilm_entries}; it must be at least 1 (10 is usual).")
-        if not 1 <= self.layers <= 100:
-            raise ConfigError(f"backbone.layers is {self.layers}; it must be from 1 to 100 (2 to 5 are usual).")
-        if not 1 <= self.units <= 65536:
-            raise ConfigError(f"backbone.units is {self.units}; it must be from 1 to 65536 (32 to 256 are usual).")
-        for field in fields(self):
-            takers = _FIELDS.get(field.name, BACKBONES)
-            if self.name not in takers and getattr(self, field.name) != field.default:
-                why = ", which has no normalisation layers to adapt" if field.name.startswith("ifilm") else ""
+        if self.ifilm and not self.adaptable:
+            raise ConfigError(
+                f"backbone.ifilm is true, but backbone {self.name!r} has no normalisation layer to adapt; leave it "
+                f"out, or choose from {sorted(_CONVOLUTIONAL)}."
+            )
+        for field, most in (("layers", 64), ("units", 65536)):
+            if not 1 <= getattr(self, field) <= most:
+                raise ConfigError(f"backbone.{field} is {getattr(self, field)}; it must be from 1 to {most}.")
+            if self.name != "mlp" and getattr(self, field) != getattr(BackboneConfig, field):
                 raise ConfigError(
-                    f"backbone.{field.name} is {getattr(self, field.name)!r}, but backbone.name is {self.name!r}{why}; "
-                    f"leave it out, or choose {', '.join(takers)}."
+                    f"backbone.{field} is {getattr(self, field)}, but backbone {self.name!r} has layers of its own; "
+                    "leave it out, or choose the backbone 'mlp'."
                 )
 
     @property
-    def mlp_units(self) -> int:
-        """Units of every hidden layer of the mlp, ``width`` taken into account."""
+    def adaptable(self) -> bool:
+        """Whether there are normalisation layers, which iFiLM adapts."""
+        return self.name in _CONVOLUTIONAL
+
+    @property
+    def hidden_units(self) -> int:
+        """Width of each hidden layer of the mlp, the factor counted in."""
         return max(1, round(self.units * self.width))
 
 
-def build_backbone(config: BackboneConfig, shape: tuple[int, ...]) -> nn.Module:
-    """A new backbone; its ``features`` attribute is d.
-
-    Args:
-        config: which one.
-        shape: of one input: (channels, H, W) of images, (F,) of rows.
+def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
+    """A new backbone for inputs of ``shape``; its ``features`` attribute is d.
 
     Raises:
-        ConfigError: a convolutional backbone for rows.
+        ConfigError: convolutions are asked of rows.
     """
-    if config.name == "identity":
-        return Identity(shape)
     if config.name == "mlp":
-        return MlpFeatures(shape, config.layers, config.mlp_units)
+        return Perceptron(math.prod(shape), config.layers, config.hidden_units)
+    if config.name == "identity":
+        return Identity(math.prod(shape))
     if len(shape) != 3:
         raise ConfigError(
-            f"backbone.name is {config.name!r}, which takes images, but the data are rows of {shape[0]} number(s); "
-            "choose mlp or identity."
+            f"backbone.name is {config.name!r}, which takes images, but the data holds rows of {shape[0]} column(s); "
+            "set backbone.name to mlp or identity."
         )
     norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
-    return CONVOLUTIONAL[config.name](shape[0], config.width, norm)
-
-
-def build_network(config: BackboneConfig, features: int) -> Mlp:
-    """A new perceptron with one output, for regression on rows of ``features`` numbers; ``identity`` is linear.
-
-    Raises:
-        ConfigError: a convolutional backbone.
-    """
-    if config.name not in ("mlp", "identity"):
-        raise ConfigError(
-            f"backbone.name is {config.name!r}, which takes images; regression on rows takes mlp, or identity for a "
-            "linear model."
-        )
-    return Mlp(features, config.layers if config.name == "mlp" else 0, config.mlp_units, 1)
+    return _CONVOLUTIONAL[config.name](shape[0], config.width, norm)

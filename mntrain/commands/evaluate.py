@@ -1,4 +1,4 @@
-"""``mntrain evaluate``: accuracy and loss of an artifact."""
+"""``mntrain evaluate``: score and loss of an artifact."""
 
 import argparse
 import json
@@ -21,14 +21,14 @@ def add(commands: Any) -> None:
     parser = add_command(
         commands,
         "evaluate",
-        summary="accuracy and loss of an artifact on a split",
-        description="Accuracy and loss of an artifact on a split of the data it was trained with.",
+        summary="score and loss of an artifact on a split",
+        description="Accuracy (or squared error) and loss of an artifact on a split of the data it was trained with.",
         epilog=_EPILOG,
     )
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
     parser.add_argument("--split", choices=("test", "validation", "train"), default="test", help="(test)")
     parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
-    parser.add_argument("--batch-size", type=int, default=500, metavar="N", help="images at a time (500)")
+    parser.add_argument("--batch-size", type=int, default=500, metavar="N", help="examples at a time (500)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -37,17 +37,14 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.batch_size < 1:
         raise ConfigError(f"--batch-size is {arguments.batch_size}; it must be at least 1.")
     from mntrain.artifact import load_artifact
-    from mntrain.training.evaluation import EvaluationPlan, evaluate
-    from mntrain.training.held_out import load_split
-    from mntrain.training.metric import ACCURACY
+    from mntrain.training.held_out import evaluate_artifact, load_split
+    from mntrain.training.metric import metric_of
 
     artifact = load_artifact(arguments.artifact)
-    images = load_split(artifact.config, arguments.split, arguments.data_path)
-    plan = EvaluationPlan(metric=ACCURACY, batch_size=arguments.batch_size)
-    found = evaluate(artifact.model, artifact.preprocessing, images, plan)
+    examples = load_split(artifact.config, arguments.split, arguments.data_path)
+    found = evaluate_artifact(artifact, examples, arguments.batch_size)
     if arguments.json:
-        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found.to_json()))
+        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found))
         return 0
-    before = "" if found.unadapted_score is None else f" ({found.unadapted_score:.2%} before adaptation)"
-    print(f"{arguments.split} accuracy {found.score:.2%}{before}, loss {found.loss:.4f}, {found.examples} images")
+    print(f"{arguments.split} {metric_of(found).describe(found)}, loss {found['loss']:.4f}, {len(examples)} examples")
     return 0

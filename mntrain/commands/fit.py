@@ -15,6 +15,7 @@ Every field of the recipe is an option, for instance:
   mntrain fit fashion-mnist --family vanilla --seed 1
   mntrain fit fashion-mnist --meta_neighborhoods.entries 5000 --training.epochs 20
   mntrain fit cifar10-jpeg --data.path path/to/cifar10-jpeg
+  mntrain fit uci --data.path path/to/energy.parquet
   mntrain fit my-recipe.yaml --name first-try
   mntrain fit digits --resume
 
@@ -60,9 +61,15 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     if arguments.json:
         print(json.dumps(result, allow_nan=False))
         return 0
+    from mntrain.data.sources import find_source
+    from mntrain.training.metric import metric_of
+
     test, folder = result["test"], options.runs / config.name
-    adapted = test["unadapted_accuracy"]
-    before = "" if adapted is None else f" ({adapted:.2%} before adaptation)"
-    print(f"test accuracy {test['accuracy']:.2%}{before} on {test['examples']} images, epoch {result['best_epoch']}")
-    print(f"artifact {folder / 'artifact'}; export it: mnexport {folder / 'artifact'} repository/{config.name}")
+    own = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
+    print(
+        f"test {metric_of(test).describe(test)}{own} on {test['examples']} examples, epoch {result['best_epoch']}",
+    )
+    rows = find_source(config.data.source).rows
+    hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
+    print(f"artifact {folder / 'artifact'}{hint}")
     return 0

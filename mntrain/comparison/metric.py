@@ -27,7 +27,7 @@ class ReportedMetric:
         return f"{value:{'+' if sign else ''}{kind}}"
 
 
-METRICS = (ReportedMetric(name="accuracy", percent=True),)
+METRICS = (ReportedMetric(name="accuracy", percent=True), ReportedMetric(name="mse", percent=False))
 
 
 def metric_of(test: Mapping[str, Any], run: str) -> ReportedMetric:

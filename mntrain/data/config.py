@@ -1,4 +1,4 @@
-"""Which images a run uses, and how they are split."""
+"""Which data a run uses, and how it is split."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from mntrain.data.sources import find_source
+from mntrain.data.sources import SOURCES, find_source
 from mntrain.errors import ConfigError
 
-__all__ = ["ColorMode", "DataConfig"]
+__all__ = ["ColorMode", "DataConfig", "TargetKind"]
 
 ColorMode = Literal["auto", "L", "RGB"]
+TargetKind = Literal["auto", "value", "class"]
 
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
-# Fields that mean something only where a source has named columns and splits.
-_COLUMNAR = ("image_column", "label_column", "subset", "test_split")
+_MAX_ROWS = 10_000_000
+_TEXTS = ("path", "image_column", "label_column", "subset", "test_split", "target_column")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Where the images come from and how they are split.
+    """Where images or rows come from and how they are split.
 
     Raises:
         ConfigError: a field has a value that cannot work.
     """
 
     source: str = "digits"
-    """Registered source: ``digits`` (needs no files), ``fashion-mnist``, ``idx`` or ``datasets``."""
+    """Registered source: ``digits`` (needs no files), ``fashion-mnist``, ``idx``, ``datasets``,
+    ``table`` (a file of rows) or ``spiral`` (made up)."""
     path: str | None = None
-    """Folder of idx files; for ``datasets`` a local folder or file, or a name on the Hugging Face hub."""
+    """Folder of idx files; for ``datasets`` a local folder or file, or a name on the Hugging Face hub; for ``table`` a
+    .csv or .parquet file, or a folder with one for each split."""
     train_limit: int | None = None
-    """Keep this many training images, drawn per class after validation is taken; None keeps all."""
+    """Keep this many training examples, drawn per class after validation is taken; None keeps all."""
     validation_fraction: float = 0.1
-    """Share of the training images held out for validation, if the source has no such split."""
+    """Share of the training examples held out for validation, if the source has no such split."""
     test_fraction: float = 0.2
-    """Share of all images held out for testing, if the source has no such split."""
+    """Share of all examples held out for testing, if the source has no such split and ``folds`` is not set."""
     split_seed: int = 0
     """Seed of every split and of ``train_limit``. Independent of the training seed."""
     image_size: int | None = None
@@ -51,10 +54,25 @@ class DataConfig:
     """Named part of a data set on the hub (``datasets`` only), where it has several, such as ``cropped_digits``."""
     test_split: str | None = None
     """Split of the source to test on (``datasets`` only), where the labelled one is not called test."""
+    target_column: str | None = None
+    """Column to estimate or tell apart (``table`` only); None takes ``y``, or else the last column."""
+    target: TargetKind = "auto"
+    """``value`` (regression), ``class``, or ``auto``: class where the column holds text or true/false, else value
+    (``table`` only)."""
+    folds: int | None = None
+    """Split the rows into this many folds and test on one of them (``table`` only); None splits once."""
+    fold: int = 0
+    """The fold to test on, from 0 (``table`` only)."""
+    rows: int = 1000
+    """Points of both arms together (``spiral`` only)."""
+    noise: float = 0.03
+    """Standard deviation of the points around their arm (``spiral`` only)."""
+    turns: float = 1.5
+    """Turns of each arm (``spiral`` only)."""
 
     def __post_init__(self) -> None:
         source = find_source(self.source)
-        for name in ("path", *_COLUMNAR):
+        for name in _TEXTS:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise _invalid(name, value, "a non-empty text, or null to leave it out")
@@ -72,6 +90,7 @@ class DataConfig:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
         if self.color not in get_args(ColorMode):
             raise _invalid("color", self.color, "one of 'auto', 'L' (grey) or 'RGB'")
+        self._check_rows()
         if source.path == "required" and self.path is None:
             raise ConfigError(
                 f"data.path is not set, but data.source '{self.source}' needs it ({source.summary}); set data.path."
@@ -79,13 +98,34 @@ class DataConfig:
         if source.path == "none" and self.path is not None:
             raise ConfigError(
                 f"data.path is {self.path!r}, but data.source '{self.source}' reads no files "
-                f"({source.summary}); leave it out, or choose the source 'idx' or 'datasets'."
+                f"({source.summary}); leave it out, or choose the source 'idx', 'datasets' or 'table'."
             )
-        for name in _COLUMNAR:
-            if getattr(self, name) is not None and not source.columns:
+        self._check_options()
+
+    def _check_rows(self) -> None:
+        if self.target not in get_args(TargetKind):
+            raise _invalid("target", self.target, "one of 'auto', 'value' (regression) or 'class'")
+        if self.folds is not None and (not _is_integer(self.folds) or not 2 <= self.folds <= 1000):
+            raise _invalid("folds", self.folds, "an integer from 2 to 1000, or null to split once")
+        if not _is_integer(self.fold) or not 0 <= self.fold < (self.folds or 1):
+            limit = "0 where data.folds is not set" if self.folds is None else f"from 0 to {self.folds - 1}"
+            raise _invalid("fold", self.fold, limit)
+        if not _is_integer(self.rows) or not 20 <= self.rows <= _MAX_ROWS:
+            raise _invalid("rows", self.rows, f"an integer from 20 to {_MAX_ROWS}")
+        if not _is_number(self.noise) or not 0 <= self.noise <= 1:
+            raise _invalid("noise", self.noise, "from 0 to 1 (0.03 is usual; the arms reach to about 2)")
+        if not _is_number(self.turns) or not 0 < self.turns <= 20:
+            raise _invalid("turns", self.turns, "above 0 and at most 20")
+
+    def _check_options(self) -> None:
+        """A field that the source has no use for must not be set: it would be ignored in silence."""
+        taken = find_source(self.source).options
+        for field in fields(self):
+            takers = [name for name, source in SOURCES.items() if field.name in source.options]
+            if takers and field.name not in taken and getattr(self, field.name) != field.default:
                 raise ConfigError(
-                    f"data.{name} is {getattr(self, name)!r}, but data.source '{self.source}' has no "
-                    "columns and no named parts; leave it out, or choose the source 'datasets'."
+                    f"data.{field.name} is {getattr(self, field.name)!r}, but data.source '{self.source}' has no use "
+                    f"for it; leave it out, or choose the source {' or '.join(repr(name) for name in takers)}."
                 )
 
     def to_dict(self) -> dict[str, Any]:

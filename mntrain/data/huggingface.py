@@ -16,21 +16,12 @@ from mntrain.data.config import DataConfig
 from mntrain.data.decoding import DecodeOptions, decode_column
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.pixels import match_channels
+from mntrain.data.split_names import SPLIT_NAMES
 from mntrain.errors import ConfigError, DataError
 
 __all__ = ["load"]
 
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow", ".json": "json", ".jsonl": "json", ".csv": "csv"}
-_SPLIT_NAMES = {
-    "train": "train",
-    "training": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
-}
 
 
 def load(config: DataConfig) -> SourceImages:
@@ -103,7 +94,7 @@ def _looks_local(path: str) -> bool:
 
 
 def _own_splits(tables: datasets.DatasetDict, path: str, test: str | None) -> dict[str, datasets.Dataset]:
-    named = {_SPLIT_NAMES[str(name)]: table for name, table in tables.items() if str(name) in _SPLIT_NAMES}
+    named = {SPLIT_NAMES[str(name)]: table for name, table in tables.items() if str(name) in SPLIT_NAMES}
     if test is not None:
         if test not in tables or "train" not in named or tables[test] is named["train"]:
             raise ConfigError(

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mntrain.data.examples import Examples
 from mntrain.errors import DataError
 
 __all__ = ["SPLITS", "ImageArray", "ImageData", "ImageSet", "IndexArray", "SourceImages", "SplitRecord", "check_names"]
@@ -76,6 +77,8 @@ class ImageSet:
 class SourceImages:
     """What a source holds, before anything is split off."""
 
+    noun: ClassVar[str] = "image"
+
     splits: Mapping[str, ImageSet]
     """The source's own splits: ``train`` and perhaps ``validation`` and ``test``; or ``all`` alone."""
     label_names: tuple[str, ...]
@@ -84,18 +87,18 @@ class SourceImages:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SplitRecord:
-    """Which image of the source went to which split; enough to draw the same split again and to check it."""
+    """Which example of the source went to which split; enough to draw the same split again and to check it."""
 
     seed: int
     """Seed that the split was drawn with."""
     counts: Mapping[str, int]
-    """Images in ``train``, ``validation`` and ``test``."""
+    """Examples in ``train``, ``validation`` and ``test``."""
     origins: Mapping[str, str]
-    """The source's own split (``train``, ``test``, ``all`` …) that the images of each split come from."""
+    """The source's own split (``train``, ``test``, ``all`` …) that the examples of each split come from."""
     indices: Mapping[str, IndexArray]
-    """Positions (int64) of the images of each split within the source split named in ``origins``."""
+    """Positions (int64) of the examples of each split within the source split named in ``origins``."""
     sha256: str
-    """Digest over images, labels and indices of all splits."""
+    """Digest over inputs, targets and indices of all splits."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values: what ``split.json`` of a run holds."""
@@ -113,15 +116,14 @@ class SplitRecord:
         }
 
     @staticmethod
-    def digest(sets: Mapping[str, ImageSet], indices: Mapping[str, IndexArray]) -> str:
-        """SHA-256 over shape, pixels, labels and source positions of every split."""
+    def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
+        """SHA-256 over shape, inputs, targets and source positions of every split."""
         sha = hashlib.sha256()
         for name in SPLITS:
             part = sets[name]
-            sha.update(f"{name} {list(part.images.shape)}\n".encode())
-            sha.update(np.ascontiguousarray(part.images).data)
-            sha.update(part.labels.astype("<i8").tobytes())
-            sha.update(indices[name].astype("<i8").tobytes())
+            sha.update(f"{name} {list(part.inputs.shape)}\n".encode())
+            for values in (part.inputs, part.targets, indices[name]):
+                sha.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data)
         return sha.hexdigest()
 
 

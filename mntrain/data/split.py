@@ -1,54 +1,51 @@
-"""Train, validation and test: what the source does not split itself is split here, per class and seeded."""
+"""Train, validation and test: what the source does not split itself is split here, per class and seeded.
+
+Shapes: N examples of the pool that is split.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import resample
 
 from mntrain.data.config import DataConfig
-from mntrain.data.images import SPLITS, ImageData, ImageSet, IndexArray, SourceImages, SplitRecord
+from mntrain.data.images import SPLITS, ImageData, IndexArray, SourceImages, SplitRecord
 from mntrain.data.labels import listing
+from mntrain.data.tables import SourceTable, TableData
 from mntrain.errors import ConfigError, DataError
 
-__all__ = ["split_images"]
+__all__ = ["split_images", "split_table"]
+
+
+class _Pool(Protocol):
+    """Examples that can be split."""
+
+    @property
+    def inputs(self) -> NDArray[Any]: ...
+
+    @property
+    def targets(self) -> NDArray[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def select(self, indices: IndexArray) -> Self: ...
+
+
+PoolType = TypeVar("PoolType", bound=_Pool)
 
 
 def split_images(source: SourceImages, config: DataConfig) -> ImageData:
     """The three splits of ``source``, and the record of which image went where.
 
-    Drawn in this order from one generator: test, validation, ``train_limit``; so a limit never changes what
-    is held out. Splits that the source has itself are taken as they are. Within a split, images keep the
-    source's order.
-
-    Raises:
-        DataError: a class cannot be split or is missing from the training images, or a split would be empty.
-        ConfigError: ``train_limit`` does not fit the data.
+    Raises: as :func:`split_table`.
     """
-    pool_name = "train" if "train" in source.splits else "all"
-    pool = source.splits[pool_name]
-    random = np.random.RandomState(config.split_seed)
-    train: IndexArray = np.arange(len(pool), dtype=np.int64)
-    indices: dict[str, IndexArray] = {}
-    for name, fraction in (("test", config.test_fraction), ("validation", config.validation_fraction)):
-        if name in source.splits:
-            indices[name] = np.arange(len(source.splits[name]), dtype=np.int64)
-        else:
-            train, indices[name] = _hold_out(name, fraction, train, pool, source.label_names, random)
-    indices["train"] = _limit(config.train_limit, train, pool, source.label_names, random)
-
-    origins = {name: name if name != "train" and name in source.splits else pool_name for name in SPLITS}
-    sets = {
-        name: part if len(indices[name]) == len(part) else part.select(indices[name])
-        for name, part in ((name, source.splits[origins[name]]) for name in SPLITS)
-    }
-    _check_classes(sets, source.label_names, config)
-    record = SplitRecord(
-        seed=config.split_seed,
-        counts={name: len(sets[name]) for name in SPLITS},
-        origins=origins,
-        indices={name: indices[name] for name in SPLITS},
-        sha256=SplitRecord.digest(sets, indices),
-    )
+    sets, record = _split(source.splits, source.label_names, source.noun, config)
     return ImageData(
         train=sets["train"],
         validation=sets["validation"],
@@ -58,75 +55,158 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
     )
 
 
-def _hold_out(
-    name: str,
-    fraction: float,
-    candidates: IndexArray,
-    pool: ImageSet,
-    label_names: tuple[str, ...],
-    random: np.random.RandomState,
-) -> tuple[IndexArray, IndexArray]:
-    """Positions that stay and positions that are held out (``fraction`` of them), both ascending."""
-    labels = pool.labels[candidates]
-    values, counts = np.unique(labels, return_counts=True)
-    single = [label_names[value] for value in values[counts == 1]]
-    if single:
-        raise DataError(
-            f"Class {listing([repr(label) for label in single])} has a single image left when the {name} "
-            "split is taken, so it cannot be both learned and held out; add images of it or remove it."
-        )
-    count = round(fraction * len(candidates))
-    if not 0 < count < len(candidates):
-        kept = "training" if count else name
-        raise DataError(
-            f"data.{name}_fraction is {fraction}, which leaves no {kept} image out of {len(candidates)}; "
-            "use more images or another fraction."
-        )
-    held = _draw(candidates, labels, count, random)
-    return np.setdiff1d(candidates, held, assume_unique=True), held
+def split_table(source: SourceTable, config: DataConfig) -> TableData:
+    """The three splits of ``source``, and the record of which row went where.
+
+    Drawn in this order from one generator: test, validation, ``train_limit``; so a limit never changes what
+    is held out. Splits that the source has itself are taken as they are. Within a split, examples keep the
+    source's order. With ``folds`` the test split is one of them, of all rows shuffled.
+
+    Raises:
+        DataError: a class cannot be split or is missing from the training examples, or a split would be empty.
+        ConfigError: ``train_limit`` or ``folds`` does not fit the data.
+    """
+    sets, record = _split(source.splits, source.label_names, source.noun, config)
+    return TableData(
+        train=sets["train"],
+        validation=sets["validation"],
+        test=sets["test"],
+        feature_names=source.feature_names,
+        target_name=source.target_name,
+        label_names=source.label_names,
+        split=record,
+    )
 
 
-def _limit(
-    limit: int | None,
-    train: IndexArray,
-    pool: ImageSet,
-    label_names: tuple[str, ...],
-    random: np.random.RandomState,
-) -> IndexArray:
-    if limit is None or limit == len(train):
-        return train
-    if limit > len(train):
-        raise ConfigError(
-            f"data.train_limit is {limit}, but only {len(train)} training images are there after the other "
-            f"splits are taken; use at most {len(train)}, or leave it out."
-        )
-    labels = pool.labels[train]
-    classes = len(np.unique(labels))
-    if limit < classes:
-        raise ConfigError(
-            f"data.train_limit is {limit}, fewer than the {classes} classes of the training images; "
-            f"use at least {classes}."
-        )
-    return _draw(train, labels, limit, random)
+def _split(
+    own: Mapping[str, PoolType], label_names: tuple[str, ...] | None, noun: str, config: DataConfig
+) -> tuple[dict[str, PoolType], SplitRecord]:
+    origin = "train" if "train" in own else "all"
+    pool = own[origin]
+    random = np.random.RandomState(config.split_seed)
+    draw = _Draw(targets=pool.targets, label_names=label_names, noun=noun, random=random)
+    train: IndexArray = np.arange(len(pool), dtype=np.int64)
+    indices: dict[str, IndexArray] = {}
+    if config.folds is not None:
+        if "test" in own:
+            raise ConfigError(
+                f"data.folds is {config.folds}, but the data has a test split of its own; leave data.folds out, or "
+                "give a single file."
+            )
+        train, indices["test"] = draw.fold(config.folds, config.fold)
+    for name, fraction in (("test", config.test_fraction), ("validation", config.validation_fraction)):
+        if name in own:
+            indices[name] = np.arange(len(own[name]), dtype=np.int64)
+        elif name not in indices:
+            train, indices[name] = draw.hold_out(name, fraction, train)
+    indices["train"] = draw.limit(config.train_limit, train)
+
+    origins = {name: name if name != "train" and name in own else origin for name in SPLITS}
+    sets = {
+        name: part if len(indices[name]) == len(part) else part.select(indices[name])
+        for name, part in ((name, own[origins[name]]) for name in SPLITS)
+    }
+    if label_names is not None:
+        _check_classes(sets, label_names, noun, config)
+    record = SplitRecord(
+        seed=config.split_seed,
+        counts={name: len(sets[name]) for name in SPLITS},
+        origins=origins,
+        indices={name: indices[name] for name in SPLITS},
+        sha256=SplitRecord.digest(sets, indices),
+    )
+    return sets, record
 
 
-def _draw(candidates: IndexArray, labels: IndexArray, count: int, random: np.random.RandomState) -> IndexArray:
-    """``count`` of ``candidates`` without replacement, each class in proportion; ascending int64."""
-    drawn = resample(candidates, replace=False, n_samples=count, stratify=labels, random_state=random)
-    return np.sort(np.asarray(drawn, dtype=np.int64))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Draw:
+    """Draws positions from a pool, all from one generator; classes in proportion where there are any."""
+
+    targets: NDArray[Any]
+    label_names: tuple[str, ...] | None
+    noun: str
+    random: np.random.RandomState
+
+    def fold(self, folds: int, fold: int) -> tuple[IndexArray, IndexArray]:
+        """Positions outside and inside fold ``fold`` of ``folds``, both ascending."""
+        seed = int(self.random.randint(2**31))
+        if len(self.targets) < folds:
+            raise DataError(
+                f"data.folds is {folds}, but there are {len(self.targets)} {self.noun}s; use fewer folds or more data."
+            )
+        if self.label_names is None:
+            chosen = list(KFold(folds, shuffle=True, random_state=seed).split(self.targets))[fold]
+        else:
+            self._check_counts(np.arange(len(self.targets)), folds, f"the {folds} folds are made")
+            stratified = StratifiedKFold(folds, shuffle=True, random_state=seed)
+            chosen = list(stratified.split(self.targets, self.targets))[fold]
+        rest, inside = (np.asarray(part, dtype=np.int64) for part in chosen)
+        return rest, inside
+
+    def hold_out(self, name: str, fraction: float, candidates: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """Positions that stay and positions that are held out (``fraction`` of them), both ascending."""
+        self._check_counts(candidates, 2, f"the {name} split is taken")
+        count = round(fraction * len(candidates))
+        if not 0 < count < len(candidates):
+            kept = "training" if count else name
+            raise DataError(
+                f"data.{name}_fraction is {fraction}, which leaves no {kept} {self.noun} out of {len(candidates)}; "
+                f"use more {self.noun}s or another fraction."
+            )
+        held = self._some(candidates, count)
+        return np.setdiff1d(candidates, held, assume_unique=True), held
+
+    def limit(self, limit: int | None, train: IndexArray) -> IndexArray:
+        """``limit`` of the training positions, all of them where there is no limit."""
+        if limit is None or limit == len(train):
+            return train
+        if limit > len(train):
+            raise ConfigError(
+                f"data.train_limit is {limit}, but only {len(train)} training {self.noun}s are there after the other "
+                f"splits are taken; use at most {len(train)}, or leave it out."
+            )
+        classes = 1 if self.label_names is None else len(np.unique(self.targets[train]))
+        if limit < classes:
+            raise ConfigError(
+                f"data.train_limit is {limit}, fewer than the {classes} classes of the training {self.noun}s; "
+                f"use at least {classes}."
+            )
+        return self._some(train, limit)
+
+    def _check_counts(self, candidates: IndexArray, least: int, when: str) -> None:
+        if self.label_names is None:
+            return
+        values, counts = np.unique(self.targets[candidates], return_counts=True)
+        few = [repr(self.label_names[value]) for value in values[counts < least]]
+        if few and least == 2:
+            raise DataError(
+                f"Class {listing(few)} has a single {self.noun} left when {when}, so it cannot be both learned and "
+                f"held out; add {self.noun}s of it or remove it."
+            )
+        if few:
+            raise DataError(
+                f"Class {listing(few)} has fewer than {least} {self.noun}s when {when}; use fewer folds, or add "
+                f"{self.noun}s of it."
+            )
+
+    def _some(self, candidates: IndexArray, count: int) -> IndexArray:
+        """``count`` of ``candidates`` without replacement, ascending."""
+        labels = None if self.label_names is None else self.targets[candidates]
+        drawn = resample(candidates, replace=False, n_samples=count, stratify=labels, random_state=self.random)
+        return np.sort(np.asarray(drawn, dtype=np.int64))
 
 
-def _check_classes(sets: dict[str, ImageSet], label_names: tuple[str, ...], config: DataConfig) -> None:
-    known = np.unique(sets["train"].labels)
+def _check_classes(sets: Mapping[str, _Pool], label_names: tuple[str, ...], noun: str, config: DataConfig) -> None:
+    known = np.unique(sets["train"].targets)
     for name in ("validation", "test"):
-        unknown = np.setdiff1d(sets[name].labels, known)
+        unknown = np.setdiff1d(sets[name].targets, known)
         if len(unknown):
             labels = listing([repr(label_names[value]) for value in unknown])
-            remedy = "add training images of each class, or remove the class"
+            remedy = f"add training {noun}s of each class, or remove the class"
             if config.train_limit is not None:
                 remedy = f"raise data.train_limit (now {config.train_limit}), or {remedy}"
             raise DataError(
-                f"The {name} split holds classes that have no training image: {labels}; {remedy}. "
+                f"The {name} split holds classes that have no training {noun}: {labels}; {remedy}. "
                 "(Data whose splits hold different classes, as for few-shot learning, has to be joined "
                 "first.)"
             )

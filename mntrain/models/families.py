@@ -21,6 +21,7 @@ from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.config import VanillaConfig
+from mntrain.models.vanilla.extra_layer import Extended, units_for
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.models.vanilla.regression import VanillaRegressor
 
@@ -46,6 +47,9 @@ class Family:
 
 def _vanilla(config: VanillaConfig, make_backbone: MakeBackbone, classes: int) -> Vanilla:
     backbone = make_backbone()
+    if config.extra_parameters:
+        features = _features(backbone)
+        backbone = Extended(backbone, features, units_for(config.extra_parameters, features, classes))
     return Vanilla(backbone, build_head(config.head, _features(backbone), classes, config.scale))
 
 
@@ -54,16 +58,10 @@ def _meta_neighborhoods(
 ) -> MetaNeighborhoods:
     backbone = make_backbone()
     features = _features(backbone)
-    dictionary = Dictionary(
-        entries=config.entries,
-        features=features,
-        classes=classes,
-        key_std=config.key_std,
-        value_logit_std=config.value_logit_std,
-        dropout=config.entry_dropout,
-    )
+    dictionary = Dictionary(config, features=features, classes=classes)
     head = build_head(config.head, features, classes, config.scale)
-    return MetaNeighborhoods(backbone, head, dictionary, config)
+    auxiliary = build_head(config.head, features, classes, config.scale) if config.auxiliary else None
+    return MetaNeighborhoods(backbone, (head, auxiliary), dictionary, config)
 
 
 def _maxl(config: MaxlConfig, make_backbone: MakeBackbone, classes: int) -> Maxl:
@@ -80,6 +78,17 @@ def _features(backbone: nn.Module) -> int:
 
 
 def _vanilla_regressor(config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> VanillaRegressor:
+    if config.extra_parameters:
+        raise ConfigError(
+            f"vanilla.extra_parameters is {config.extra_parameters}; regression takes 0, since the size of its "
+            "perceptron is a setting of its own."
+        )
+    for field in ("head", "scale"):
+        if getattr(config, field) != getattr(VanillaConfig, field):
+            raise ConfigError(
+                f"vanilla.{field} is {getattr(config, field)!r}; regression has no classes that it could act on, so "
+                "leave it out."
+            )
     return VanillaRegressor(network)
 
 

@@ -3,27 +3,23 @@
 import json
 from typing import Any
 
-import numpy as np
 import torch
 from lightning_fabric import Fabric
 from torch._dynamo.exc import TorchDynamoException
 
-from mntrain.artifact import ArtifactConfig, InputSpec, build_model, current_versions, save_artifact
+from mntrain.artifact import save_artifact
 from mntrain.config import ExperimentConfig
-from mntrain.data.augmentation import Augmentation
-from mntrain.data.images import SPLITS, ImageData, ImageSet
-from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
-from mntrain.data.sources import load_images
+from mntrain.data.images import SPLITS, ImageData
+from mntrain.data.sources import load_data
+from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.files import write_text_atomically
 from mntrain.models.base import Model
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer
+from mntrain.training.problem import problem_of
 from mntrain.training.run_folder import FitOptions, RunFolder
-from mntrain.training.task import image_task
-
-_SAMPLES = 256
 
 
 def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
@@ -39,20 +35,20 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         DataError, CheckpointError, TrainingError, ArtifactError: see there.
     """
     run = RunFolder(options.runs / config.name, options)
-    data = load_images(config.data)
+    data = load_data(config.data)
     _check_sizes(config, data)
+    problem = problem_of(config, data)
     fabric = _fabric(config)
     fabric.launch()
 
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
-    model = build_model(config, data.train.images.shape[1:], data.num_classes)
+    model = problem.build_model()
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     _check_passes(config, model)
     optimizer = build_optimizer(model.parameter_groups(), config.training)
-    augmentation = Augmentation(config.augmentation, data.height, data.width).to(fabric.device)
     state = run.resumed(config, data)
     if state is None:
         state = TrainingState(config=config.to_dict(), split_sha256=data.split.sha256)
@@ -74,17 +70,12 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
     for one in model.passes():
         wrapped.mark_forward_method(one.loss)
-    pixels = (
-        PreprocessingConfig.from_images(data.train.images)
-        if config.normalization == "per_channel"
-        else PreprocessingConfig.identity(data.channels)
-    )
-    preprocessing = Preprocessing(pixels).to(fabric.device)
+    task = problem.task(fabric.device)
     trainer = Trainer(
         fabric=fabric,
         model=wrapped,
         optimizer=wrapped_optimizer,
-        task=image_task(data, augmentation, preprocessing),
+        task=task,
         config=config.training,
         run=run,
         seed=config.seed,
@@ -104,7 +95,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     fabric.barrier()
     best = load_state(run.best)
     model.load_state_dict(best.model)
-    test = trainer.evaluate(data.test)
+    test = trainer.evaluate(task.test)
     row = state.history[state.best_epoch - 1]
     result: dict[str, Any] = {
         "name": config.name,
@@ -113,14 +104,13 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         "parameters": parameters,
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
-        "validation": {"accuracy": row["validation_accuracy"], "loss": row["validation_loss"]},
-        "test": test.to_json(),
+        "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
+        "test": problem.test_figures(test),
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:
         return None
-    artifact = _artifact_config(config, data, pixels, result)
-    save_artifact(run.path / "artifact", artifact, best.model, _samples(data.test))
+    save_artifact(run.path / "artifact", problem.artifact(result), best.model, problem.samples())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result
@@ -152,40 +142,16 @@ def _fabric(config: ExperimentConfig) -> Fabric:
         ) from error
 
 
-def _check_sizes(config: ExperimentConfig, data: ImageData) -> None:
+def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:
     devices = config.training.devices
     for name in SPLITS:
         if len(data.part(name)) < devices:
             raise ConfigError(
-                f"The {name} split has {len(data.part(name))} image(s), fewer than training.devices {devices}; use "
-                "fewer devices or more images."
+                f"The {name} split has {len(data.part(name))} example(s), fewer than training.devices {devices}; use "
+                "fewer devices or more of them."
             )
     if len(data.train) < 2 * devices:
         raise ConfigError(
-            f"The training split has {len(data.train)} image(s); batch normalisation needs two on each of the "
+            f"The training split has {len(data.train)} example(s); batch normalisation needs two on each of the "
             f"{devices} device(s)."
         )
-
-
-def _artifact_config(
-    config: ExperimentConfig, data: ImageData, pixels: PreprocessingConfig, result: dict[str, Any]
-) -> ArtifactConfig:
-    return ArtifactConfig(
-        experiment=config,
-        input=InputSpec(channels=data.channels, height=data.height, width=data.width),
-        labels=data.label_names,
-        preprocessing=pixels,
-        split={
-            "seed": data.split.seed,
-            "counts": dict(data.split.counts),
-            "sha256": data.split.sha256,
-        },
-        metrics=result,
-        versions=current_versions(),
-    )
-
-
-def _samples(test: ImageSet) -> ImageSet:
-    """Held-out images spread over the whole test split."""
-    count = min(_SAMPLES, len(test))
-    return test.select(np.linspace(0, len(test) - 1, count).astype(np.int64))

@@ -1,15 +1,20 @@
-"""The splits an artifact was trained and tested on, found again."""
+"""The splits an artifact was trained and tested on, found again, and an artifact evaluated on them."""
 
 import dataclasses
+from typing import Any
 
-from mntrain.artifact import ArtifactConfig
+from mntrain.artifact import Artifact, ArtifactConfig, ImageArtifact, TableArtifact
+from mntrain.data import sources
 from mntrain.data.images import ImageData, ImageSet
-from mntrain.data.sources import load_images
+from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import DataError
+from mntrain.training.evaluation import EvaluationPlan, evaluate
+from mntrain.training.metric import ACCURACY, MSE
+from mntrain.training.regression import regression_figures
 
 
-def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> ImageSet:
-    """The images of one split of the data that an artifact was trained on.
+def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> ImageSet | TableSet:
+    """One split of the data that an artifact was trained on.
 
     Args:
         config: of the artifact.
@@ -22,7 +27,7 @@ def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> I
     return load_data(config, path).part(split)
 
 
-def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData:
+def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | TableData:
     """All splits of the data that an artifact was trained on.
 
     Args, Raises: as :func:`load_split`.
@@ -30,11 +35,30 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData:
     source = config.experiment.data
     if path is not None:
         source = dataclasses.replace(source, path=path)
-    data = load_images(source)
+    data = sources.load_data(source)
     expected = config.split["sha256"]
     if data.split.sha256 != expected:
+        noun = "images" if isinstance(data, ImageData) else "rows"
         raise DataError(
-            f"The images of {source.path or source.source} are not those the artifact was trained with: their digest "
-            f"is {data.split.sha256[:12]}…, the artifact's {expected[:12]}…. Give the right folder with --data-path."
+            f"The {noun} of {source.path or source.source} are not those the artifact was trained with: their digest "
+            f"is {data.split.sha256[:12]}…, the artifact's {expected[:12]}…. Say where the right data lies with "
+            "--data-path."
         )
     return data
+
+
+def evaluate_artifact(artifact: Artifact, examples: ImageSet | TableSet, batch_size: int) -> dict[str, Any]:
+    """What an artifact's run would report on ``examples``, targets in their own units.
+
+    Args:
+        batch_size: examples at a time.
+    """
+    if isinstance(artifact, TableArtifact) and isinstance(examples, TableSet):
+        config = artifact.config
+        plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size)
+        standardised = config.standardization.targets(examples)
+        found = evaluate(artifact.model, artifact.preprocessing, standardised, plan)
+        return found.to_json() | regression_figures(found, examples, config.standardization)
+    assert isinstance(artifact, ImageArtifact)
+    plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size)
+    return evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()

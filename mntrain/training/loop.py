@@ -108,7 +108,8 @@ class Trainer:
         totals = torch.zeros(3, dtype=torch.float64)
         rate = learning_rate_at(epoch, self.config)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["rate"]
+            # Checkpoints of versions in which every group had the same rate do not name it.
+            group["lr"] = rate * group.get("rate", 1.0)
         self.model.train()
         for one in self.model.passes():
             sums = self._train_pass(loader, epoch, one, progress)

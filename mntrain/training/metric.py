@@ -4,10 +4,11 @@ Shapes: B batch. Scores and losses [B].
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.nn.functional import cross_entropy, mse_loss
+from torch.nn.functional import cross_entropy
 
 from mntrain.models.base import Estimate, Prediction
 
@@ -33,6 +34,16 @@ class Metric(ABC):
     @abstractmethod
     def text(self, value: float) -> str:
         """A mean score as a person reads it."""
+
+    def describe(self, found: Mapping[str, Any]) -> str:
+        """The score in ``found``, and the one before adaptation, in words.
+
+        Args:
+            found: figures of a split, as ``metrics.json`` holds them.
+        """
+        before = found.get(f"unadapted_{self.name}")
+        rest = "" if before is None else f" ({self.text(before)} before adaptation)"
+        return f"{self.name} {self.text(found[self.name])}{rest}"
 
     def rank(self, score: float, loss: float) -> tuple[float, float]:
         """Sorts results: the better the larger; the loss decides between equal scores."""
@@ -65,29 +76,35 @@ class Accuracy(Metric):
 
 
 class MeanSquaredError(Metric):
-    """Squared error on standardised targets, both score and loss."""
+    """The squared error of standardised values, which is the loss too."""
 
     name = "mse"
     better = "lower"
 
     def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """Squared error of every answer [B]."""
-        return mse_loss(prediction.values, targets, reduction="none")
+        """Squared error of every value [B]."""
+        return self.loss(prediction, targets).detach()
 
     def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
-        """Squared error of every answer before adaptation [B]."""
+        """Squared error of every value before adaptation [B]."""
         if prediction.unadapted_values is None:
             return None
-        return mse_loss(prediction.unadapted_values, targets, reduction="none")
+        return (prediction.unadapted_values - targets).square().detach()
 
     def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """Squared error of every answer [B]."""
-        return self.score(prediction, targets)
+        """The same, to be differentiated [B]."""
+        return (prediction.values - targets).square()
 
     def text(self, value: float) -> str:
-        """With four decimals, or four figures where it is small."""
-        return f"{value:.4f}" if value == 0 or value >= 0.01 else f"{value:.3e}"
+        """Four digits behind the point, as the papers' tables."""
+        return f"{value:.4f}"
 
 
 ACCURACY = Accuracy()
 MSE = MeanSquaredError()
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
+
+
+def metric_of(found: Mapping[str, Any]) -> Metric:
+    """The metric whose score ``found``, figures of a split as ``metrics.json`` holds them, reports."""
+    return next(metric for metric in METRICS.values() if metric.name in found)

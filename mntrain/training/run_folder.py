@@ -3,7 +3,7 @@
 ::
 
     runs/NAME/config.yaml        the resolved configuration
-    runs/NAME/split.json         which image went where
+    runs/NAME/split.json         which example went where
     runs/NAME/checkpoints/       last.pt, best.pt; epoch-NNNN.safetensors of the epochs that are kept
     runs/NAME/metrics.csv        one line an epoch
     runs/NAME/events/            TensorBoard
@@ -24,6 +24,7 @@ import yaml
 from mntrain.config import ExperimentConfig
 from mntrain.config_differences import differing_fields
 from mntrain.data.images import ImageData
+from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
@@ -95,7 +96,7 @@ class RunFolder:
         """The weights after an epoch, where ``training.keep_every`` asks for them."""
         return self.path / "checkpoints" / f"epoch-{epoch:04}.safetensors"
 
-    def prepare(self, config: ExperimentConfig, data: ImageData) -> None:
+    def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
         """Make the folder, removing an earlier run if asked to; record configuration and split.
 
         Call it when everything else has been found to work: what it removes is gone.
@@ -122,7 +123,7 @@ class RunFolder:
                 "--runs; a run that has a checkpoint goes on with --resume."
             ) from error
 
-    def resumed(self, config: ExperimentConfig, data: ImageData) -> TrainingState | None:
+    def resumed(self, config: ExperimentConfig, data: ImageData | TableData) -> TrainingState | None:
         """The state to go on from; None where the run starts anew.
 
         Raises:
@@ -135,7 +136,9 @@ class RunFolder:
         state = load_state(self.last)
         if not self.best.is_file():
             raise CheckpointError(f"{self.best} is missing, so the run cannot go on; start again with --overwrite.")
-        changed = differing_fields(state.config, config.to_dict(), ignore=_MAY_CHANGE)
+        # Read like any recipe, so that a field that did not exist yet when the run started has its default.
+        stored = ExperimentConfig.from_dict(state.config)
+        changed = differing_fields(stored.to_dict(), config.to_dict(), ignore=_MAY_CHANGE)
         if changed:
             raise ConfigError(
                 f"Run {self.path} was started with another configuration: {', '.join(changed[:5])}. "
@@ -146,19 +149,17 @@ class RunFolder:
                 f"The data of run {self.path} has changed: its digest was {state.split_sha256[:12]}…, now it is "
                 f"{data.split.sha256[:12]}…. Restore the data, or start again with --overwrite."
             )
-        self._check_rates(state, config.training)
+        self._check_rates(state.epoch, stored.training, config.training)
         return state
 
-    def _check_rates(self, state: TrainingState, training: TrainingConfig) -> None:
+    def _check_rates(self, epochs: int, stored: TrainingConfig, training: TrainingConfig) -> None:
         """The artifact must describe the run that happened: past epochs ran at the rates it will claim."""
-        if state.epoch > training.epochs:
+        if epochs > training.epochs:
             raise ConfigError(
-                f"training.epochs is {training.epochs}, but run {self.path} has {state.epoch} epochs behind it."
+                f"training.epochs is {training.epochs}, but run {self.path} has {epochs} epochs behind it."
             )
-        earlier = dataclasses.replace(
-            training, epochs=state.config["training"]["epochs"], drop_at=state.config["training"]["drop_at"]
-        )
-        for epoch in range(state.epoch):
+        earlier = dataclasses.replace(training, epochs=stored.epochs, drop_at=stored.drop_at)
+        for epoch in range(epochs):
             then, now = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
             if then != now:
                 share = earlier.drop_epoch / training.epochs

@@ -9,8 +9,10 @@ from torch import Tensor, nn
 from mntrain.data.augmentation import Augmentation
 from mntrain.data.examples import Examples
 from mntrain.data.images import ImageData
+from mntrain.data.standardization import Standardization
+from mntrain.data.tables import TableData
 from mntrain.layers.processes import place
-from mntrain.training.metric import ACCURACY, Metric
+from mntrain.training.metric import ACCURACY, MSE, Metric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,4 +58,19 @@ def image_task(data: ImageData, augmentation: Augmentation, preprocessing: nn.Mo
         augment=augment,
         preprocessing=preprocessing,
         metric=ACCURACY,
+    )
+
+
+def table_task(data: TableData, standardization: Standardization) -> Task:
+    """Regression on standardised targets, or classification, of rows; standardisation is on the device of the run."""
+    train, validation, test = (
+        standardization.config.targets(part) for part in (data.train, data.validation, data.test)
+    )
+    return Task(
+        train=train,
+        validation=validation,
+        test=test,
+        augment=lambda rows: rows,
+        preprocessing=standardization,
+        metric=MSE if data.label_names is None else ACCURACY,
     )

@@ -9,20 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from mntrain.backbones.config import BACKBONES, CONVOLUTIONAL, BackboneConfig, build_backbone
+from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
-CLASSES, CHANNELS, SIZE = 4, 3, 16
+CLASSES, IMAGE = 4, (3, 16, 16)
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {
-    "vanilla": {"head": ["cosine", "dot"]},
+    "vanilla": {"head": ["cosine", "dot"], "extra_parameters": [0, 1000]},
     "meta_neighborhoods": {
         "head": ["cosine", "dot"],
-        "similarity": ["cosine", "euclidean"],
+        "similarity": ["cosine", "euclidean", "distance"],
         "steps": [1, 3],
         "step_size_form": ["scalar", "per_feature", "per_parameter"],
         "dropout_mode": ["per_sample", "per_batch"],
+        "values": ["learned", "fixed"],
+        "learn_step_size": [True, False],
+        "auxiliary": [0.0, 0.5],
     },
 }
 FIXED = {"meta_neighborhoods": {"entries": 30, "step_size": 0.2}}
@@ -38,33 +41,39 @@ class Variant:
     settings: tuple[tuple[str, Any], ...]
 
     def __str__(self) -> str:
-        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *(str(v) for _, v in self.settings)]
+        chosen = (key if value is True else str(value) for key, value in self.settings if value not in (False, 0))
+        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *chosen]
         return "-".join(words)
 
     def build(self) -> Model:
         """An untrained model, the same every time."""
         torch.manual_seed(0)
-        fields: dict[str, Any] = {} if self.backbone == "identity" else {"width": 0.25}
-        fields |= {"ifilm": True, "ifilm_entries": 3} if self.ifilm else {}
-        config = BackboneConfig(name=self.backbone, **fields)
+        config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
         entry = FAMILIES[self.family]
         settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
-        return entry.build(entry.config(**settings), partial(build_backbone, config, (CHANNELS, SIZE, SIZE)), CLASSES)
+        return entry.build(entry.config(**settings), partial(build_backbone, config, IMAGE), CLASSES)
+
+
+def possible(row: dict[str, Any]) -> bool:
+    """iFiLM needs a normalisation layer."""
+    return not row["ifilm"] or BackboneConfig(name=row["backbone"]).adaptable
 
 
 def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
     """Few combinations in which every two values of different axes meet: the greedy choice of the most new pairs."""
-    candidates = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    rows = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
+    candidates = [row for row in rows if possible(row)]
 
     def pairs(row: dict[str, Any]) -> set[Any]:
         return set(itertools.combinations(sorted((key, str(value)) for key, value in row.items()), 2))
 
-    missing = set().union(*(pairs(row) for row in candidates))
+    covered = [(row, pairs(row)) for row in candidates]
+    missing = set().union(*(found for _, found in covered))
     chosen = []
     while missing:
-        best = max(candidates, key=lambda row: len(pairs(row) & missing))
+        best, found = max(covered, key=lambda candidate: len(candidate[1] & missing))
         chosen.append(best)
-        missing -= pairs(best)
+        missing -= found
     return chosen
 
 
@@ -75,10 +84,8 @@ def variants() -> list[Variant]:
         choices = CHOICES.get(family, {})
         for row in pairwise({"backbone": sorted(BACKBONES), "ifilm": [False, True], **choices}):
             settings = tuple((key, row[key]) for key in choices)
-            # The others have no layers to adapt, and refuse it.
-            ifilm = row["ifilm"] and row["backbone"] in CONVOLUTIONAL
-            found.append(Variant(family, row["backbone"], ifilm, settings))
-    return list(dict.fromkeys(found))
+            found.append(Variant(family, row["backbone"], row["ifilm"], settings))
+    return found
 
 
 @pytest.fixture(params=variants(), ids=str)

@@ -44,6 +44,24 @@ def test_loading_gives_a_frozen_model_in_eval_mode(artifact: Path) -> None:
     assert len(loaded.samples) == 256
 
 
+def test_an_artifact_of_an_earlier_version_has_the_defaults_of_newer_fields(artifact: Path) -> None:
+    def older(values: dict[str, Any]) -> None:
+        experiment = values["experiment"]
+        for field in ("auxiliary", "key_init", "key_range", "values", "learn_step_size"):
+            del experiment["meta_neighborhoods"][field]
+        for field in ("optimizer", "momentum", "drop_every", "patience", "keep_every", "accumulate", "compile"):
+            del experiment["training"][field]
+
+    now = load_artifact(artifact)
+    edit(artifact, older)
+    loaded = load_artifact(artifact)
+    assert loaded.config.experiment == now.config.experiment
+    images = torch.from_numpy(now.samples.images[:8])
+    with torch.inference_mode():
+        expected, found = (one.model(one.preprocessing(images)).logits for one in (now, loaded))
+    torch.testing.assert_close(found, expected, atol=0, rtol=0)
+
+
 def test_a_missing_or_wrong_folder_is_explained(tmp_path: Path, artifact: Path) -> None:
     with pytest.raises(ArtifactError, match="There is no artifact folder"):
         load_artifact(tmp_path / "none")
@@ -54,7 +72,7 @@ def test_a_missing_or_wrong_folder_is_explained(tmp_path: Path, artifact: Path) 
 
 def test_another_version_is_explained(artifact: Path) -> None:
     edit(artifact, lambda values: values.update(schema=99))
-    with pytest.raises(ArtifactError, match=r"schema 99.*written by mn-runtime .*reads schema 1"):
+    with pytest.raises(ArtifactError, match=r"schema 99.*written by mn-runtime .*reads schema 1 and 2"):
         load_artifact(artifact)
 
 
@@ -78,7 +96,7 @@ def test_another_version_is_explained(artifact: Path) -> None:
         (lambda v: v["labels"].__setitem__(0, " "), "called ' '"),
         (lambda v: v["labels"].__setitem__(0, "\ud800"), "called"),
         (lambda v: v.update(metrics={"a": float("nan")}), "NaN, which is not JSON"),
-        (lambda v: v.update(schema=2, versions=[]), "schema 2"),
+        (lambda v: v.update(schema=3, versions=[]), "schema 3"),
     ],
 )
 def test_a_wrong_configuration_is_explained(

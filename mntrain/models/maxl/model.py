@@ -4,6 +4,7 @@ Shapes: images [B, channels, H, W], features [B, d], logits [B, C], auxiliary lo
 """
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 
 import torch
 from torch import Tensor, nn
@@ -91,12 +92,14 @@ class Maxl(Classifier):
         derivative of its cost c along ∇L(θ'): one forward-mode derivative, where differentiating through the step as it
         stands needs second derivatives of the whole network. The value is the loss itself; the gradient is exact.
 
-        The learner's running statistics are not touched by a step that is never taken.
+        The learner's running statistics are not touched by a step that is never taken. Where the backbone drops
+        features at random it drops the same ones in all three passes: they are one function of the parameters.
         """
         labels, focus = self.labels(batch), self.config.focus
         classes = one_hot(batch.targets, self.head.weight.shape[0]).to(labels.dtype)
         parameters = {name: value.detach().requires_grad_() for name, value in self.learner.named_parameters()}
-        logits, auxiliary = self._learner(parameters, batch.inputs)
+        with _draws_to_repeat(batch.inputs):
+            logits, auxiliary = self._learner(parameters, batch.inputs)
         inner = focal_loss(logits, classes, focus) + self.config.auxiliary * focal_loss(
             auxiliary, labels.detach(), focus
         )
@@ -105,7 +108,9 @@ class Maxl(Classifier):
             name: (value - self.config.virtual_step * step[name]).detach().requires_grad_()
             for name, value in parameters.items()
         }
-        outer = focal_loss(self._learner(moved, batch.inputs)[0], classes, focus)
+        with _draws_to_repeat(batch.inputs):
+            after, _ = self._learner(moved, batch.inputs)
+        outer = focal_loss(after, classes, focus)
         rates = self._cost_rates(parameters, self._step(outer, moved), batch.inputs)
         share = self.config.virtual_step * self.config.auxiliary / len(labels)
         pull = -share * (labels * rates).sum()
@@ -168,3 +173,8 @@ class Maxl(Classifier):
         focus = self.config.focus
         main = focal_loss(logits, one_hot(classes, logits.shape[-1]).to(logits.dtype), focus)
         return main + self.config.auxiliary * focal_loss(auxiliary, labels, focus)
+
+
+def _draws_to_repeat(images: Tensor) -> AbstractContextManager[None]:
+    """A context after which the generators of random numbers stand where they stood before it."""
+    return torch.random.fork_rng([images.device] if images.device.type == "cuda" else [])

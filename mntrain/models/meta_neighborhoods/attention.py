@@ -10,30 +10,37 @@ from torch import Tensor
 
 from mntrain.layers.unit import unit
 
-Similarity = Literal["cosine", "euclidean"]
-SIMILARITIES = ("cosine", "euclidean")
+Similarity = Literal["cosine", "euclidean", "distance"]
+SIMILARITIES = ("cosine", "euclidean", "distance")
+_SMALLEST = 1e-12
 
 
 class KeyIndex(NamedTuple):
     """Keys made ready for queries: functions of the parameters alone."""
 
     matrix: Tensor  # [S, d]: k̂, or 2 k
-    offset: Tensor | None  # [S]: −‖k‖² for distances, None for cosines
+    offset: Tensor | None  # [S]: −‖k‖² for squared distances
+    squares: Tensor | None = None  # [S]: ‖k‖² for distances that are not squared
 
 
 def key_index(keys: Tensor, kind: Similarity) -> KeyIndex:
     """Make keys [S, d] ready for similarities of ``kind``."""
     if kind == "cosine":
         return KeyIndex(unit(keys), None)
-    return KeyIndex(2 * keys, -keys.square().sum(dim=-1))
+    squares = keys.square().sum(dim=-1)
+    return KeyIndex(2 * keys, None, squares) if kind == "distance" else KeyIndex(2 * keys, -squares)
 
 
 def similarity(features: Tensor, index: KeyIndex) -> Tensor:
-    """How alike features [B, d] and keys are: their cosine, or their negative squared distance; [B, S].
+    """How alike features [B, d] and keys are: cosine, negative squared distance or negative distance; [B, S].
 
-    The distance is expanded into a matrix product, so that no [B, S, d] differences are built. ‖z‖² is left out: it is
-    the same for every entry, and the softmax that follows does not see it.
+    Distances are expanded into a matrix product, so that no [B, S, d] differences are built. Squared ones leave ‖z‖²
+    out: it is the same for every entry, and the softmax that follows does not see it. The root is taken of no less
+    than a tiny number, so that a query that lies on a key has a finite gradient (zero).
     """
+    if index.squares is not None:
+        squared = features.square().sum(dim=-1, keepdim=True) + index.squares - features @ index.matrix.mT
+        return -squared.clamp_min(_SMALLEST).sqrt()
     if index.offset is None:
         return unit(features) @ index.matrix.mT
     return features @ index.matrix.mT + index.offset

@@ -1,6 +1,7 @@
 """Settings of the Meta-Neighborhoods family."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from mntrain.errors import ConfigError
 from mntrain.finite import require_finite
@@ -9,6 +10,9 @@ from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity
 from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode, EntryDropout
 from mntrain.models.meta_neighborhoods.step_size import STEP_SIZE_FORMS, StepSizeForm
 
+KeyInit = Literal["normal", "uniform"]
+ValueKind = Literal["learned", "fixed"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MetaNeighborhoodsConfig:
@@ -16,31 +20,42 @@ class MetaNeighborhoodsConfig:
 
     Args:
         entries: S, learned neighbours in the dictionary.
-        similarity: cosine, or euclidean (negative squared distance).
+        similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
-        key_std: standard deviation of the initial keys.
+        key_init: normal draws keys with deviation key_std, uniform from −key_range to key_range.
+        key_std: standard deviation of normal initial keys.
+        key_range: reach of uniform initial keys.
+        values: learned (a softmax of free logits), or fixed (each entry one class, drawn at random and kept).
         value_logit_std: standard deviation of the initial value logits.
         dropout: share of entries dropped at random while training.
         dropout_mode: per_sample draws a mask for every query, per_batch one subset for the batch (cheaper).
         steps: inner gradient steps, all on the same attention (the paper uses 1, and 3 in an ablation).
-        step_size: initial value of the learned inner step size α.
+        step_size: initial value of the inner step size α.
+        learn_step_size: whether α is learned; otherwise it stays as it is.
         step_size_form: scalar, per_feature (one for each feature) or per_parameter (one for each weight).
         head: cosine or dot (dot product with bias).
         scale: initial value of the learned scale τ of the cosine logits.
+        auxiliary: λ, weight of the loss of a second head that is never adapted and trains the features alone (eq. 14
+            of the earlier paper, which uses 1); 0 has no such head.
     """
 
     entries: int = 1000
     similarity: Similarity = "cosine"
     temperature: float = 0.2
+    key_init: KeyInit = "normal"
     key_std: float = 0.05
+    key_range: float = 2.0
+    values: ValueKind = "learned"
     value_logit_std: float = 0.1
     dropout: float = 0.5
     dropout_mode: DropoutMode = "per_sample"
     steps: int = 1
     step_size: float = 0.05
+    learn_step_size: bool = True
     step_size_form: StepSizeForm = "scalar"
     head: HeadKind = "cosine"
     scale: float = 10.0
+    auxiliary: float = 0.0
 
     @property
     def entry_dropout(self) -> EntryDropout:
@@ -65,12 +80,16 @@ class MetaNeighborhoodsConfig:
             "dropout_mode": ("per_sample", "per_batch"),
             "step_size_form": STEP_SIZE_FORMS,
             "head": HEAD_KINDS,
+            "key_init": ("normal", "uniform"),
+            "values": ("learned", "fixed"),
         }
         for field, known in choices.items():
             if getattr(self, field) not in known:
                 raise refuse(field, f"{', '.join(known[:-1])} or {known[-1]}")
-        for field in ("key_std", "value_logit_std", "scale"):
+        for field in ("key_std", "key_range", "value_logit_std", "scale"):
             if not getattr(self, field) > 0:
                 raise refuse(field, "above 0")
         if not 0 <= self.step_size <= 1000:
             raise refuse("step_size", "from 0 to 1000 (0.05 is the start the authors use)")
+        if not 0 <= self.auxiliary <= 1000:
+            raise refuse("auxiliary", "from 0 (no auxiliary head) to 1000 (the paper uses 1)")

@@ -4,15 +4,16 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 """
 
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
-from mntrain.models.base import Classifier, ParameterGroup, Prediction
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction
 from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.step_size import initial_step_size
+from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size, step_size_group
 
 
 class MetaNeighborhoods(Classifier):
@@ -21,18 +22,26 @@ class MetaNeighborhoods(Classifier):
     Nothing is detached: back-propagation through :meth:`forward` yields the complete meta-gradient.
     """
 
+    raw_step_size: Tensor
+
     def __init__(
-        self, backbone: nn.Module, head: Head, dictionary: Dictionary, config: MetaNeighborhoodsConfig
+        self,
+        backbone: nn.Module,
+        heads: tuple[Head, Head | None],
+        dictionary: Dictionary,
+        config: MetaNeighborhoodsConfig,
     ) -> None:
+        """Args: backbone; the head that is adapted, and the auxiliary one if there is one; dictionary; settings."""
         super().__init__()
         self.backbone = backbone
-        self.head = head
+        self.head, self.auxiliary_head = heads
         self.dictionary = dictionary
-        # Its absolute value is the step size, so that no optimiser step can turn descent into ascent.
-        self.raw_step_size = nn.Parameter(initial_step_size(config.step_size_form, head.weight, config.step_size))
+        start = initial_step_size(config.step_size_form, self.head.weight, config.step_size)
+        attach_step_size(self, start, learned=config.learn_step_size)
         self.similarity = config.similarity
         self.temperature = config.temperature
         self.step_count = config.steps
+        self.auxiliary = config.auxiliary
 
     @property
     def step_size(self) -> Tensor:
@@ -45,9 +54,26 @@ class MetaNeighborhoods(Classifier):
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → adapted and unadapted logits [B, C]."""
-        features: Tensor = self.backbone(images).to(self.head.weight.dtype)
+        features = self._features(images)
         with full_precision(features):
             return self.classify(features)
+
+    def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
+        """Mean cross-entropy [] of the adapted prediction, plus λ times the auxiliary head's (eq. 14, earlier paper).
+
+        The auxiliary head is not asked for an answer: it is there to make the features tell classes apart.
+        """
+        features = self._features(batch.inputs)
+        with full_precision(features):
+            prediction = self.classify(features)
+            loss = cross_entropy(prediction.logits, batch.targets)
+            if self.auxiliary_head is not None:
+                loss = loss + self.auxiliary * cross_entropy(self.auxiliary_head(features), batch.targets)
+            return loss, prediction
+
+    def _features(self, images: Tensor) -> Tensor:
+        features: Tensor = self.backbone(images)
+        return features.to(self.head.weight.dtype)
 
     def classify(self, features: Tensor) -> Prediction:
         """Features z [B, d] → adapted and unadapted logits [B, C]."""
@@ -65,10 +91,11 @@ class MetaNeighborhoods(Classifier):
         return self.backbone
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """The backbone with weight decay; head, dictionary and step size without."""
+        """The backbone with weight decay; heads, dictionary and step size without."""
+        auxiliary = () if self.auxiliary_head is None else tuple(self.auxiliary_head.parameters())
         return [
             ParameterGroup(name="backbone", parameters=tuple(self.backbone.parameters()), decay=True),
-            ParameterGroup(name="head", parameters=tuple(self.head.parameters()), decay=False),
+            ParameterGroup(name="head", parameters=(*self.head.parameters(), *auxiliary), decay=False),
             ParameterGroup(name="dictionary", parameters=tuple(self.dictionary.parameters()), decay=False),
-            ParameterGroup(name="step_size", parameters=(self.raw_step_size,), decay=False),
+            *step_size_group(self.raw_step_size),
         ]

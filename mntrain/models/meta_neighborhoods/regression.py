@@ -12,7 +12,9 @@ from mntrain.layers.precision import full_precision
 from mntrain.models.base import Estimate, ParameterGroup, Regressor
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.models.meta_neighborhoods.dictionary import initial_keys
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
+from mntrain.models.meta_neighborhoods.step_size import attach_step_size, step_size_group
 
 
 class MetaNeighborhoodsRegressor(Regressor):
@@ -27,14 +29,15 @@ class MetaNeighborhoodsRegressor(Regressor):
         ConfigError: a setting that only a classifier can have.
     """
 
+    raw_step_size: Tensor
+
     def __init__(self, network: Mlp, config: MetaNeighborhoodsConfig, target_range: tuple[float, float]) -> None:
         super().__init__()
         _check(config)
         self.network = network
-        features = network.features
-        self.keys = nn.Parameter(torch.randn(config.entries, features) * config.key_std)
+        self.keys = nn.Parameter(initial_keys(config, network.features))
         self.values = nn.Parameter(torch.empty(config.entries).uniform_(*target_range))
-        self.raw_step_size = nn.Parameter(torch.tensor(float(config.step_size)))
+        attach_step_size(self, torch.tensor(float(config.step_size)), learned=config.learn_step_size)
         self.config = config
 
     @property
@@ -74,7 +77,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         return [
             ParameterGroup(name="network", parameters=tuple(self.network.parameters()), decay=True),
             ParameterGroup(name="dictionary", parameters=(self.keys, self.values), decay=False),
-            ParameterGroup(name="step_size", parameters=(self.raw_step_size,), decay=False),
+            *step_size_group(self.raw_step_size),
         ]
 
 
@@ -89,3 +92,20 @@ def _check(config: MetaNeighborhoodsConfig) -> None:
             f"meta_neighborhoods.step_size_form is {config.step_size_form!r}; regression takes 'scalar' only, since "
             "weights of their own for every query would have to be built for the others."
         )
+    if config.values != "learned":
+        raise ConfigError(
+            f"meta_neighborhoods.values is {config.values!r}; regression takes 'learned' only, since fixed values are "
+            "classes."
+        )
+    if config.auxiliary:
+        raise ConfigError(
+            f"meta_neighborhoods.auxiliary is {config.auxiliary}; regression takes 0, since there are no features "
+            "that a second head could share."
+        )
+    for field in ("head", "scale", "value_logit_std"):
+        value, usual = getattr(config, field), getattr(MetaNeighborhoodsConfig, field)
+        if value != usual:
+            raise ConfigError(
+                f"meta_neighborhoods.{field} is {value!r}; regression has no classes that it could act on, so leave it "
+                "out."
+            )

@@ -6,7 +6,9 @@ Shapes: d features, C classes. α is [] (scalar), [d] (per feature, shared over 
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from mntrain.models.base import ParameterGroup
 
 StepSizeForm = Literal["scalar", "per_feature", "per_parameter"]
 STEP_SIZE_FORMS = ("scalar", "per_feature", "per_parameter")
@@ -16,3 +18,21 @@ def initial_step_size(form: StepSizeForm, weight: Tensor, start: float) -> Tenso
     """A step size for ``weight`` [C, d], every element equal to ``start``."""
     shape = {"scalar": (), "per_feature": weight.shape[1:], "per_parameter": weight.shape}[form]
     return torch.full(tuple(shape), float(start))
+
+
+def attach_step_size(module: nn.Module, start: Tensor, *, learned: bool) -> None:
+    """Give ``module`` its ``raw_step_size``, a parameter or, where it is not learned, a buffer; saved in either case.
+
+    Its absolute value is the step size, so that no optimiser step can turn descent into ascent.
+    """
+    if learned:
+        module.register_parameter("raw_step_size", nn.Parameter(start))
+    else:
+        module.register_buffer("raw_step_size", start)
+
+
+def step_size_group(raw_step_size: Tensor) -> list[ParameterGroup]:
+    """The parameter group of a step size; none where it is not learned."""
+    if not isinstance(raw_step_size, nn.Parameter):
+        return []
+    return [ParameterGroup(name="step_size", parameters=(raw_step_size,), decay=False)]

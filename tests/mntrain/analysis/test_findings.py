@@ -126,7 +126,7 @@ def test_another_head_has_no_prototypes(subject: Subject, observed: Observed) ->
     from mntrain.artifact import build_model
 
     experiment = subject.artifact.config.experiment
-    dot = build_model(replace(experiment, model=replace(experiment.model, head="dot")), 1, 10)
+    dot = build_model(replace(experiment, model=replace(experiment.model, head="dot")), (1, 8, 8), 10)
     assert isinstance(dot, MetaNeighborhoods)
     assert observed.features is not None
     assert prototype_cosines(dot, observed.features, observed.labels) is None

@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from mntrain.backbones.config import CONVOLUTIONAL, BackboneConfig, build_backbone
+from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
 
+IMAGE = (3, 32, 32)
 FEATURES = {"convnet4": 192, "densenet40bc": 258, "resnet29": 256, "resnet56": 256}
+FLAT = {"mlp", "identity"}
+CONVOLUTIONAL = sorted(set(BACKBONES) - FLAT)
 
 
 def convolution(before: int, after: int, side: int) -> int:
@@ -67,35 +70,35 @@ def test_every_backbone_has_a_count_by_hand() -> None:
 
 
 @pytest.mark.parametrize("ifilm", [False, True])
-@pytest.mark.parametrize("name", sorted(CONVOLUTIONAL))
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
 def test_parameters_are_those_counted_by_hand(name: str, ifilm: bool) -> None:
-    backbone = build_backbone(BackboneConfig(name=name, ifilm=ifilm), (3, 32, 32))
+    backbone = build_backbone(BackboneConfig(name=name, ifilm=ifilm), IMAGE)
     assert sum(parameter.numel() for parameter in backbone.parameters()) == BY_HAND[name](ifilm)
     assert backbone.features == FEATURES[name]
 
 
 @pytest.mark.parametrize(("name", "layers"), [("resnet29", 29), ("resnet56", 56)])
 def test_a_resnet_has_as_many_layers_as_its_name_says(name: str, layers: int) -> None:
-    backbone = build_backbone(BackboneConfig(name=name), (3, 32, 32))
+    backbone = build_backbone(BackboneConfig(name=name), IMAGE)
     inside = [module for key, module in backbone.named_modules() if "projection" not in key]
     assert sum(isinstance(module, nn.Conv2d) for module in inside) + 1 == layers, "the classifier is the last layer"
 
 
 @pytest.mark.parametrize("size", [32, 64])
-@pytest.mark.parametrize("name", sorted(CONVOLUTIONAL))
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
 def test_features_of_both_published_sizes(name: str, size: int) -> None:
-    backbone = build_backbone(BackboneConfig(name=name, width=0.25), (3, size, size)).eval()
+    backbone = build_backbone(BackboneConfig(name=name, width=0.25), IMAGE).eval()
     with torch.inference_mode():
         features = backbone(torch.randn(2, 3, size, size))
     assert features.shape == (2, backbone.features)
     assert bool((features < 0).any()), "no ReLU at the end: features are roughly Gaussian"
 
 
-@pytest.mark.parametrize("name", sorted(CONVOLUTIONAL))
+@pytest.mark.parametrize("name", CONVOLUTIONAL)
 def test_ifilm_starts_as_the_plain_backbone(name: str) -> None:
     torch.manual_seed(0)
-    adapted = build_backbone(BackboneConfig(name=name, width=0.25, ifilm=True), (3, 32, 32)).eval()
-    plain = build_backbone(BackboneConfig(name=name, width=0.25), (3, 32, 32)).eval()
+    adapted = build_backbone(BackboneConfig(name=name, width=0.25, ifilm=True), IMAGE).eval()
+    plain = build_backbone(BackboneConfig(name=name, width=0.25), IMAGE).eval()
     weights = [value for key, value in adapted.state_dict().items() if key.split(".")[-1] not in _IFILM]
     plain.load_state_dict(dict(zip(plain.state_dict(), weights, strict=True)))
     images = torch.randn(2, 3, 32, 32)

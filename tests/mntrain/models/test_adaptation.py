@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from mntrain.layers.head import Head, HeadKind, build_head
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
-from mntrain.models.meta_neighborhoods.attention import Similarity, attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.step_size import StepSizeForm, initial_step_size
 
 BATCH, ENTRIES, CLASSES, FEATURES = 3, 7, 4, 5
 TEMPERATURE, EXACT = 0.3, 1e-9
 OPTIONS = list(
-    itertools.product(["cosine", "dot"], ["cosine", "euclidean"], [1, 3], ["scalar", "per_feature", "per_parameter"])
+    itertools.product(["cosine", "dot"], list(SIMILARITIES), [1, 3], ["scalar", "per_feature", "per_parameter"])
 )
 
 
@@ -42,7 +42,10 @@ class Case:
         values, rows = self.value_logits.softmax(-1), []
         for i in range(BATCH):
             z = self.features[i]
-            alike = unit(z) @ unit(self.keys).mT if self.kind == "cosine" else -(z - self.keys).square().sum(-1)
+            squared = (z - self.keys).square().sum(-1)
+            alike = {"cosine": unit(z) @ unit(self.keys).mT, "euclidean": -squared, "distance": -squared.sqrt()}[
+                self.kind
+            ]
             weights = (alike / TEMPERATURE).softmax(-1)
             adapted: Tensor = self.head.weight
             for _ in range(self.count):
@@ -88,8 +91,20 @@ def test_without_a_step_the_logits_are_those_of_the_head(options: Any) -> None:
     torch.testing.assert_close(case.closed_form(), case.head(case.features), atol=EXACT, rtol=0)
 
 
-def test_the_expanded_distance_gives_the_attention_of_the_plain_one() -> None:
+@pytest.mark.parametrize(("kind", "power"), [("euclidean", 2), ("distance", 1)])
+def test_the_expanded_distance_gives_the_attention_of_the_plain_one(kind: Similarity, power: int) -> None:
     features, keys = torch.randn(4, 5, dtype=torch.float64), torch.randn(6, 5, dtype=torch.float64)
-    expected = (-torch.cdist(features, keys).square() / TEMPERATURE).softmax(-1)
-    found = attention(similarity(features, key_index(keys, "euclidean")), TEMPERATURE)
+    expected = (-torch.cdist(features, keys).pow(power) / TEMPERATURE).softmax(-1)
+    found = attention(similarity(features, key_index(keys, kind)), TEMPERATURE)
     torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
+
+
+@pytest.mark.parametrize("kind", SIMILARITIES)
+def test_a_query_that_lies_on_a_key_has_a_finite_gradient(kind: Similarity) -> None:
+    features = torch.tensor([[0.3, -0.7], [0.0, 0.0]], requires_grad=True)
+    keys = features.detach().clone().requires_grad_()
+    alike = similarity(features, key_index(keys, kind))
+    alike.sum().backward()
+    for leaf in (features, keys):
+        assert leaf.grad is not None
+        assert bool(torch.isfinite(leaf.grad).all())

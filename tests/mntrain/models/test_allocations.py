@@ -21,15 +21,9 @@ BATCH, ENTRIES, CLASSES, FEATURES = 8, 40, 5, 48
 def largest_of_a_step(largest: Any, **settings: Any) -> int:
     torch.manual_seed(0)
     config = MetaNeighborhoodsConfig(entries=ENTRIES, **settings)
-    dictionary = Dictionary(
-        entries=ENTRIES,
-        features=FEATURES,
-        classes=CLASSES,
-        key_std=config.key_std,
-        value_logit_std=config.value_logit_std,
-        dropout=config.entry_dropout,
-    )
-    model = MetaNeighborhoods(nn.Identity(), build_head(config.head, FEATURES, CLASSES, 10.0), dictionary, config)
+    dictionary = Dictionary(config, features=FEATURES, classes=CLASSES)
+    head = build_head(config.head, FEATURES, CLASSES, 10.0)
+    model = MetaNeighborhoods(nn.Identity(), (head, None), dictionary, config)
     batch = Batch(torch.randn(BATCH, FEATURES), torch.arange(BATCH) % CLASSES)
     with largest as seen:
         loss, _ = model.loss(batch)
@@ -38,7 +32,7 @@ def largest_of_a_step(largest: Any, **settings: Any) -> int:
 
 
 @pytest.mark.parametrize("dropout_mode", ["per_sample", "per_batch"])
-@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean", "distance"])
 @pytest.mark.parametrize("head", ["cosine", "dot"])
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("form", ["scalar", "per_feature", "per_parameter"])

@@ -1,22 +1,19 @@
 """The dictionary: initialisation and dropout of entries."""
 
+from typing import Any
+
 import pytest
 import torch
 
+from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode, EntryDropout
+from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode
 
 
-def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: float = 0.5) -> Dictionary:
+def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: float = 0.5, **settings: Any) -> Dictionary:
     torch.manual_seed(0)
-    return Dictionary(
-        entries=entries,
-        features=16,
-        classes=5,
-        key_std=0.05,
-        value_logit_std=0.1,
-        dropout=EntryDropout(share=dropout, mode=mode),
-    )
+    config = MetaNeighborhoodsConfig(entries=entries, dropout=dropout, dropout_mode=mode, **settings)
+    return Dictionary(config, features=16, classes=5)
 
 
 def test_starts_as_configured() -> None:
@@ -24,6 +21,32 @@ def test_starts_as_configured() -> None:
     assert dictionary.keys.std().item() == pytest.approx(0.05, rel=0.05)
     assert dictionary.value_logits.std().item() == pytest.approx(0.1, rel=0.05)
     torch.testing.assert_close(dictionary.values().sum(-1), torch.ones(2000))
+
+
+def test_uniform_keys_fill_their_range() -> None:
+    keys = make(key_init="uniform", key_range=3.0).keys
+    assert 2.9 < keys.max().item() <= 3.0
+    assert -3.0 <= keys.min().item() < -2.9
+    assert keys.std().item() == pytest.approx(3 / 3**0.5, rel=0.05)
+
+
+def test_fixed_values_are_one_class_each_and_no_parameter() -> None:
+    dictionary = make(values="fixed")
+    assert [name for name, _ in dictionary.named_parameters()] == ["keys"]
+    values = dictionary.values()
+    assert set(values.unique().tolist()) == {0.0, 1.0}
+    torch.testing.assert_close(values.sum(-1), torch.ones(2000))
+    assert values.mean(0).min().item() == pytest.approx(0.2, abs=0.05), "every class is drawn alike"
+    torch.testing.assert_close(dictionary.state_dict()["fixed_values"], values)
+
+
+@pytest.mark.parametrize("values", ["learned", "fixed"])
+def test_a_part_of_the_entries_keeps_its_values(values: str) -> None:
+    dictionary = make("per_batch", values=values).train()
+    keys, found, _ = dictionary.entries_for(8)
+    position = {tuple(key.tolist()): index for index, key in enumerate(dictionary.keys)}
+    expected = dictionary.values()[[position[tuple(key.tolist())] for key in keys]]
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("mode", ["per_sample", "per_batch"])

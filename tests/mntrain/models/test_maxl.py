@@ -5,12 +5,15 @@ Shapes: images [B, 3, 8, 8], C 3 classes, ψ 4.
 
 import copy
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call
+from torch.nn.functional import one_hot
 
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.models.base import Batch
@@ -24,10 +27,11 @@ from mntrain.training.optimizer import build_optimizer
 CLASSES, HIERARCHY = 3, 4
 
 
-def build(**settings: Any) -> Maxl:
+def build(backbone: str = "convnet4", *, ifilm: bool = False, **settings: Any) -> Maxl:
     torch.manual_seed(0)
     config = MaxlConfig(**{"hierarchy": HIERARCHY, **settings})
-    model = FAMILIES["maxl"].build(config, partial(build_backbone, BackboneConfig(width=0.1), (3, 16, 16)), CLASSES)
+    extractor = BackboneConfig(name=backbone, width=0.1, ifilm=ifilm, ifilm_entries=3)
+    model = FAMILIES["maxl"].build(config, partial(build_backbone, extractor, (3, 8, 8)), CLASSES)
     assert isinstance(model, Maxl)
     return model
 
@@ -87,6 +91,54 @@ def test_second_order_gradient_equals_finite_differences() -> None:
     found = (moved(1e-5) - moved(-1e-5)) / 2e-5
     assert found == pytest.approx(expected, rel=1e-5)
     assert abs(expected) > 1e-6
+
+
+def by_double_backward(model: Maxl, data: Batch) -> Tensor:
+    """The generator's loss written down as it is defined: the virtual step is part of the graph."""
+    config, classes = model.config, one_hot(data.targets, CLASSES).double()
+    labels = model.labels(data)
+    parameters = dict(model.learner.named_parameters())
+    draws = torch.get_rng_state()
+
+    def answers(values: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        torch.set_rng_state(draws)
+        buffers = {name: value.clone() for name, value in model.learner.named_buffers()}
+        logits, auxiliary = functional_call(model.learner, ({**values}, buffers), (data.inputs,))
+        return logits, auxiliary
+
+    logits, auxiliary = answers(parameters)
+    inner = focal_loss(logits, classes, config.focus)
+    inner = inner + config.auxiliary * focal_loss(auxiliary, labels, config.focus)
+    gradients = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
+    moved = {
+        name: parameters[name] - config.virtual_step * gradient
+        for name, gradient in zip(parameters, gradients, strict=True)
+    }
+    return focal_loss(answers(moved)[0], classes, config.focus) + config.entropy * negative_entropy(labels)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "ifilm", "settings"),
+    [
+        ("convnet4", True, {"head": "dot", "focus": 0.0, "auxiliary": 0.7}),
+        ("resnet29", True, {"entropy": 0.0}),
+        ("densenet40bc", False, {}),
+    ],
+)
+def test_the_gradient_is_that_of_the_virtual_step_differentiated(
+    backbone: str, ifilm: bool, settings: dict[str, Any]
+) -> None:
+    """Also where the backbone drops features at random: before and after the step they are the same."""
+    model, data = build(backbone, ifilm=ifilm, virtual_step=0.5, **settings).double(), batch(6, torch.float64)
+    losses, gradients = [], []
+    for loss_of in (lambda: by_double_backward(model, data), lambda: model.generator_loss(data)[0]):
+        torch.manual_seed(7)
+        losses.append(loss_of())
+        gradients.append(torch.autograd.grad(losses[-1], generator_parameters(model)))
+    torch.testing.assert_close(losses[1], losses[0], atol=1e-12, rtol=1e-12)
+    assert max(float(value.abs().max()) for value in gradients[0]) > 1e-6
+    for found, expected in zip(gradients[1], gradients[0], strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-7)
 
 
 def test_the_virtual_step_matters_to_the_generator() -> None:

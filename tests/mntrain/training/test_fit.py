@@ -20,7 +20,7 @@ from mntrain.artifact import load_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.augmentation import Augmentation
 from mntrain.data.config import DataConfig
-from mntrain.data.sources import load_images
+from mntrain.data.sources import load_data, load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import load_state, save_state
 from mntrain.training.evaluation import EvaluationPlan, evaluate
@@ -69,7 +69,7 @@ def test_the_artifact_gives_the_accuracy_that_the_run_reported(runs: Path) -> No
         )
         reported = json.loads((folder / "metrics.json").read_text())["test"]
         assert found.score == pytest.approx(reported["accuracy"], abs=1e-6)
-        assert (found.unadapted_score is None) == (folder.name == "vanilla")
+        assert (found.unadapted_score is not None) == (folder.name == "meta_neighborhoods")
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: Path) -> None:
@@ -124,6 +124,26 @@ def test_resuming_another_configuration_or_other_data_is_refused(tmp_path: Path)
         fit(tiny("--backbone.width", "0.5"), FitOptions(runs=tmp_path, resume=True, quiet=True))
     with pytest.raises(CheckpointError, match="There is no run"):
         fit(tiny("--name", "other"), FitOptions(runs=tmp_path, resume=True, quiet=True))
+
+
+def test_a_run_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
+    """A field that did not exist yet has its default, in the configuration and in the optimiser's state."""
+    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
+    file = tmp_path / "run" / "checkpoints" / "last.pt"
+    state = load_state(file)
+    for section, field in (("training", "optimizer"), ("training", "accumulate"), ("meta_neighborhoods", "auxiliary")):
+        del state.config[section][field]
+    for group in state.optimizer["param_groups"]:
+        del group["rate"]
+    save_state(file, state)
+    more = ["--training.epochs", "2", "--training.drop_at", "1"]
+    result = fit(tiny(*more), FitOptions(runs=tmp_path, resume=True, quiet=True))
+    assert result is not None
+    assert result["epochs"] == 2
+    state.config["training"]["optimizer"] = "sgd"
+    save_state(file, state)
+    with pytest.raises(ConfigError, match=r"training\.optimizer \('sgd' → 'adamw'\)"):
+        fit(tiny(*more), FitOptions(runs=tmp_path, resume=True, quiet=True))
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
@@ -207,10 +227,10 @@ def test_data_that_has_changed_is_not_resumed(tmp_path: Path, monkeypatch: pytes
     module = importlib.import_module("mntrain.training.fit")
 
     def changed(config: DataConfig) -> Any:
-        data = load_images(config)
+        data = load_data(config)
         return dataclasses.replace(data, split=dataclasses.replace(data.split, sha256="0" * 64))
 
-    monkeypatch.setattr(module, "load_images", changed)
+    monkeypatch.setattr(module, "load_data", changed)
     with pytest.raises(CheckpointError, match=r"data of run .* has changed"):
         fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
 

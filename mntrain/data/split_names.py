@@ -1,0 +1,22 @@
+"""What files and splits are called that hold training, validation and test data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+__all__ = ["SPLIT_NAMES"]
+
+SPLIT_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "train": "train",
+        "training": "train",
+        "validation": "validation",
+        "valid": "validation",
+        "val": "validation",
+        "dev": "validation",
+        "test": "test",
+        "testing": "test",
+    }
+)
+"""A name, in small letters, → train, validation or test."""

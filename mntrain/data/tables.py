@@ -1,0 +1,127 @@
+"""Rows of numbers in memory, and what they are split into.
+
+Shapes: N rows, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mntrain.data.images import SPLITS, IndexArray, SplitRecord, check_names
+from mntrain.errors import DataError
+
+__all__ = ["RowArray", "SourceTable", "TableData", "TableSet"]
+
+RowArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableSet:
+    """One split: ``inputs`` float32 [N, F] and ``targets`` [N], float32 values or int64 labels.
+
+    Both are kept contiguous and writable (copied if need be), so that PyTorch can share their memory.
+
+    Raises:
+        DataError: the arrays have another dtype or shape, differ in length, are empty, or hold what is not finite.
+    """
+
+    inputs: RowArray
+    targets: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if self.inputs.dtype != np.float32 or self.inputs.ndim != 2:
+            raise DataError(
+                f"Rows are {self.inputs.dtype} of shape {list(self.inputs.shape)}; they must be float32 of shape "
+                "[rows, features]."
+            )
+        if self.targets.dtype not in (np.float32, np.int64) or self.targets.shape != self.inputs.shape[:1]:
+            raise DataError(
+                f"Targets are {self.targets.dtype} of shape {list(self.targets.shape)}; they must be float32 values or "
+                f"int64 labels of shape [{len(self.inputs)}], one for each row."
+            )
+        if self.inputs.size == 0:
+            raise DataError(f"A split has shape {list(self.inputs.shape)}; it needs at least one row and one feature.")
+        for name in ("inputs", "targets"):
+            values = getattr(self, name)
+            if not np.isfinite(values).all():
+                raise DataError(f"The {name} hold NaN or infinite values; every value must be finite.")
+            object.__setattr__(self, name, np.require(values, requirements=("C", "W")))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def select(self, indices: IndexArray) -> TableSet:
+        """The rows at ``indices`` (int64 [M]), in that order, copied."""
+        return TableSet(inputs=self.inputs[indices], targets=self.targets[indices])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourceTable:
+    """What a source of rows holds, before anything is split off."""
+
+    noun: ClassVar[str] = "row"
+
+    splits: Mapping[str, TableSet]
+    """The source's own splits: ``train`` and perhaps ``validation`` and ``test``; or ``all`` alone."""
+    feature_names: tuple[str, ...]
+    """Name of each column of the inputs."""
+    target_name: str
+    """Name of the column that is estimated or told apart."""
+    label_names: tuple[str, ...] | None
+    """Class names; label i means ``label_names[i]``. None where the targets are values."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TableData:
+    """The three splits of one table; all have the same columns.
+
+    Raises:
+        DataError: the splits disagree on the columns or the kind of target, or a label is outside ``label_names``.
+    """
+
+    train: TableSet
+    validation: TableSet
+    test: TableSet
+    feature_names: tuple[str, ...]
+    """Name of each column of the inputs."""
+    target_name: str
+    """Name of the column that is estimated or told apart."""
+    label_names: tuple[str, ...] | None
+    """Class names; label i means ``label_names[i]``. None where the targets are values."""
+    split: SplitRecord
+
+    def __post_init__(self) -> None:
+        kind = np.float32 if self.label_names is None else np.int64
+        for name in SPLITS:
+            part = self.part(name)
+            if part.inputs.shape[1] != self.features:
+                raise DataError(
+                    f"The {name} split has {part.inputs.shape[1]} columns of features, but {self.features} names are "
+                    "given; every split needs the same columns."
+                )
+            if part.targets.dtype != kind:
+                raise DataError(f"The targets of the {name} split are {part.targets.dtype}; they must be {kind}.")
+        if self.label_names is not None:
+            check_names(self.label_names)
+            labels = [self.part(name).targets for name in SPLITS]
+            if min(part.min() for part in labels) < 0 or max(part.max() for part in labels) >= len(self.label_names):
+                raise DataError(f"A label is outside 0 to {len(self.label_names) - 1}; correct the labels of the data.")
+
+    def part(self, name: str) -> TableSet:
+        """The split called ``name``: ``train``, ``validation`` or ``test``."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+
+    @property
+    def features(self) -> int:
+        """F, columns of the inputs."""
+        return len(self.feature_names)
+
+    @property
+    def target_range(self) -> tuple[float, float]:
+        """Lowest and highest training target, in the target's own units."""
+        return float(self.train.targets.min()), float(self.train.targets.max())
