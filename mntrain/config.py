@@ -40,8 +40,9 @@ class ExperimentConfig:
         family: model family.
         model: settings of that family (an instance of its configuration class).
         seed: of initialisation, order of batches, augmentation and dropout.
-        normalization: per_channel normalises by mean and deviation of the training images; none only scales to 0..1.
-        data: where the images come from and how they are split.
+        normalization: per_channel normalises by mean and deviation of each channel of the training images, or each column
+            of the training rows; none only scales images to 0..1, and leaves rows as they are.
+        data: where the images or rows come from and how they are split.
         augmentation: what is done to training images.
         backbone: feature extractor.
         training: optimisation.
@@ -196,7 +197,7 @@ def _parser(recipe: str) -> _RecipeParser:
         "--normalization",
         type=Normalization,
         default="per_channel",
-        help="of pixels, inside the exported graph too",
+        help="of pixels, inside the exported graph too; of columns, for rows",
     )
     for key, kind in {**_SECTIONS, **{name: family.config for name, family in FAMILIES.items()}}.items():
         parser.add_class_arguments(kind, key, instantiate=False)

@@ -5,6 +5,7 @@ Shapes: N rows, F features.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -109,9 +110,9 @@ def _labels(
             )
         _check_missing(column, name, f"{where}, {split} split")
     plain = {split: column.cast(_plain(column.type)).to_pylist() for split, column in columns.items()}
-    everything = [value for part in plain.values() for value in part]
-    classes = sorted(set(everything))
-    single = [repr(value) for value in classes if everything.count(value) == 1] if len(classes) < 1000 else ["most"]
+    counts = Counter(value for part in plain.values() for value in part)
+    classes = sorted(counts)
+    single = [repr(value) for value in classes if counts[value] == 1]
     if single:
         raise DataError(
             f"{where}: class {listing(single)} of the target column '{name}' has a single row, so it cannot be both "

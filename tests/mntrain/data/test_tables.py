@@ -86,6 +86,12 @@ def test_text_and_truth_are_classes_and_numbers_are_values(
     assert data.train.targets.dtype == (np.float32 if names is None else np.int64)
 
 
+def test_many_classes_are_no_error(write: Write) -> None:
+    names = [f"c{number:04}" for number in range(1200)]
+    data = load(write("rows.parquet", a=np.arange(6000.0), y=names * 5), test_fraction=0.3, validation_fraction=0.4)
+    assert data.label_names == tuple(names)
+
+
 def test_own_splits_of_a_folder_are_kept(write: Write, tmp_path: Path) -> None:
     write("set/train.csv", **numbers(40))
     write("set/test.csv", **numbers(10))
