@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from mntrain.commands import compare, evaluate, fit, recipes, report
+from mntrain.commands import animate, compare, evaluate, fit, recipes, report
 from mntrain.errors import MnTrainError
 from mntrain.output import run_command
 
@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "evaluate": lambda: evaluate.run(arguments),
         "compare": lambda: compare.run(arguments, rest),
         "report": lambda: report.run(arguments),
+        "animate": lambda: animate.run(arguments),
         "recipes": recipes.run,
     }
     try:
@@ -55,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (fit, evaluate, compare, report, recipes):
+    for command in (fit, evaluate, compare, report, animate, recipes):
         command.add(commands)
     return parser
 

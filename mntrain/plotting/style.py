@@ -11,6 +11,9 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -75,3 +78,24 @@ def plain(text: str, longest: int = 60) -> str:
     """A name for a figure, cut to ``longest`` letters; its dollar signs do not start mathematics."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "".join(letter if letter.isprintable() else " " for letter in short).replace("$", r"\$")
+
+
+def draw_raster(draw: Callable[[Figure], None], *, size: tuple[float, float], dpi: int) -> NDArray[np.uint8]:
+    """A figure as pixels uint8 [height, width, 3].
+
+    Args:
+        draw: puts axes and content into an empty figure.
+        size: width and height in inches.
+        dpi: pixels of an inch.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_SETTINGS):
+        figure = Figure(figsize=size, dpi=dpi, layout="constrained")
+        canvas = FigureCanvasAgg(figure)
+        draw(figure)
+        canvas.draw()  # type: ignore[no-untyped-call]
+        pixels: NDArray[np.uint8] = np.asarray(canvas.buffer_rgba())[:, :, :3].copy()  # type: ignore[no-untyped-call]
+    return pixels
