@@ -135,7 +135,7 @@ def test_values_and_step_size_can_learn_at_rates_of_their_own() -> None:
     model.loss(data)[0].backward()
     optimizer.step()
     # The first step of Adam is as long as the rate, in every element that has a gradient.
-    moved = {name: float((value - before[name]).abs().max()) for name, value in model.named_parameters()}
+    moved = {name: float((value.detach() - before[name]).abs().max()) for name, value in model.named_parameters()}
     assert moved["dictionary.keys"] == pytest.approx(1e-3, rel=1e-2)
     assert moved["dictionary.value_logits"] == pytest.approx(1e-2, rel=1e-2)
     assert moved["raw_step_size"] == pytest.approx(5e-3, rel=1e-2)
