@@ -38,16 +38,16 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     data = load_data(config.data)
     _check_sizes(config, data)
     problem = problem_of(config, data)
-    fabric = _fabric(config)
-    fabric.launch()
-
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
     model = problem.build_model()
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())
+    # Launching starts other processes: what can be refused has been refused by then.
     _check_passes(config, model)
+    fabric = _fabric(config)
+    fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training)
     state = run.resumed(config, data)
     if state is None:
