@@ -40,7 +40,7 @@ class ExperimentConfig:
         family: model family.
         model: settings of that family (an instance of its configuration class).
         seed: of initialisation, order of batches, augmentation and dropout.
-        normalization: per_channel normalises by mean and deviation of each channel of the training images, or of each
+        normalization: per_channel normalises by mean and deviation of each channel of the training images, or each
             column of the training rows; none only scales images to 0..1, and leaves rows as they are.
         data: where the images or rows come from and how they are split.
         augmentation: what is done to training images.

@@ -35,6 +35,9 @@ class MetaNeighborhoodsConfig:
         step_size_form: scalar, per_feature (one for each feature) or per_parameter (one for each weight).
         head: cosine or dot (dot product with bias).
         scale: initial value of the learned scale τ of the cosine logits.
+        value_rate: factor on the learning rate of the values.
+        step_size_rate: factor on the learning rate of α. Both are slow to move at the rate of the network: their units
+            are not the network's, and short trainings end before they have gone far.
         auxiliary: λ, weight of the loss of a second head that is never adapted and trains the features alone (eq. 14
             of the earlier paper, which uses 1); 0 has no such head.
     """
@@ -55,6 +58,8 @@ class MetaNeighborhoodsConfig:
     step_size_form: StepSizeForm = "scalar"
     head: HeadKind = "cosine"
     scale: float = 10.0
+    value_rate: float = 1.0
+    step_size_rate: float = 1.0
     auxiliary: float = 0.0
 
     @property
@@ -86,7 +91,7 @@ class MetaNeighborhoodsConfig:
         for field, known in choices.items():
             if getattr(self, field) not in known:
                 raise refuse(field, f"{', '.join(known[:-1])} or {known[-1]}")
-        for field in ("key_std", "key_range", "value_logit_std", "scale"):
+        for field in ("key_std", "key_range", "value_logit_std", "scale", "value_rate", "step_size_rate"):
             if not getattr(self, field) > 0:
                 raise refuse(field, "above 0")
         if not 0 <= self.step_size <= 1000:

@@ -45,6 +45,11 @@ class Dictionary(nn.Module):
             self.register_buffer("fixed_values", chosen.to(self.keys.dtype))
         self.dropout = config.entry_dropout
 
+    @property
+    def learned_values(self) -> nn.Parameter | None:
+        """The free logits [S, C] of the values; None where they are fixed."""
+        return self.value_logits if self.learns_values else None
+
     def values(self, positions: Tensor | None = None) -> Tensor:
         """v [S, C]: class probabilities of every entry, or of those at ``positions`` int64 [S']."""
         stored = self.value_logits if self.learns_values else self.fixed_values

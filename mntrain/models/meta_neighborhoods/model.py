@@ -13,7 +13,8 @@ from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, 
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size, step_size_group
+from mntrain.models.meta_neighborhoods.groups import adaptation_groups
+from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size
 
 
 class MetaNeighborhoods(Classifier):
@@ -42,6 +43,7 @@ class MetaNeighborhoods(Classifier):
         self.temperature = config.temperature
         self.step_count = config.steps
         self.auxiliary = config.auxiliary
+        self.config = config
 
     @property
     def step_size(self) -> Tensor:
@@ -96,6 +98,5 @@ class MetaNeighborhoods(Classifier):
         return [
             ParameterGroup(name="backbone", parameters=tuple(self.backbone.parameters()), decay=True),
             ParameterGroup(name="head", parameters=(*self.head.parameters(), *auxiliary), decay=False),
-            ParameterGroup(name="dictionary", parameters=tuple(self.dictionary.parameters()), decay=False),
-            *step_size_group(self.raw_step_size),
+            *adaptation_groups(self.config, self.dictionary.keys, self.dictionary.learned_values, self.raw_step_size),
         ]

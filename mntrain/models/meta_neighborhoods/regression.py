@@ -13,8 +13,9 @@ from mntrain.models.base import Estimate, ParameterGroup, Regressor
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import initial_keys
+from mntrain.models.meta_neighborhoods.groups import adaptation_groups
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
-from mntrain.models.meta_neighborhoods.step_size import attach_step_size, step_size_group
+from mntrain.models.meta_neighborhoods.step_size import attach_step_size
 
 
 class MetaNeighborhoodsRegressor(Regressor):
@@ -76,8 +77,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         """The network with weight decay; dictionary and step size without."""
         return [
             ParameterGroup(name="network", parameters=tuple(self.network.parameters()), decay=True),
-            ParameterGroup(name="dictionary", parameters=(self.keys, self.values), decay=False),
-            *step_size_group(self.raw_step_size),
+            *adaptation_groups(self.config, self.keys, self.values, self.raw_step_size),
         ]
 
 

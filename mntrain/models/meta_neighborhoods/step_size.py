@@ -8,8 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from mntrain.models.base import ParameterGroup
-
 StepSizeForm = Literal["scalar", "per_feature", "per_parameter"]
 STEP_SIZE_FORMS = ("scalar", "per_feature", "per_parameter")
 
@@ -29,10 +27,3 @@ def attach_step_size(module: nn.Module, start: Tensor, *, learned: bool) -> None
         module.register_parameter("raw_step_size", nn.Parameter(start))
     else:
         module.register_buffer("raw_step_size", start)
-
-
-def step_size_group(raw_step_size: Tensor) -> list[ParameterGroup]:
-    """The parameter group of a step size; none where it is not learned."""
-    if not isinstance(raw_step_size, nn.Parameter):
-        return []
-    return [ParameterGroup(name="step_size", parameters=(raw_step_size,), decay=False)]

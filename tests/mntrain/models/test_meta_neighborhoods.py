@@ -16,6 +16,8 @@ from mntrain.models.families import FAMILIES
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.training.config import TrainingConfig
+from mntrain.training.optimizer import build_optimizer
 
 FEATURES, CLASSES = 6, 3
 
@@ -124,3 +126,16 @@ def test_regression_takes_uniform_keys_distances_and_a_fixed_step() -> None:
     assert all(
         bool(torch.isfinite(parameter.grad).all()) for parameter in model.parameters() if parameter.grad is not None
     )
+
+
+def test_values_and_step_size_can_learn_at_rates_of_their_own() -> None:
+    model, data = build(value_rate=10.0, step_size_rate=5.0), batch()
+    optimizer = build_optimizer(model.parameter_groups(), TrainingConfig(learning_rate=1e-3, weight_decay=0.0))
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    model.loss(data)[0].backward()
+    optimizer.step()
+    # The first step of Adam is as long as the rate, in every element that has a gradient.
+    moved = {name: float((value.detach() - before[name]).abs().max()) for name, value in model.named_parameters()}
+    assert moved["dictionary.keys"] == pytest.approx(1e-3, rel=1e-2)
+    assert moved["dictionary.value_logits"] == pytest.approx(1e-2, rel=1e-2)
+    assert moved["raw_step_size"] == pytest.approx(5e-3, rel=1e-2)
