@@ -38,8 +38,6 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     data = load_data(config.data)
     _check_sizes(config, data)
     problem = problem_of(config, data)
-    fabric = _fabric(config)
-    fabric.launch()
 
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
@@ -48,6 +46,9 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     _check_passes(config, model)
+    # Only now: every process of a data-parallel run comes this way, and a refused run must not leave others waiting.
+    fabric = _fabric(config)
+    fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training)
     state = run.resumed(config, data)
     if state is None:
