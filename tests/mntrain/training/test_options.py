@@ -132,4 +132,5 @@ def test_refuses_what_cannot_work(words: list[str], part: str) -> None:
 def test_maxl_says_what_it_cannot_do(words: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"{words[0].removeprefix('--')} is .*'maxl'"):
         run(tmp_path, "--family", "maxl", "--training.accelerator", "cpu", *words)
+    assert not torch.distributed.is_initialized(), "no process was started"
     assert not (tmp_path / "run").exists()
