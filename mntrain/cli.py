@@ -9,15 +9,16 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from mntrain.commands import animate, compare, evaluate, fit, recipes, report
+from mntrain.commands import animate, compare, crossval, evaluate, fit, recipes, report
 from mntrain.errors import MnTrainError
 from mntrain.output import run_command
 
 # Commands whose further words are fields of a recipe.
-_TAKE_FIELDS = ("fit", "compare")
+_TAKE_FIELDS = ("fit", "compare", "crossval")
 _GO_ON = {
     "fit": "; a run goes on with the same command and --resume",
     "compare": "; the same command goes on where it stopped",
+    "crossval": "; the same command goes on where it stopped",
 }
 
 
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "compare": lambda: compare.run(arguments, rest),
         "report": lambda: report.run(arguments),
         "animate": lambda: animate.run(arguments),
+        "crossval": lambda: crossval.run(arguments, rest),
         "recipes": recipes.run,
     }
     try:
@@ -56,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (fit, evaluate, compare, report, animate, recipes):
+    for command in (fit, evaluate, compare, crossval, report, animate, recipes):
         command.add(commands)
     return parser
 

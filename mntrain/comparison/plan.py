@@ -1,23 +1,17 @@
 """Which runs a comparison needs, and which of them are there already."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import yaml
+from typing import Any
 
 from mntrain.comparison.variants import Sweep, Variant
 from mntrain.config import ExperimentConfig, load_experiment
-from mntrain.config_differences import differing_fields
 from mntrain.errors import ConfigError
+from mntrain.training.stored_run import RunState, check_same_run, read_metrics, run_state
 
-RunState = Literal["missing", "broken_off", "finished"]
 # What compare sets itself, or decides by the state of a run.
 _OWN_FIELDS = ("--name", "--seed", "--family", "--resume", "--overwrite", "--runs", "--fields")
-# Data may have moved; the run's own record of its split tells whether it is still the same.
-_MAY_DIFFER = frozenset({"data.path"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,9 +104,7 @@ class PlannedRun:
 
     def state(self) -> RunState:
         """How far it has come."""
-        if (self.folder / "metrics.json").is_file():
-            return "finished"
-        return "broken_off" if self.folder.exists() else "missing"
+        return run_state(self.folder)
 
     def metrics(self) -> dict[str, Any]:
         """Its ``metrics.json``.
@@ -120,14 +112,7 @@ class PlannedRun:
         Raises:
             ConfigError: it cannot be read.
         """
-        file = self.folder / "metrics.json"
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-            if not isinstance(found, dict) or not isinstance(found.get("test"), dict):
-                raise ValueError("it holds no result of a run")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{file} cannot be read ({error}); remove {self.folder} to train it again.") from error
-        return found
+        return read_metrics(self.folder)
 
 
 def plan_runs(options: CompareOptions) -> list[PlannedRun]:
@@ -138,7 +123,7 @@ def plan_runs(options: CompareOptions) -> list[PlannedRun]:
     """
     planned = [_plan(options, variant, seed) for seed in options.seeds for variant in options.rows]
     for run in planned:
-        _check_same(run)
+        check_same_run(run.folder, run.config)
     return planned
 
 
@@ -156,24 +141,3 @@ def _plan(options: CompareOptions, variant: Variant, seed: int) -> PlannedRun:
         words=(options.recipe, "--runs", str(options.runs), *words),
         folder=options.runs / name,
     )
-
-
-def _check_same(run: PlannedRun) -> None:
-    """A run that is there must be the run that is wanted; fields that are newer than it count with their defaults."""
-    file = run.folder / "config.yaml"
-    if not run.folder.exists():
-        return
-    try:
-        stored = ExperimentConfig.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError, ConfigError) as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(
-            f"{run.folder} holds no run that this version can read ({reason}); move it away, or choose another --runs."
-        ) from error
-    changed = differing_fields(stored.to_dict(), run.config.to_dict(), ignore=_MAY_DIFFER)
-    if changed:
-        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
-        raise ConfigError(
-            f"Run {run.folder} was trained with another configuration: {', '.join(changed[:5])}{more}. Compare with "
-            "the same recipe and overrides, choose another --runs, or remove it."
-        )

@@ -1,14 +1,12 @@
 """The figures of a comparison: mean ± deviation of every variant, and paired differences to the baseline."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy.stats import ttest_rel
-
 from mntrain.comparison.metric import ReportedMetric, metric_of
+from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 
 
@@ -197,12 +195,9 @@ def _difference(mine: dict[int, RunFigures], theirs: dict[int, RunFigures]) -> D
         return None
     ours, base = [mine[seed].score for seed in shared], [theirs[seed].score for seed in shared]
     differences = [a - b for a, b in zip(ours, base, strict=True)]
-    std = statistics.stdev(differences) if len(shared) > 1 else None
-    # Without any spread the statistic of the test is a division by zero.
-    tested = std is not None and not math.isclose(std, 0.0, abs_tol=1e-12)
     return Difference(
         mean=statistics.mean(differences),
-        std=std,
-        p_value=float(ttest_rel(ours, base).pvalue) if tested else None,
+        std=statistics.stdev(differences) if len(shared) > 1 else None,
+        p_value=paired_p_value(ours, base),
         seeds=tuple(shared),
     )

@@ -1,0 +1,187 @@
+"""Which runs a cross-validation consists of."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mntrain.config import ExperimentConfig, load_experiment
+from mntrain.errors import ConfigError
+from mntrain.models.families import FAMILIES
+
+KNN = "knn"
+_BASE, _MEASURED = "vanilla", "meta_neighborhoods"
+# What crossval sets itself, or decides by the state of a run.
+_OWN_FIELDS = (
+    "--name",
+    "--family",
+    "--resume",
+    "--overwrite",
+    "--runs",
+    "--fields",
+    "--data.folds",
+    "--data.fold",
+)
+_SEARCHED = ("--backbone.layers", "--backbone.units", "--backbone.name")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """Of a perceptron.
+
+    Args:
+        layers: hidden layers.
+        units: width of each.
+    """
+
+    layers: int
+    units: int
+
+    def __str__(self) -> str:
+        return f"{self.layers}x{self.units}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossvalOptions:
+    """What is cross-validated.
+
+    Args:
+        recipes: names of recipes or paths of YAML files, a data set each.
+        families: knn and families that estimate values.
+        folds: K.
+        search: choose the architecture by the vanilla network's validation error on the first fold; otherwise the
+            recipe's own is taken.
+        layers: hidden layers to search.
+        units: widths to search.
+        data_root: folder that relative data paths of recipes start from; None is the working folder.
+        overrides: command-line words for every run.
+        runs: folder of all runs; those of a recipe go into RECIPE-crossval there.
+        output: folder of the result; None is RUNS/crossval.
+        jobs: runs that train at the same time.
+        quiet: no progress.
+    """
+
+    recipes: tuple[str, ...]
+    families: tuple[str, ...] = (KNN, _BASE, _MEASURED)
+    folds: int = 5
+    search: bool = True
+    layers: tuple[int, ...] = (2, 3, 4, 5)
+    units: tuple[int, ...] = (32, 64, 128, 256)
+    data_root: Path | None = None
+    overrides: tuple[str, ...] = ()
+    runs: Path = Path("runs")
+    output: Path | None = None
+    jobs: int = 1
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        known = [KNN, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
+        wrong = [name for name in self.families if name not in known]
+        if wrong or not self.families or len(set(self.families)) < len(self.families):
+            raise ConfigError(f"--families is {','.join(self.families)!r}; give some of {','.join(known)}, each once.")
+        stems = [stem(recipe) for recipe in self.recipes]
+        twice = sorted({name for name in stems if stems.count(name) > 1})
+        if twice:
+            raise ConfigError(f"Two recipes are called {twice[0]!r}; their runs would share a folder: rename one.")
+        if not 2 <= self.folds <= 1000:
+            raise ConfigError(f"--folds is {self.folds}; it must be from 2 to 1000 (5 is usual).")
+        if not 1 <= self.jobs <= 64:
+            raise ConfigError(f"--jobs is {self.jobs}; it must be from 1 to 64.")
+        for name in ("layers", "units"):
+            values = getattr(self, name)
+            if not values or min(values) < 1 or len(set(values)) < len(values):
+                raise ConfigError(f"--{name} is {','.join(map(str, values))!r}; give whole numbers above 0, each once.")
+        for word in self.overrides:
+            name = word.split("=")[0]
+            if name in _OWN_FIELDS or (self.search and name in _SEARCHED):
+                remedy = "add --no-search, or leave it out" if name in _SEARCHED else "leave it out"
+                raise ConfigError(f"{name} is not for `mntrain crossval`, which decides it itself; {remedy}.")
+
+    @property
+    def folder(self) -> Path:
+        """Where the result goes."""
+        return self.runs / "crossval" if self.output is None else self.output
+
+    @property
+    def architectures(self) -> tuple[Architecture, ...]:
+        """All that are searched, the small ones first."""
+        return tuple(Architecture(layers=layers, units=units) for layers in self.layers for units in self.units)
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The families that are trained."""
+        return tuple(family for family in self.families if family != KNN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoldRun:
+    """One network on one fold.
+
+    Args:
+        recipe: the data set's name.
+        config: all that decides it.
+        folder: of the run.
+    """
+
+    recipe: str
+    config: ExperimentConfig
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """For progress and messages."""
+        return f"{self.recipe} {self.config.name}"
+
+
+def stem(recipe: str) -> str:
+    """A recipe's name without folder and ending."""
+    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else Path(recipe).name
+
+
+def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
+    """The configuration that all runs of a data set start from; its family and fold mean nothing.
+
+    Raises:
+        ConfigError: the recipe does not exist, or holds no table.
+    """
+    return _config(options, recipe, ("--data.folds", str(options.folds)))
+
+
+def plan_run(
+    options: CrossvalOptions, recipe: str, family: str, architecture: Architecture | None, fold: int
+) -> FoldRun:
+    """The run of ``family`` on a fold; the recipe's own architecture where none is given.
+
+    Raises:
+        ConfigError: an override does not fit the recipe.
+    """
+    given = () if architecture is None else _architecture_words(architecture)
+    shape = "" if architecture is None else f"-{architecture}"
+    name = f"{family.replace('_', '-')}{shape}-fold{fold}"
+    where = ("--data.folds", str(options.folds), "--data.fold", str(fold))
+    config = _config(options, recipe, (*given, *where, "--family", family, "--name", name))
+    return FoldRun(recipe=stem(recipe), config=config, folder=options.runs / f"{stem(recipe)}-crossval" / name)
+
+
+def _architecture_words(architecture: Architecture) -> tuple[str, ...]:
+    return (
+        "--backbone.name",
+        "mlp",
+        "--backbone.layers",
+        str(architecture.layers),
+        "--backbone.units",
+        str(architecture.units),
+    )
+
+
+def _config(options: CrossvalOptions, recipe: str, words: tuple[str, ...]) -> ExperimentConfig:
+    try:
+        data = load_experiment(recipe, options.overrides).data
+        if data.source != "table":
+            raise ConfigError(
+                f"its data.source is {data.source!r}; `mntrain crossval` takes tables of values, such as the recipe uci."
+            )
+        path = Path(str(data.path)).expanduser()
+        if options.data_root is not None and not path.is_absolute():
+            words = (*words, "--data.path", str(options.data_root / path))
+        return load_experiment(recipe, (*options.overrides, *words))
+    except ConfigError as error:
+        raise ConfigError(f"Recipe {recipe!r}: {error}") from error

@@ -1,0 +1,167 @@
+"""A cross-validation from the plan to its files."""
+
+import dataclasses
+import json
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mntrain.crossval.knn import knn
+from mntrain.crossval.plan import KNN, Architecture, CrossvalOptions, base_config, plan_run, stem
+from mntrain.crossval.plot import draw_crossval
+from mntrain.crossval.results import Crossval, Scores, SetResult
+from mntrain.crossval.table import markdown
+from mntrain.crossval.training import Outcome, train
+from mntrain.data.sources import load_data
+from mntrain.data.tables import TableData
+from mntrain.errors import ConfigError, TrainingError
+from mntrain.files import write_text_atomically
+
+
+def crossval(options: CrossvalOptions) -> Crossval:
+    """Search, train all folds, and write ``crossval.json``, ``crossval.md`` and ``crossval.svg``.
+
+    Finished runs of the same configuration are read, not trained again; broken-off runs go on.
+
+    Raises:
+        ConfigError: a recipe holds no table of values, or a run of that name had another configuration.
+        DataError: a table cannot be used.
+        TrainingError: a run failed, or the result cannot be written.
+    """
+    tables = {recipe: _load(options, recipe, 0) for recipe in options.recipes}
+    with _Progress(options) as progress:
+        sets = tuple(_cross_validate(options, recipe, tables[recipe], progress) for recipe in options.recipes)
+    result = Crossval(options=options, sets=sets)
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
+        write_text_atomically(options.folder / "crossval.json", text)
+        write_text_atomically(options.folder / "crossval.md", markdown(result))
+        write_text_atomically(options.folder / "crossval.svg", draw_crossval(result))
+    except OSError as error:
+        raise TrainingError(
+            f"Folder {options.folder} cannot be written: {error.strerror or error}; make room or choose another "
+            "--output."
+        ) from error
+    return result
+
+
+def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
+    architecture: Architecture | None = None
+    search: dict[str, float] = {}
+    if options.networks and options.search:
+        architecture, search = _search(options, recipe, progress)
+    elif options.networks:
+        own = base_config(options, recipe).backbone
+        architecture = Architecture(layers=own.layers, units=own.units)
+    scores = []
+    for family in options.families:
+        if family == KNN:
+            scores.append(_knn(options, recipe, progress))
+            continue
+        chosen = architecture if options.search else None
+        runs = [plan_run(options, recipe, family, chosen, fold) for fold in range(options.folds)]
+        details = [_summary(one) for one in train(runs, jobs=options.jobs, ended=progress.ended)]
+        scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
+    return SetResult(
+        name=stem(recipe),
+        rows=sum(first.split.counts.values()),
+        features=first.features,
+        architecture=architecture,
+        search=search,
+        scores=tuple(scores),
+    )
+
+
+def _search(options: CrossvalOptions, recipe: str, progress: "_Progress") -> tuple[Architecture, dict[str, float]]:
+    """The architecture whose vanilla network has the smallest validation error on the first fold, and all errors.
+
+    Its run is that of the first fold of the cross-validation itself: only validation rows have been looked at.
+    """
+    runs = [plan_run(options, recipe, "vanilla", one, 0) for one in options.architectures]
+    found = train(runs, jobs=options.jobs, ended=progress.ended)
+    errors = {
+        str(one): float(result["validation"]["mse"]) for one, result in zip(options.architectures, found, strict=True)
+    }
+    return min(options.architectures, key=lambda one: errors[str(one)]), errors
+
+
+def _knn(options: CrossvalOptions, recipe: str, progress: "_Progress") -> Scores:
+    details = []
+    for fold in range(options.folds):
+        details.append(dataclasses.asdict(knn(_load(options, recipe, fold))))
+        progress.done(f"{stem(recipe)} knn-fold{fold}: test mse {details[-1]['mse']:.4f}")
+    return Scores(family=KNN, mse=tuple(one["mse"] for one in details), details=tuple(details))
+
+
+def _load(options: CrossvalOptions, recipe: str, fold: int) -> TableData:
+    config = base_config(options, recipe)
+    data = load_data(dataclasses.replace(config.data, fold=fold))
+    if not isinstance(data, TableData) or data.label_names is not None:
+        raise ConfigError(
+            f"The target of recipe {recipe!r} holds classes; `mntrain crossval` compares squared errors of values. Set "
+            "data.target to value, or choose another data.target_column."
+        )
+    return data
+
+
+def _summary(result: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a run's ``metrics.json``."""
+    test = result["test"]
+    return {
+        "mse": float(test["mse"]),
+        "unadapted_mse": test["unadapted_mse"],
+        "rmse": test["rmse"],
+        "validation_mse": result["validation"]["mse"],
+        "best_epoch": result["best_epoch"],
+        "epochs": result["epochs"],
+        "parameters": result["parameters"],
+        "seconds": result["train_seconds"],
+    }
+
+
+class _Progress:
+    """One bar on a terminal, a line a run everywhere; on stderr, so that stdout stays for results."""
+
+    def __init__(self, options: CrossvalOptions) -> None:
+        self._console = Console(stderr=True, quiet=options.quiet)
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=options.quiet or not self._console.is_terminal,
+        )
+        searched = len(options.architectures) if options.search and options.networks else 0
+        # The vanilla run of the first fold is one of those searched; it is told of twice.
+        self._total = len(options.recipes) * (searched + options.folds * len(options.families))
+        self._task = self._bar.add_task("runs", total=self._total)
+        self._done = 0
+
+    def __enter__(self) -> "_Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def ended(self, outcome: Outcome) -> None:
+        """A run of a network has ended."""
+        result = outcome.result
+        if result is None:
+            self.done(f"{outcome.run.label} failed: {outcome.reason}")
+            return
+        how = "was there already" if outcome.reused else f"{result['epochs']} epochs, {result['train_seconds']:.1f} s"
+        errors = f"validation mse {result['validation']['mse']:.4f}, test mse {result['test']['mse']:.4f}"
+        self.done(f"{outcome.run.label}: {errors} ({how})")
+
+    def done(self, text: str) -> None:
+        """Anything has ended."""
+        self._done += 1
+        self._bar.advance(self._task)
+        self._console.print(f"{self._done}/{self._total}  {text}", highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,181 @@
+"""`mntrain crossval`: what it trains, what it reads again, and what it says."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from mntrain.cli import main
+
+ROWS = 90
+SMALL = ["--training.epochs", "3", "--meta_neighborhoods.entries", "10", "--training.batch_size", "16"]
+SEARCH = ["--layers", "1,2", "--units", "4,8", "--folds", "3"]
+
+
+def write_table(file: Path, seed: int = 0) -> Path:
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(ROWS, 2))
+    y = np.sin(x[:, 0]) * 40 + x[:, 1] + 100
+    lines = ["a,b,y", *(f"{a:.6f},{b:.6f},{c:.6f}" for (a, b), c in zip(x, y, strict=True))]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished cross-validation of two tables, searched, in ``runs``."""
+    path = tmp_path_factory.mktemp("crossval")
+    for seed, name in enumerate(("one", "two")):
+        write_table(path / f"{name}.csv", seed)
+        recipe = {"family": "vanilla", "backbone": {"name": "mlp"}, "data": {"source": "table", "path": f"{name}.csv"}}
+        (path / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
+    assert main(command(path)) == 0
+    return path
+
+
+def command(path: Path, *words: str) -> list[str]:
+    recipes = [str(path / "one.yaml"), str(path / "two.yaml")]
+    return ["crossval", *recipes, "--data-root", str(path), "--runs", str(path / "runs"), *SEARCH, *SMALL, *words]
+
+
+def results(path: Path) -> dict[str, Any]:
+    found = json.loads((path / "runs" / "crossval" / "crossval.json").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def test_every_family_has_an_error_for_every_fold(folder: Path) -> None:
+    found = results(folder)
+    assert [one["name"] for one in found["sets"]] == ["one", "two"]
+    for one in found["sets"]:
+        assert (one["rows"], one["features"]) == (ROWS, 2)
+        for family in ("knn", "vanilla", "meta_neighborhoods"):
+            scores = one["families"][family]
+            assert len(scores["mse"]) == 3
+            assert scores["mean"] == pytest.approx(np.mean(scores["mse"]))
+            assert scores["std"] == pytest.approx(np.std(scores["mse"], ddof=1))
+        assert one["families"]["knn"]["mean"] < 0.5, "neighbours of a smooth curve are near it"
+        tests = one["meta_neighborhoods_against"]
+        assert set(tests) == {"knn", "vanilla"}
+        assert all(test["significant"] == (test["p_value"] < 0.05) for test in tests.values())
+
+
+def test_the_architecture_is_chosen_by_validation_and_used_by_all_networks(folder: Path) -> None:
+    for one in results(folder)["sets"]:
+        assert set(one["search"]) == {"1x4", "1x8", "2x4", "2x8"}
+        chosen = min(one["search"], key=one["search"].get)
+        assert f"{one['architecture']['layers']}x{one['architecture']['units']}" == chosen
+        runs = {item.name for item in (folder / "runs" / f"{one['name']}-crossval").iterdir()}
+        searched = {f"vanilla-{shape}-fold0" for shape in one["search"]}
+        folds = {f"{family}-{chosen}-fold{n}" for family in ("vanilla", "meta-neighborhoods") for n in range(3)}
+        assert runs == searched | folds
+        for name in searched:
+            stored = json.loads((folder / "runs" / f"{one['name']}-crossval" / name / "metrics.json").read_text())
+            assert stored["validation"]["mse"] == one["search"][name.split("-")[1]]
+
+
+def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
+    runs = folder / "runs" / "one-crossval"
+    tested = []
+    for fold in range(3):
+        splits = [json.loads((run / "split.json").read_text()) for run in runs.glob(f"*-fold{fold}")]
+        assert len({split["sha256"] for split in splits}) == 1
+        tested += splits[0]["splits"]["test"]["indices"]
+    assert sorted(tested) == list(range(ROWS))
+
+
+def test_the_table_has_a_row_for_each_set(folder: Path) -> None:
+    lines = (folder / "runs" / "crossval" / "crossval.md").read_text().splitlines()
+    assert lines[0].startswith("| data set | n | d | layers × units | kNN | vanilla | MN | p (MN, kNN)")
+    assert [line.split(" | ")[0] for line in lines[2:4]] == ["| one", "| two"]
+    assert all(line.count(r"\*") >= 1 for line in lines[2:4]), "the smallest mean is marked"
+    picture = (folder / "runs" / "crossval" / "crossval.svg").read_text()
+    assert ">one<" in picture
+    assert ">MN<" in picture
+
+
+def test_finished_runs_are_read_and_broken_off_ones_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = results(folder)
+    broken = next((folder / "runs" / "two-crossval").glob("meta*-fold1"))
+    (broken / "metrics.json").unlink()
+    trained: list[str] = []
+    module = __import__("mntrain.crossval.training", fromlist=["fit"])
+    original = module.fit
+    monkeypatch.setattr(module, "fit", lambda config, options: trained.append(config.name) or original(config, options))
+    assert main(command(folder, "--json")) == 0
+    output = capsys.readouterr()
+    assert json.loads(output.out) == before
+    assert output.err == ""
+    assert trained == [broken.name]
+
+
+def test_a_run_of_another_configuration_is_not_taken(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(folder, "--training.learning_rate", "0.5")) == 2
+    err = capsys.readouterr().err
+    assert "was trained with another configuration" in err
+    assert "learning_rate" in err
+
+
+def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path) -> None:
+    words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
+    words += ["--backbone.units", "6", "--runs", str(tmp_path), "--jobs", "2", "--families", "vanilla"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads((tmp_path / "crossval" / "crossval.json").read_text())["sets"][0]
+    assert found["architecture"] == {"layers": 3, "units": 6}
+    assert found["search"] == {}
+    assert found["meta_neighborhoods_against"] == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "parts"),
+    [
+        (["digits"], 2, ["'digits'", "takes tables of values"]),
+        (["nothing"], 2, ["There is no recipe 'nothing'"]),
+        (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,vanilla,meta_neighborhoods"]),
+        (["uci", "--folds", "1"], 2, ["--folds is 1"]),
+        (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
+        (["uci", "--units", "0"], 2, ["--units is '0'"]),
+        (["uci", "--jobs", "0"], 2, ["--jobs is 0"]),
+        (["uci", "uci"], 2, ["Two recipes are called 'uci'"]),
+        (["uci", "--data.fold", "2"], 2, ["--data.fold is not for", "leave it out"]),
+        (["uci", "--backbone.layers", "2"], 2, ["--backbone.layers", "--no-search"]),
+        (["uci", "--training.epohcs", "2"], 2, ["Recipe 'uci'", "training.epochs"]),
+        (["uci", "--data.path", "nowhere.csv"], 1, ["nowhere.csv", "does not exist"]),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(
+    words: list[str], code: int, parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["crossval", *words, "--runs", str(tmp_path / "runs")]) == code
+    err = capsys.readouterr().err
+    assert all(part in err for part in parts), err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_fewer_rows_than_folds_and_classes_are_refused(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["crossval", "uci", "--data.path", str(folder / "one.csv"), "--folds", "91"]) == 1
+    assert "data.folds is 91, but there are 90 rows" in capsys.readouterr().err
+    labels = tmp_path / "labels.csv"
+    labels.write_text("a,y\n" + "".join(f"{n},{'pq'[n % 2]}\n" for n in range(40)))
+    assert main(["crossval", "uci", "--data.path", str(labels)]) == 2
+    assert "holds classes" in capsys.readouterr().err
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_kept(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
+    words += ["--runs", str(tmp_path), "--families", "vanilla", "--training.learning_rate", "9.9"]
+    words += ["--training.optimizer", "sgd", "--training.gradient_clip", "0", "--training.epochs", "30"]
+    assert main(words) == 1
+    err = capsys.readouterr().err
+    assert "2 of 2 runs failed" in err
+    assert "The loss is" in err
