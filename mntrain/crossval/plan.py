@@ -177,7 +177,7 @@ def _config(options: CrossvalOptions, recipe: str, words: tuple[str, ...]) -> Ex
         data = load_experiment(recipe, options.overrides).data
         if data.source != "table":
             raise ConfigError(
-                f"its data.source is {data.source!r}; `mntrain crossval` takes tables of values, as the recipe uci does."
+                f"its data.source is {data.source!r}; `mntrain crossval` takes tables of values, as recipe uci does."
             )
         path = Path(str(data.path)).expanduser()
         if options.data_root is not None and not path.is_absolute():

@@ -9,9 +9,9 @@ from mntrain.crossval.knn import _CANDIDATES, knn
 from mntrain.data import DataConfig, TableData, load_data
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> TableData:
-    random = np.random.default_rng(4)
+@pytest.fixture(params=range(6))
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> TableData:
+    random = np.random.default_rng(request.param)
     x = random.normal(size=(120, 3)) * [1, 50, 0.01]
     y = x[:, 0] + x[:, 1] / 50 + random.normal(size=120) * 0.3
     lines = ["a,b,c,y", *(",".join(map(str, (*row, value))) for row, value in zip(x, y, strict=True))]
