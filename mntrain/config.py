@@ -204,6 +204,11 @@ def _parser(recipe: str) -> _RecipeParser:
     return parser
 
 
+def recipe_stem(recipe: str) -> str:
+    """A recipe's name without folder and ending."""
+    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else Path(recipe).name
+
+
 def _read_recipe(recipe: str) -> tuple[str, str]:
     path = Path(recipe)
     packaged = resources.files("mntrain") / "recipes" / f"{recipe}.yaml"

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from mntrain.comparison.metric import METRICS
 from mntrain.errors import ArtifactError
+from mntrain.training.metric import METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +29,7 @@ class TrainedSweep:
     @property
     def percent(self) -> bool:
         """Whether the scores are shares."""
-        return any(metric.name == self.metric and metric.percent for metric in METRICS)
+        return self.metric in METRICS and METRICS[self.metric].percent
 
 
 def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:

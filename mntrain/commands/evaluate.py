@@ -46,5 +46,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found))
         return 0
-    print(f"{arguments.split} {metric_of(found).describe(found)}, loss {found['loss']:.4f}, {len(examples)} examples")
+    metric = metric_of(found, artifact.config.experiment.name)
+    print(f"{arguments.split} {metric.describe(found)}, loss {found['loss']:.4f}, {len(examples)} examples")
     return 0

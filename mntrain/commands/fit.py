@@ -66,9 +66,8 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
 
     test, folder = result["test"], options.runs / config.name
     own = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
-    print(
-        f"test {metric_of(test).describe(test)}{own} on {test['examples']} examples, epoch {result['best_epoch']}",
-    )
+    score = metric_of(test, config.name).describe(test)
+    print(f"test {score}{own} on {test['examples']} examples, epoch {result['best_epoch']}")
     rows = find_source(config.data.source).rows
     hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
     print(f"artifact {folder / 'artifact'}{hint}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mntrain.comparison.variants import Sweep, Variant
-from mntrain.config import ExperimentConfig, load_experiment
+from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.errors import ConfigError
 from mntrain.training.stored_run import RunState, check_same_run, read_metrics, run_state
 
@@ -71,7 +71,7 @@ class CompareOptions:
     @property
     def stem(self) -> str:
         """The recipe's name without folder and ending."""
-        return Path(self.recipe).stem if self.recipe.endswith((".yaml", ".yml")) else Path(self.recipe).name
+        return recipe_stem(self.recipe)
 
     @property
     def folder(self) -> Path:

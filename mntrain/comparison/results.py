@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mntrain.comparison.metric import ReportedMetric, metric_of
 from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
+from mntrain.training.metric import ACCURACY, Metric, metric_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +102,7 @@ class Comparison:
     """
 
     options: CompareOptions
-    metric: ReportedMetric
+    metric: Metric
     examples: int
     rows: tuple[Row, ...]
 
@@ -157,7 +157,8 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
     """
     figures: dict[str, dict[int, RunFigures]] = {variant.name: {} for variant in options.rows}
     reasons: dict[str, dict[int, str]] = {variant.name: {} for variant in options.rows}
-    metric, examples = ReportedMetric(name="accuracy", percent=True), 0
+    metric: Metric = ACCURACY
+    examples = 0
     for run in runs:
         if run.name in failed:
             reasons[run.variant.name][run.seed] = failed[run.name]

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from mntrain.comparison.plan import CompareOptions, PlannedRun, plan_runs
 from mntrain.comparison.plot import draw_comparison
 from mntrain.comparison.results import Comparison, gather
-from mntrain.comparison.table import markdown
+from mntrain.comparison.table import result_table
 from mntrain.comparison.training import Watcher, train
 from mntrain.errors import TrainingError
 from mntrain.files import write_text_atomically
@@ -45,7 +45,7 @@ def _write(comparison: Comparison) -> None:
     folder = comparison.options.folder
     text = json.dumps(comparison.to_json(), indent=2, allow_nan=False) + "\n"
     write_text_atomically(folder / "compare.json", text)
-    write_text_atomically(folder / "compare.md", markdown(comparison))
+    write_text_atomically(folder / "compare.md", result_table(comparison).markdown())
     write_text_atomically(folder / "compare.svg", draw_comparison(comparison))
 
 

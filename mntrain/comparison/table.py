@@ -1,14 +1,10 @@
-"""A comparison as a table: on a terminal, and in markdown for documentation."""
+"""A comparison as a table."""
 
 from rich.console import Console
-from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table
 
-from mntrain.comparison.metric import ReportedMetric
 from mntrain.comparison.results import Comparison, Row
-
-_WIDEST = 1000
+from mntrain.result_table import ResultTable
+from mntrain.training.metric import Metric
 
 
 def headings(comparison: Comparison) -> list[str]:
@@ -21,7 +17,7 @@ def headings(comparison: Comparison) -> list[str]:
 def cells(comparison: Comparison, row: Row) -> list[str]:
     """The row of one variant as texts; empty where there is nothing to say."""
     metric = comparison.metric
-    by_seed = {run.seed: metric.show(run.score) for run in row.runs}
+    by_seed = {run.seed: metric.text(run.score) for run in row.runs}
     scores = [by_seed.get(seed, "failed") for seed in comparison.options.seeds]
     difference = row.difference
     found = [
@@ -30,7 +26,7 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         _mean_std(metric, row.mean, row.std),
         "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
         "" if difference is None or difference.p_value is None else f"{difference.p_value:.3f}",
-        metric.show(row.unadapted_mean),
+        metric.text(row.unadapted_mean),
     ]
     if not row.runs:
         return [*found, "", "", ""]
@@ -38,29 +34,18 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
     return [*found, f"{row.runs[0].parameters:,}", str(row.runs[0].epochs), f"{seconds:.0f}"]
 
 
+def result_table(comparison: Comparison) -> ResultTable:
+    """A row for each variant."""
+    rows = [cells(comparison, row) for row in comparison.rows]
+    return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
+
+
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """The table, what it is of, where it is written, and which runs failed."""
-    table = Table(title=f"test {comparison.metric.name}, {escape(comparison.options.stem)}", title_justify="left")
-    for heading in headings(comparison):
-        table.add_column(heading, justify="left" if heading == "variant" else "right", no_wrap=True)
-    for row in comparison.rows:
-        table.add_row(*(escape(cell) for cell in cells(comparison, row)))
-    # Figures cut off by a narrow terminal would be worse than lines that it wraps.
-    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-    console.width = max(console.width, needed)
-    console.print(table)
-    lines = [caption(comparison), f"written to {comparison.options.folder}"]
-    lines += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
-    for line in lines:
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-
-def markdown(comparison: Comparison) -> str:
-    """A table for documentation, with the caption under it."""
-    columns = headings(comparison)
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *(cells(comparison, row) for row in comparison.rows)]
-    table = "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-    return f"{table}\n\n{caption(comparison)}\n"
+    notes = [f"written to {comparison.options.folder}"]
+    notes += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
+    title = f"test {comparison.metric.name}, {comparison.options.stem}"
+    result_table(comparison).show(console, title=title, notes=notes)
 
 
 def caption(comparison: Comparison) -> str:
@@ -73,6 +58,6 @@ def caption(comparison: Comparison) -> str:
     )
 
 
-def _mean_std(metric: ReportedMetric, mean: float | None, std: float | None, *, sign: bool = False) -> str:
-    spread = "" if std is None else f" ± {metric.show(std)}"
-    return f"{metric.show(mean, sign=sign)}{spread}"
+def _mean_std(metric: Metric, mean: float | None, std: float | None, *, sign: bool = False) -> str:
+    spread = "" if std is None else f" ± {metric.text(std)}"
+    return f"{metric.text(mean, sign=sign)}{spread}"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from mntrain.config import ExperimentConfig, load_experiment
+from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.errors import ConfigError
 from mntrain.models.families import FAMILIES
 
@@ -77,7 +77,7 @@ class CrossvalOptions:
         wrong = [name for name in self.families if name not in known]
         if wrong or not self.families or len(set(self.families)) < len(self.families):
             raise ConfigError(f"--families is {','.join(self.families)!r}; give some of {','.join(known)}, each once.")
-        stems = [stem(recipe) for recipe in self.recipes]
+        stems = [recipe_stem(recipe) for recipe in self.recipes]
         twice = sorted({name for name in stems if stems.count(name) > 1})
         if twice:
             raise ConfigError(f"Two recipes are called {twice[0]!r}; their runs would share a folder: rename one.")
@@ -131,11 +131,6 @@ class FoldRun:
         return f"{self.recipe} {self.config.name}"
 
 
-def stem(recipe: str) -> str:
-    """A recipe's name without folder and ending."""
-    return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else Path(recipe).name
-
-
 def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
     """The configuration that all runs of a data set start from; its family and fold mean nothing.
 
@@ -158,7 +153,9 @@ def plan_run(
     name = f"{family.replace('_', '-')}{shape}-fold{fold}"
     where = ("--data.folds", str(options.folds), "--data.fold", str(fold))
     config = _config(options, recipe, (*given, *where, "--family", family, "--name", name))
-    return FoldRun(recipe=stem(recipe), config=config, folder=options.runs / f"{stem(recipe)}-crossval" / name)
+    return FoldRun(
+        recipe=recipe_stem(recipe), config=config, folder=options.runs / f"{recipe_stem(recipe)}-crossval" / name
+    )
 
 
 def _architecture_words(architecture: Architecture) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mntrain.config import recipe_stem
 from mntrain.crossval.knn import knn
-from mntrain.crossval.plan import KNN, Architecture, CrossvalOptions, base_config, plan_run, stem
+from mntrain.crossval.plan import KNN, Architecture, CrossvalOptions, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.results import Crossval, Scores, SetResult
-from mntrain.crossval.table import markdown
+from mntrain.crossval.table import result_table
 from mntrain.crossval.training import Outcome, train
 from mntrain.data.sources import load_data
 from mntrain.data.tables import TableData
@@ -38,7 +39,7 @@ def crossval(options: CrossvalOptions) -> Crossval:
         options.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
         write_text_atomically(options.folder / "crossval.json", text)
-        write_text_atomically(options.folder / "crossval.md", markdown(result))
+        write_text_atomically(options.folder / "crossval.md", result_table(result).markdown())
         write_text_atomically(options.folder / "crossval.svg", draw_crossval(result))
     except OSError as error:
         raise TrainingError(
@@ -66,7 +67,7 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
         details = [_summary(one) for one in train(runs, jobs=options.jobs, ended=progress.ended)]
         scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
     return SetResult(
-        name=stem(recipe),
+        name=recipe_stem(recipe),
         rows=sum(first.split.counts.values()),
         features=first.features,
         architecture=architecture,
@@ -92,7 +93,7 @@ def _knn(options: CrossvalOptions, recipe: str, progress: "_Progress") -> Scores
     details = []
     for fold in range(options.folds):
         details.append(dataclasses.asdict(knn(_load(options, recipe, fold))))
-        progress.done(f"{stem(recipe)} knn-fold{fold}: test mse {details[-1]['mse']:.4f}")
+        progress.done(f"{recipe_stem(recipe)} knn-fold{fold}: test mse {details[-1]['mse']:.4f}")
     return Scores(family=KNN, mse=tuple(one["mse"] for one in details), details=tuple(details))
 
 

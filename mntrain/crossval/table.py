@@ -1,15 +1,12 @@
-"""A cross-validation as a table: on a terminal, and in markdown for documentation."""
+"""A cross-validation as a table."""
 
 from rich.console import Console
-from rich.markup import escape
-from rich.measure import Measurement
-from rich.table import Table
 
 from mntrain.crossval.plan import KNN
 from mntrain.crossval.results import MEASURED, SIGNIFICANCE, Crossval, SetResult
+from mntrain.result_table import ResultTable
 
 TITLES = {KNN: "kNN", "vanilla": "vanilla", MEASURED: "MN"}
-_WIDEST = 1000
 
 
 def headings(result: Crossval) -> list[str]:
@@ -28,27 +25,15 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
     return [row.name, f"{row.rows:,}", str(row.features), size, *scores, *tests]
 
 
+def result_table(result: Crossval) -> ResultTable:
+    """A row for each data set."""
+    rows = [cells(result, row) for row in result.sets]
+    return ResultTable(headings=headings(result), rows=rows, caption=caption(result))
+
+
 def print_crossval(console: Console, result: Crossval) -> None:
     """The table, what it is of, and where it is written."""
-    table = Table(title="test mse", title_justify="left")
-    for place, heading in enumerate(headings(result)):
-        table.add_column(heading, justify="right" if place else "left", no_wrap=True)
-    for row in result.sets:
-        table.add_row(*(escape(cell) for cell in cells(result, row)))
-    # Figures cut off by a narrow terminal would be worse than lines that it wraps.
-    needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
-    console.width = max(console.width, needed)
-    console.print(table)
-    for line in (caption(result), f"written to {result.options.folder}"):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
-
-
-def markdown(result: Crossval) -> str:
-    """A table for documentation, with the caption under it."""
-    columns = headings(result)
-    lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *(cells(result, row) for row in result.sets)]
-    table = "\n".join(f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in line)} |" for line in lines)
-    return f"{table}\n\n{caption(result)}\n"
+    result_table(result).show(console, title="test mse", notes=[f"written to {result.options.folder}"])
 
 
 def caption(result: Crossval) -> str:

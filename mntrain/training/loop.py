@@ -142,9 +142,8 @@ class Trainer:
 
     def _step(self, one: Pass, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """One step of the optimiser on the groups of a pass; sums as above. No step where the loss is not finite."""
-        groups = self.optimizer.param_groups
-        chosen = [parameter for group in groups if group["name"] in one.groups for parameter in group["params"]]
-        everything = len(one.groups) == len(groups)
+        # Parameters of other passes get no gradient, so the optimiser leaves them alone.
+        only = self._only(one)
         self.optimizer.zero_grad(set_to_none=True)
         totals = torch.zeros(3, dtype=torch.float64)
         parts = list(zip(inputs.chunk(self.config.accumulate), targets.chunk(self.config.accumulate), strict=True))
@@ -157,13 +156,18 @@ class Trainer:
                 totals += torch.tensor([value * len(wanted), score, len(wanted)], dtype=torch.float64)
                 if not math.isfinite(value):
                     return totals
-                # Parameters of other passes get no gradient, so the optimiser leaves them alone.
-                only: dict[str, Any] = {} if everything else {"inputs": chosen}
                 self.fabric.backward(loss * (len(wanted) / len(targets)), **only)
         if self.config.gradient_clip > 0:
             self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
         self.optimizer.step()
         return totals
+
+    def _only(self, one: Pass) -> dict[str, Any]:
+        """Arguments that keep ``backward`` to the groups of a pass; none where it updates all of them."""
+        groups = self.optimizer.param_groups
+        if len(one.groups) == len(groups):
+            return {}
+        return {"inputs": [value for group in groups if group["name"] in one.groups for value in group["params"]]}
 
     def _validate(self) -> Row:
         found = self.evaluate(self.task.validation)

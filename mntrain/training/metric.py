@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from mntrain.errors import ArtifactError
 from mntrain.models.base import Estimate, Prediction
 
 
@@ -18,6 +19,7 @@ class Metric(ABC):
 
     name: str
     better: Literal["higher", "lower"]
+    percent: bool
 
     @abstractmethod
     def score(self, prediction: Any, targets: Tensor) -> Tensor:
@@ -31,9 +33,14 @@ class Metric(ABC):
     def loss(self, prediction: Any, targets: Tensor) -> Tensor:
         """The loss of every answer [B]."""
 
-    @abstractmethod
-    def text(self, value: float) -> str:
-        """A mean score as a person reads it."""
+    def text(self, value: float | None, *, sign: bool = False) -> str:
+        """A mean score, or with ``sign`` a difference of two, as a person reads it; nothing where there is none.
+
+        Shares are in per cent, errors with four digits behind the point, as in the papers' tables.
+        """
+        if value is None:
+            return ""
+        return f"{value:{'+' if sign else ''}{'.2%' if self.percent else '.4f'}}"
 
     def describe(self, found: Mapping[str, Any]) -> str:
         """The score in ``found``, and the one before adaptation, in words.
@@ -55,6 +62,7 @@ class Accuracy(Metric):
 
     name = "accuracy"
     better = "higher"
+    percent = True
 
     def score(self, prediction: Prediction, targets: Tensor) -> Tensor:
         """1.0 or 0.0 for every answer [B]."""
@@ -70,16 +78,13 @@ class Accuracy(Metric):
         """Cross-entropy [B]."""
         return cross_entropy(prediction.logits, targets, reduction="none")
 
-    def text(self, value: float) -> str:
-        """In per cent."""
-        return f"{value:.2%}"
-
 
 class MeanSquaredError(Metric):
     """The squared error of standardised values, which is the loss too."""
 
     name = "mse"
     better = "lower"
+    percent = False
 
     def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
         """Squared error of every value [B]."""
@@ -95,16 +100,26 @@ class MeanSquaredError(Metric):
         """The same, to be differentiated [B]."""
         return (prediction.values - targets).square()
 
-    def text(self, value: float) -> str:
-        """Four digits behind the point, as the papers' tables."""
-        return f"{value:.4f}"
-
 
 ACCURACY = Accuracy()
 MSE = MeanSquaredError()
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
 
 
-def metric_of(found: Mapping[str, Any]) -> Metric:
-    """The metric whose score ``found``, figures of a split as ``metrics.json`` holds them, reports."""
-    return next(metric for metric in METRICS.values() if metric.name in found)
+def metric_of(found: Mapping[str, Any], run: str) -> Metric:
+    """The metric that a run reports.
+
+    Args:
+        found: figures of a split, as ``metrics.json`` holds them.
+        run: whose they are, for the message.
+
+    Raises:
+        ArtifactError: none that is known.
+    """
+    for metric in METRICS.values():
+        if isinstance(found.get(metric.name), (int, float)):
+            return metric
+    raise ArtifactError(
+        f"Run {run} reports {', '.join(sorted(found)) or 'nothing'} on the test split, expected "
+        f"{' or '.join(METRICS)} in its metrics.json; train the run again."
+    )

@@ -1,7 +1,7 @@
 """What a section of a report is made of; the page's template decides how it looks."""
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, Literal
@@ -120,8 +120,3 @@ def picture(images: ImageArray, index: int, alt: str, mark: Mark = "") -> Pictur
 def percent(value: float | None) -> str:
     """A share as text."""
     return "–" if value is None else f"{value:.2%}"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names one after another."""
-    return ", ".join(names)

@@ -6,7 +6,7 @@ import yaml
 
 from mntrain.analysis.sections.content import Section
 from mntrain.analysis.subject import Subject
-from mntrain.comparison.metric import metric_of
+from mntrain.training.metric import metric_of
 
 _FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods"}
 
@@ -36,10 +36,10 @@ def head_section(subject: Subject) -> Section:
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
         ("parameters", f"{parameters:,}"),
-        (f"test {metric.name}", metric.show(test[metric.name])),
+        (f"test {metric.name}", metric.text(test[metric.name])),
     ]
     if before is not None:
-        facts.append(("before adaptation", metric.show(before)))
+        facts.append(("before adaptation", metric.text(before)))
     numbers = {
         "name": experiment.name,
         "family": config.family,

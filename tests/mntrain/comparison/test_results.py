@@ -11,13 +11,13 @@ import yaml
 from rich.console import Console
 from scipy.stats import ttest_1samp
 
-from mntrain.comparison.metric import metric_of
 from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.plot import draw_comparison, sweep_places
 from mntrain.comparison.results import Comparison, gather
-from mntrain.comparison.table import cells, headings, markdown, print_comparison
+from mntrain.comparison.table import cells, headings, print_comparison, result_table
 from mntrain.comparison.variants import built_in, sweep
 from mntrain.errors import ArtifactError, ConfigError
+from mntrain.training.metric import metric_of
 
 ACCURACIES = {"vanilla": (0.90, 0.91, 0.92), "mn": (0.92, 0.92, 0.95)}
 
@@ -89,7 +89,7 @@ def test_table_and_picture(tmp_path: Path) -> None:
     asked = options(tmp_path, sweeps=(sweep("entries=10,1000"),))
     finish(asked, ACCURACIES | {"entries-10": (0.9, 0.9, 0.91), "entries-1000": (0.93, 0.9, 0.9)})
     found = compared(asked)
-    lines = markdown(found).splitlines()
+    lines = result_table(found).markdown().splitlines()
     assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
     assert (
         "| mn | 92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00% | 0.074 | 92.00% | 1,234 | 2 | 3 |" in lines
@@ -134,7 +134,8 @@ def test_moved_data_and_fields_newer_than_a_run_do_not_matter(tmp_path: Path) ->
     values = yaml.safe_load(stored.read_text())
     del values["backbone"]["ifilm_entries"]
     stored.write_text(yaml.safe_dump(values))
-    plan_runs(options(tmp_path, overrides=("--data.source", "idx", "--data.path", "new")))
+    again = plan_runs(options(tmp_path, overrides=("--data.source", "idx", "--data.path", "new")))
+    assert [run.state() for run in again] == ["finished"] * len(again)
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2", "name: x\nflavour: 3\n"])

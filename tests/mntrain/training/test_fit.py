@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from mntrain.training.loop import Trainer
 from mntrain.training.metric import ACCURACY
 from mntrain.training.run_folder import FitOptions
 
+BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
 
 
@@ -80,23 +82,10 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(tmp_path: 
     assert not torch.equal(one["head.weight"], other["head.weight"])
 
 
-def test_a_run_killed_between_epochs_resumes_to_the_same_weights(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_killed_between_epochs_resumes_to_the_same_weights(tmp_path: Path, break_off: BreakOff) -> None:
     config = tiny("--augmentation.crop_padding", "1")
     fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
-
-    train_epoch = Trainer._train_epoch
-
-    def killed(self: Trainer, loader: Any, epoch: int, progress: Any) -> Any:
-        if epoch == 2:
-            raise KeyboardInterrupt
-        return train_epoch(self, loader, epoch, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", killed)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, FitOptions(runs=tmp_path / "broken", quiet=True))
+    break_off(config, FitOptions(runs=tmp_path / "broken", quiet=True), 2)
     result = fit(config, FitOptions(runs=tmp_path / "broken", resume=True, quiet=True))
     assert result is not None
     assert result["epochs"] == 3

@@ -16,12 +16,12 @@ from safetensors.numpy import load_file, save_file
 
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.cli import main
-from mntrain.config import load_experiment
+from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.errors import ArtifactError, CheckpointError, ConfigError
 from mntrain.training.fit import fit
-from mntrain.training.loop import Trainer
 from mntrain.training.run_folder import FitOptions
 
+BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
 SMALL = ["--backbone.layers", "2", "--backbone.units", "16", "--meta_neighborhoods.entries", "20"]
 
 
@@ -117,22 +117,10 @@ def test_rows_of_classes_are_told_apart(tmp_path: Path) -> None:
         assert main(["evaluate", str(tmp_path / family / "artifact")]) == 0
 
 
-def test_a_broken_off_regression_resumes_to_the_same_weights(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_off_regression_resumes_to_the_same_weights(table: Path, tmp_path: Path, break_off: BreakOff) -> None:
     config = load_experiment("uci", [*SMALL, "--data.path", str(table), "--training.epochs", "3", "--name", "run"])
     fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
-    train_epoch = Trainer._train_epoch
-
-    def killed(self: Trainer, loader: Any, epoch: int, progress: Any) -> Any:
-        if epoch == 1:
-            raise KeyboardInterrupt
-        return train_epoch(self, loader, epoch, progress)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Trainer, "_train_epoch", killed)
-        with pytest.raises(KeyboardInterrupt):
-            fit(config, FitOptions(runs=tmp_path / "broken", quiet=True))
+    break_off(config, FitOptions(runs=tmp_path / "broken", quiet=True), 1)
     fit(config, FitOptions(runs=tmp_path / "broken", resume=True, quiet=True))
     whole, broken = (
         load_artifact(tmp_path / name / "run" / "artifact").model.state_dict() for name in ("whole", "broken")
