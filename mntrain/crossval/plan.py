@@ -20,7 +20,8 @@ _OWN_FIELDS = (
     "--data.folds",
     "--data.fold",
 )
-_SEARCHED = ("--backbone.layers", "--backbone.units", "--backbone.name")
+_ARCHITECTURE = ("--backbone.layers", "--backbone.units", "--backbone.name")
+_DECAY = "--training.weight_decay"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,32 @@ class Architecture:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What validation chooses for a network; None leaves the recipe's own.
+
+    Args:
+        architecture: of the perceptron.
+        decay: weight decay.
+    """
+
+    architecture: Architecture | None = None
+    decay: float | None = None
+
+    def __str__(self) -> str:
+        shape = [] if self.architecture is None else [str(self.architecture)]
+        decay = [] if self.decay is None else [f"decay{self.decay:g}"]
+        return "-".join(shape + decay)
+
+    def words(self) -> tuple[str, ...]:
+        """The overrides that make it."""
+        found: tuple[str, ...] = ()
+        if self.architecture is not None:
+            layers, units = str(self.architecture.layers), str(self.architecture.units)
+            found = ("--backbone.name", "mlp", "--backbone.layers", layers, "--backbone.units", units)
+        return found if self.decay is None else (*found, _DECAY, repr(self.decay))
+
+
+@dataclass(frozen=True, kw_only=True)
 class CrossvalOptions:
     """What is cross-validated.
 
@@ -51,6 +78,8 @@ class CrossvalOptions:
             recipe's own is taken.
         layers: hidden layers to search.
         units: widths to search.
+        decays: weight decays, of which each network gets the one with the smallest validation error on the first fold;
+            with none, every network has the recipe's own.
         data_root: folder that relative data paths of recipes start from; None is the working folder.
         overrides: command-line words for every run.
         runs: folder of all runs; those of a recipe go into RECIPE-crossval there.
@@ -65,6 +94,7 @@ class CrossvalOptions:
     search: bool = True
     layers: tuple[int, ...] = (2, 3, 4, 5)
     units: tuple[int, ...] = (32, 64, 128, 256)
+    decays: tuple[float, ...] = ()
     data_root: Path | None = None
     overrides: tuple[str, ...] = ()
     runs: Path = Path("runs")
@@ -89,10 +119,16 @@ class CrossvalOptions:
             values = getattr(self, name)
             if not values or min(values) < 1 or len(set(values)) < len(values):
                 raise ConfigError(f"--{name} is {','.join(map(str, values))!r}; give whole numbers above 0, each once.")
+        if any(not 0 <= decay <= 1000 for decay in self.decays) or len(set(self.decays)) < len(self.decays):
+            given = ",".join(map(str, self.decays))
+            raise ConfigError(f"--decays is {given!r}; give numbers from 0 to 1000, each once.")
         for word in self.overrides:
             name = word.split("=")[0]
-            if name in _OWN_FIELDS or (self.search and name in _SEARCHED):
-                remedy = "add --no-search, or leave it out" if name in _SEARCHED else "leave it out"
+            searched = (self.search and name in _ARCHITECTURE) or (bool(self.decays) and name == _DECAY)
+            if name in _OWN_FIELDS or searched:
+                remedy = "leave it out"
+                if searched:
+                    remedy = f"add {'--no-search' if name in _ARCHITECTURE else '--decays own'}, or {remedy}"
                 raise ConfigError(f"{name} is not for `mntrain crossval`, which decides it itself; {remedy}.")
 
     @property
@@ -140,32 +176,17 @@ def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
     return _config(options, recipe, ("--data.folds", str(options.folds)))
 
 
-def plan_run(
-    options: CrossvalOptions, recipe: str, family: str, architecture: Architecture | None, fold: int
-) -> FoldRun:
-    """The run of ``family`` on a fold; the recipe's own architecture where none is given.
+def plan_run(options: CrossvalOptions, recipe: str, family: str, setting: Setting, fold: int) -> FoldRun:
+    """The run of ``family`` on a fold.
 
     Raises:
         ConfigError: an override does not fit the recipe.
     """
-    given = () if architecture is None else _architecture_words(architecture)
-    shape = "" if architecture is None else f"-{architecture}"
-    name = f"{family.replace('_', '-')}{shape}-fold{fold}"
+    name = "-".join(part for part in (family.replace("_", "-"), str(setting), f"fold{fold}") if part)
     where = ("--data.folds", str(options.folds), "--data.fold", str(fold))
-    config = _config(options, recipe, (*given, *where, "--family", family, "--name", name))
+    config = _config(options, recipe, (*setting.words(), *where, "--family", family, "--name", name))
     return FoldRun(
         recipe=recipe_stem(recipe), config=config, folder=options.runs / f"{recipe_stem(recipe)}-crossval" / name
-    )
-
-
-def _architecture_words(architecture: Architecture) -> tuple[str, ...]:
-    return (
-        "--backbone.name",
-        "mlp",
-        "--backbone.layers",
-        str(architecture.layers),
-        "--backbone.units",
-        str(architecture.units),
     )
 
 

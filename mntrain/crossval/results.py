@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mntrain.comparison.paired import paired_p_value
-from mntrain.crossval.plan import Architecture, CrossvalOptions
+from mntrain.crossval.plan import CrossvalOptions
+from mntrain.crossval.search import Choice
 
 SIGNIFICANCE = 0.05
 MEASURED = "meta_neighborhoods"
@@ -44,16 +45,14 @@ class SetResult:
         name: of its recipe.
         rows: of the whole table.
         features: columns beside the target.
-        architecture: of all networks; None where none was trained.
-        search: validation error of the vanilla network on the first fold for each architecture searched.
+        choice: what its networks were trained with.
         scores: one for each family.
     """
 
     name: str
     rows: int
     features: int
-    architecture: Architecture | None
-    search: dict[str, float]
+    choice: Choice
     scores: tuple[Scores, ...]
 
     def of(self, family: str) -> Scores | None:
@@ -70,6 +69,10 @@ class SetResult:
         ours, theirs = self.of(MEASURED), self.of(other)
         return None if ours is None or theirs is None else paired_p_value(ours.mse, theirs.mse)
 
+    def _decay(self, family: str) -> dict[str, Any]:
+        searched = {f"{decay:g}": error for decay, error in self.choice.decays[family].items()}
+        return {"chosen": self.choice.settings[family].decay, "searched": searched}
+
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         others = [one.family for one in self.scores if one.family != MEASURED and self.of(MEASURED) is not None]
@@ -81,8 +84,9 @@ class SetResult:
             "name": self.name,
             "rows": self.rows,
             "features": self.features,
-            "architecture": None if self.architecture is None else asdict(self.architecture),
-            "search": self.search,
+            "architecture": None if self.choice.architecture is None else asdict(self.choice.architecture),
+            "search": self.choice.architectures,
+            "decays": {family: self._decay(family) for family in self.choice.decays},
             "families": {
                 one.family: {"mean": one.mean, "std": one.std, "mse": list(one.mse), "folds": list(one.details)}
                 for one in self.scores

@@ -10,9 +10,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mntrain.config import recipe_stem
 from mntrain.crossval.knn import knn
-from mntrain.crossval.plan import KNN, Architecture, CrossvalOptions, base_config, plan_run
+from mntrain.crossval.plan import KNN, CrossvalOptions, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.results import Crossval, Scores, SetResult
+from mntrain.crossval.search import choose
 from mntrain.crossval.table import result_table
 from mntrain.crossval.training import Outcome, train
 from mntrain.data.sources import load_data
@@ -50,43 +51,22 @@ def crossval(options: CrossvalOptions) -> Crossval:
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
-    architecture: Architecture | None = None
-    search: dict[str, float] = {}
-    if options.networks and options.search:
-        architecture, search = _search(options, recipe, progress)
-    elif options.networks:
-        own = base_config(options, recipe).backbone
-        architecture = Architecture(layers=own.layers, units=own.units)
+    choice = choose(options, recipe, progress.ended)
     scores = []
     for family in options.families:
         if family == KNN:
             scores.append(_knn(options, recipe, progress))
             continue
-        chosen = architecture if options.search else None
-        runs = [plan_run(options, recipe, family, chosen, fold) for fold in range(options.folds)]
+        runs = [plan_run(options, recipe, family, choice.settings[family], fold) for fold in range(options.folds)]
         details = [_summary(one) for one in train(runs, jobs=options.jobs, ended=progress.ended)]
         scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
     return SetResult(
         name=recipe_stem(recipe),
         rows=sum(first.split.counts.values()),
         features=first.features,
-        architecture=architecture,
-        search=search,
+        choice=choice,
         scores=tuple(scores),
     )
-
-
-def _search(options: CrossvalOptions, recipe: str, progress: "_Progress") -> tuple[Architecture, dict[str, float]]:
-    """The architecture whose vanilla network has the smallest validation error on the first fold, and all errors.
-
-    Its run is that of the first fold of the cross-validation itself: only validation rows have been looked at.
-    """
-    runs = [plan_run(options, recipe, "vanilla", one, 0) for one in options.architectures]
-    found = train(runs, jobs=options.jobs, ended=progress.ended)
-    errors = {
-        str(one): float(result["validation"]["mse"]) for one, result in zip(options.architectures, found, strict=True)
-    }
-    return min(options.architectures, key=lambda one: errors[str(one)]), errors
 
 
 def _knn(options: CrossvalOptions, recipe: str, progress: "_Progress") -> Scores:
@@ -137,7 +117,8 @@ class _Progress:
             disable=options.quiet or not self._console.is_terminal,
         )
         searched = len(options.architectures) if options.search and options.networks else 0
-        # The vanilla run of the first fold is one of those searched; it is told of twice.
+        searched += len(options.networks) * len(options.decays)
+        # The run of the first fold is one of those searched; it is told of twice.
         self._total = len(options.recipes) * (searched + options.folds * len(options.families))
         self._task = self._bar.add_task("runs", total=self._total)
         self._done = 0

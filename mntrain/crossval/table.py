@@ -11,18 +11,22 @@ TITLES = {KNN: "kNN", "vanilla": "vanilla", MEASURED: "MN"}
 
 def headings(result: Crossval) -> list[str]:
     """One for each column of :func:`cells`."""
-    families = [TITLES.get(family, family) for family in result.options.families]
-    tests = [f"p (MN, {TITLES.get(other, other)})" for other in _others(result)]
-    return ["data set", "n", "d", "layers × units", *families, *tests]
+    families = [_title(family) for family in result.options.families]
+    tests = [f"p (MN, {_title(other)})" for other in _others(result)]
+    decay = [f"weight decay ({', '.join(_title(family) for family in result.options.networks)})"]
+    return ["data set", "n", "d", "layers × units", *(decay if result.options.decays else []), *families, *tests]
 
 
 def cells(result: Crossval, row: SetResult) -> list[str]:
     """The row of one data set as texts; the smallest mean is marked by a star, a significant p-value too."""
-    size = "" if row.architecture is None else f"{row.architecture.layers} × {row.architecture.units}"
+    architecture, settings = row.choice.architecture, row.choice.settings
+    chosen = ["" if architecture is None else f"{architecture.layers} × {architecture.units}"]
+    if result.options.decays:
+        chosen.append(", ".join(f"{settings[family].decay:g}" for family in result.options.networks))
     scores = [f"{one.mean:.4f} ± {one.std:.4f}{' *' if one.family == row.best else ''}" for one in row.scores]
     values = (row.p_value(other) for other in _others(result))
     tests = ["" if value is None else _p_value(value) for value in values]
-    return [row.name, f"{row.rows:,}", str(row.features), size, *scores, *tests]
+    return [row.name, f"{row.rows:,}", str(row.features), *chosen, *scores, *tests]
 
 
 def result_table(result: Crossval) -> ResultTable:
@@ -47,6 +51,10 @@ def caption(result: Crossval) -> str:
         f"Mean squared error of standardised targets, mean ± sample deviation over {result.options.folds} folds; the "
         f"smallest mean is marked (*).{tested}"
     )
+
+
+def _title(family: str) -> str:
+    return TITLES.get(family, family)
 
 
 def _others(result: Crossval) -> list[str]:

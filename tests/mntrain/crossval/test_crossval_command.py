@@ -12,7 +12,8 @@ from mntrain.cli import main
 
 ROWS = 90
 SMALL = ["--training.epochs", "3", "--meta_neighborhoods.entries", "10", "--training.batch_size", "16"]
-SEARCH = ["--layers", "1,2", "--units", "4,8", "--folds", "3"]
+SEARCH = ["--layers", "1,2", "--units", "4,8", "--folds", "3", "--decays", "0,9"]
+NETWORKS = ("vanilla", "meta_neighborhoods")
 
 
 def write_table(file: Path, seed: int = 0) -> Path:
@@ -70,11 +71,29 @@ def test_the_architecture_is_chosen_by_validation_and_used_by_all_networks(folde
         assert f"{one['architecture']['layers']}x{one['architecture']['units']}" == chosen
         runs = {item.name for item in (folder / "runs" / f"{one['name']}-crossval").iterdir()}
         searched = {f"vanilla-{shape}-fold0" for shape in one["search"]}
-        folds = {f"{family}-{chosen}-fold{n}" for family in ("vanilla", "meta-neighborhoods") for n in range(3)}
-        assert runs == searched | folds
+        assert {name.split("-decay")[0] for name in runs - searched} == {
+            f"{f.replace('_', '-')}-{chosen}" for f in NETWORKS
+        }
         for name in searched:
             stored = json.loads((folder / "runs" / f"{one['name']}-crossval" / name / "metrics.json").read_text())
             assert stored["validation"]["mse"] == one["search"][name.split("-")[1]]
+
+
+def test_every_network_gets_the_weight_decay_with_its_smallest_validation_error(folder: Path) -> None:
+    for one in results(folder)["sets"]:
+        runs = folder / "runs" / f"{one['name']}-crossval"
+        shape = f"{one['architecture']['layers']}x{one['architecture']['units']}"
+        for family in NETWORKS:
+            decays = one["decays"][family]
+            first = f"{family.replace('_', '-')}-{shape}-decay"
+            for decay in ("0", "9"):
+                stored = json.loads((runs / f"{first}{decay}-fold0" / "metrics.json").read_text())
+                assert stored["validation"]["mse"] == decays["searched"][decay]
+                config = yaml.safe_load((runs / f"{first}{decay}-fold0" / "config.yaml").read_text())
+                assert config["training"]["weight_decay"] == float(decay)
+            assert f"{decays['chosen']:g}" == min(decays["searched"], key=decays["searched"].get)
+            tested = [run.name for run in runs.glob(f"{first}*-fold[12]")]
+            assert sorted(tested) == [f"{first}{decays['chosen']:g}-fold{fold}" for fold in (1, 2)]
 
 
 def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
@@ -89,7 +108,9 @@ def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
 
 def test_the_table_has_a_row_for_each_set(folder: Path) -> None:
     lines = (folder / "runs" / "crossval" / "crossval.md").read_text().splitlines()
-    assert lines[0].startswith("| data set | n | d | layers × units | kNN | vanilla | MN | p (MN, kNN)")
+    assert lines[0].startswith(
+        "| data set | n | d | layers × units | weight decay (vanilla, MN) | kNN | vanilla | MN | p ("
+    )
     assert [line.split(" | ")[0] for line in lines[2:4]] == ["| one", "| two"]
     assert all(line.count(r"\*") >= 1 for line in lines[2:4]), "the smallest mean is marked"
     picture = (folder / "runs" / "crossval" / "crossval.svg").read_text()
@@ -123,11 +144,22 @@ def test_a_run_of_another_configuration_is_not_taken(folder: Path, capsys: pytes
 
 def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path) -> None:
     words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
-    words += ["--backbone.units", "6", "--runs", str(tmp_path), "--jobs", "2", "--families", "vanilla"]
+    words += [
+        "--decays",
+        "own",
+        "--backbone.units",
+        "6",
+        "--runs",
+        str(tmp_path),
+        "--jobs",
+        "2",
+        "--families",
+        "vanilla",
+    ]
     assert main([*words, "--json"]) == 0
     found = json.loads((tmp_path / "crossval" / "crossval.json").read_text())["sets"][0]
     assert found["architecture"] == {"layers": 3, "units": 6}
-    assert found["search"] == {}
+    assert found["search"] == found["decays"] == {}
     assert found["meta_neighborhoods_against"] == {}
 
 
@@ -139,6 +171,9 @@ def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path)
         (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,vanilla,meta_neighborhoods"]),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
+        (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to 1000"]),
+        (["uci", "--decays", "none"], 2, ["--decays is 'none'", "must be numbers"]),
+        (["uci", "--training.weight_decay", "2"], 2, ["--training.weight_decay", "--decays own"]),
         (["uci", "--units", "0"], 2, ["--units is '0'"]),
         (["uci", "--jobs", "0"], 2, ["--jobs is 0"]),
         (["uci", "uci"], 2, ["Two recipes are called 'uci'"]),
@@ -173,7 +208,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
-    words += ["--runs", str(tmp_path), "--families", "vanilla", "--training.learning_rate", "9.9"]
+    words += ["--decays", "own", "--runs", str(tmp_path), "--families", "vanilla", "--training.learning_rate", "9.9"]
     words += ["--training.optimizer", "sgd", "--training.gradient_clip", "0", "--training.epochs", "30"]
     assert main(words) == 1
     err = capsys.readouterr().err
