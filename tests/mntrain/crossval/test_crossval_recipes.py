@@ -7,6 +7,9 @@ import pytest
 from mntrain.config import load_experiment, recipe_names
 
 TABLES = [name for name in recipe_names() if name.startswith("uci-")]
+# An epoch of a small table is a handful of steps: it may go longer without a better one.
+PATIENCE = dict.fromkeys(["uci-energy", "uci-concrete", "uci-airfoil", "uci-wine"], 50)
+PATIENCE |= dict.fromkeys(["uci-skillcraft", "uci-parkinsons"], 25)
 PUBLISHED = {"uci-music", "uci-toms", "uci-cte", "uci-super", "uci-gom"}
 
 
@@ -21,6 +24,7 @@ def test_a_table_has_the_settings_of_the_recipe_uci(name: str) -> None:
     assert own.data.path == f"{name.removeprefix('uci-')}.{suffix}"
     plain = dataclasses.replace(own, name=general["name"]).to_dict()
     plain["data"]["path"] = general["data"]["path"]
+    general["training"]["patience"] = PATIENCE.get(name, 10)
     assert plain == general
 
 
