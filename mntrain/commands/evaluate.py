@@ -13,6 +13,7 @@ examples:
 
   mntrain evaluate runs/digits-meta-neighborhoods/artifact
   mntrain evaluate runs/fashion-mnist-vanilla/artifact --split validation --json
+  mntrain evaluate runs/pacs-meta-neighborhoods/artifact --split all   # training examples too, as published for PACS
 """
 
 
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
         epilog=_EPILOG,
     )
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
-    parser.add_argument("--split", choices=("test", "validation", "train"), default="test", help="(test)")
+    parser.add_argument("--split", choices=("test", "validation", "train", "all"), default="test", help="(test)")
     parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
     parser.add_argument("--batch-size", type=int, default=500, metavar="N", help="examples at a time (500)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -161,8 +161,14 @@ class ImageData:
                 )
 
     def part(self, name: str) -> ImageSet:
-        """The split called ``name``: ``train``, ``validation`` or ``test``."""
-        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+        """The split called ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        if name != "all":
+            return parts[name]
+        return ImageSet(
+            images=np.concatenate([part.images for part in parts.values()]),
+            labels=np.concatenate([part.labels for part in parts.values()]),
+        )
 
     @property
     def channels(self) -> int:

@@ -113,8 +113,14 @@ class TableData:
                 raise DataError(f"A label is outside 0 to {len(self.label_names) - 1}; correct the labels of the data.")
 
     def part(self, name: str) -> TableSet:
-        """The split called ``name``: ``train``, ``validation`` or ``test``."""
-        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+        """The split called ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
+        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        if name != "all":
+            return parts[name]
+        return TableSet(
+            inputs=np.concatenate([part.inputs for part in parts.values()]),
+            targets=np.concatenate([part.targets for part in parts.values()]),
+        )
 
     @property
     def features(self) -> int:

@@ -18,7 +18,7 @@ def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> I
 
     Args:
         config: of the artifact.
-        split: train, validation or test.
+        split: train, validation, test, or all of them.
         path: where the data lies now, if it has moved.
 
     Raises:

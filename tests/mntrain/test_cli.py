@@ -16,6 +16,14 @@ def test_fit_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     evaluated = json.loads(capsys.readouterr().out)
     assert evaluated["accuracy"] == pytest.approx(fitted["test"]["accuracy"])
     assert evaluated["examples"] == 359
+    parts = []
+    for split in ("train", "validation", "test", "all"):
+        assert main(["evaluate", str(tmp_path / "a" / "artifact"), "--split", split, "--json"]) == 0
+        parts.append(json.loads(capsys.readouterr().out))
+    *parts, whole = parts
+    assert whole["examples"] == sum(part["examples"] for part in parts) == 1797
+    right = sum(part["examples"] * part["accuracy"] for part in parts)
+    assert whole["accuracy"] == pytest.approx(right / whole["examples"])
     assert main(["evaluate", str(tmp_path / "a" / "artifact"), "--split", "validation"]) == 0
     assert "validation accuracy" in capsys.readouterr().out
 
