@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
     parser.add_argument("target", type=Path, metavar="REPOSITORY/NAME", help="model repository and name of the model")
     parser.add_argument("--form", default="auto", choices=("auto", "explicit", "factored"), help="static form (auto)")
-    parser.add_argument("--vanilla", action="store_true", help="the same backbone and head without adaptation")
+    parser.add_argument("--vanilla", action="store_true", help="the same backbone and head without the dictionary")
     parser.add_argument(
         "--input-type",
         default="uint8",

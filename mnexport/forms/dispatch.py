@@ -77,10 +77,10 @@ def _(model: MetaNeighborhoods, form: str, preprocessing: Preprocessing) -> Stat
 
 
 def without_adaptation(model: Model) -> Vanilla:
-    """The same backbone and head without adaptation.
+    """The same backbone and head without the dictionary; iFiLM is a part of the backbone and stays.
 
     Raises:
-        FormError: the model has no backbone with a cosine head.
+        FormError: the model has no backbone and head.
     """
     backbone, head = getattr(model, "backbone", None), getattr(model, "head", None)
     if not isinstance(backbone, nn.Module) or not isinstance(head, nn.Module):

@@ -11,6 +11,14 @@ from mntrain.errors import ConfigError
 _VANILLA = ("--family", "vanilla")
 _MN = ("--family", "meta_neighborhoods")
 _IFILM = ("--backbone.ifilm", "true")
+_MAXL = ("--family", "maxl")
+# Section A.2; the generator's rate (0.001) and the virtual step (the learner's rate) are those of MAXL's authors.
+_PUBLISHED_MAXL = (
+    *_MAXL,
+    *("--training.optimizer", "sgd", "--training.learning_rate", "0.1", "--training.weight_decay", "0.0005"),
+    *("--training.drop_every", "50", "--training.drop_factor", "0.5"),
+    *("--maxl.generator_rate", "0.01", "--maxl.virtual_step", "0.1"),
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
 
 
@@ -75,7 +83,8 @@ BUILT_IN: dict[str, Variant] = {
         "vanilla+ifilm": (*_VANILLA, *_IFILM),
         "mn": (*_MN, "--backbone.ifilm", "false"),
         "mn+ifilm": (*_MN, *_IFILM),
-        "maxl": ("--family", "maxl"),
+        "maxl": _MAXL,
+        "maxl-sgd": _PUBLISHED_MAXL,
         # Table 3. The paper's diagonal step size has one element for each parameter.
         "dot-sgd": _dot_or_cos("dot", "sgd"),
         "dot-adamw": _dot_or_cos("dot", "adamw"),

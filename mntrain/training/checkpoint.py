@@ -5,9 +5,10 @@ augmentation and dropout are seeded by (seed, epoch), so no generator state has 
 """
 
 import pickle
+import zipfile
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin
 
 import torch
 
@@ -41,6 +42,16 @@ class TrainingState:
     best_epoch: int = 0
     seconds: float = 0.0
 
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            # A dataclass without postponed annotations holds the types themselves; dict[str, float] is a dict.
+            kind = get_origin(item.type) or item.type
+            if not isinstance(getattr(self, item.name), (int, float) if kind is float else kind):  # type: ignore[arg-type]
+                raise TypeError(item.name)
+        rows = all({"epoch", "learning_rate", "validation_loss"} <= row.keys() for row in self.history)
+        if len(self.history) != self.epoch or not rows or not bool(self.epoch) <= self.best_epoch <= self.epoch:
+            raise ValueError("history")
+
 
 def save_state(path: Path, state: TrainingState) -> None:
     """Write the state; an older checkpoint at ``path`` survives if this fails.
@@ -69,6 +80,10 @@ def load_state(path: Path) -> TrainingState:
     if not path.is_file():
         raise CheckpointError(f"There is no checkpoint {path} to read; start the run again with --overwrite.")
     try:
+        # PyTorch reads past a flipped bit; the archive's own checksums do not.
+        with zipfile.ZipFile(path) as archive:
+            if archive.testzip() is not None:
+                raise ValueError("checksum")
         values = torch.load(path, map_location="cpu", weights_only=True)
         schema = values.pop("schema")
         if schema != _SCHEMA:
@@ -83,7 +98,9 @@ def load_state(path: Path) -> TrainingState:
         EOFError,
         KeyError,
         TypeError,
+        ValueError,
         AttributeError,
+        zipfile.BadZipFile,
         pickle.UnpicklingError,
     ) as error:
         raise CheckpointError(

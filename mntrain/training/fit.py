@@ -17,7 +17,7 @@ from mntrain.files import write_text_atomically
 from mntrain.models.base import Model
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
-from mntrain.training.optimizer import build_optimizer
+from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.problem import problem_of
 from mntrain.training.run_folder import FitOptions, RunFolder
 
@@ -57,7 +57,8 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         try:
             model.load_state_dict(state.model)
             optimizer.load_state_dict(state.optimizer)
-        except (RuntimeError, ValueError, KeyError, TypeError) as error:
+            check_optimizer(optimizer)
+        except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"Checkpoint {run.last} does not fit its own configuration ({str(error).splitlines()[0]}); it is "
                 "damaged, start again with --overwrite."
@@ -123,6 +124,11 @@ def _check_passes(config: ExperimentConfig, model: Model) -> None:
         raise ConfigError(
             f"training.devices is {config.training.devices}, but family {config.family!r} trains on one device: its "
             "passes update different networks."
+        )
+    if config.training.accumulate > 1:
+        raise ConfigError(
+            f"training.accumulate is {config.training.accumulate}, but family {config.family!r} judges its "
+            "labels by a whole batch, for which no part can stand; leave it out, or use a smaller training.batch_size."
         )
     if config.training.compile:
         raise ConfigError(

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from mntrain.data.examples import Examples
 from mntrain.data.loader import BatchLoader
-from mntrain.errors import TrainingError
+from mntrain.errors import MnTrainError, TrainingError
 from mntrain.files import write_atomically
 from mntrain.layers.processes import place
 from mntrain.models.base import Batch, Pass
@@ -65,10 +65,12 @@ class Trainer:
             drop_last=True,
         )
         main = self.fabric.is_global_zero
-        events = EventWriter(self.run.path / "events", state.epoch) if main else None
+        with self.run.writing():
+            events = EventWriter(self.run.path / "events", state.epoch) if main else None
+        steps = len(loader) * len(self.model.passes())
         try:
             with TrainingProgress(
-                self.config.epochs, len(loader), self.task.metric, quiet=self.quiet or not main
+                self.config.epochs, steps, self.task.metric, quiet=self.quiet or not main
             ) as progress:
                 if state.epoch == 0 and main and self.config.keep_every:
                     self._keep_weights(0)
@@ -77,15 +79,17 @@ class Trainer:
                         break
                     started = self.clock()
                     progress.start_epoch(epoch + 1)
-                    row = self._train_epoch(loader, epoch, progress) | self._validate()
+                    row = self._train_epoch(loader, epoch, progress) | self._validate(epoch)
                     state.seconds += self.clock() - started
                     best = self._record(state, row)
                     if events is not None:
-                        events.add(row)
+                        with self.run.writing():
+                            events.add(row)
                     progress.end_epoch(row, best=best)
         finally:
             if events is not None:
-                events.close()
+                with self.run.writing():
+                    events.close()
 
     def _gives_up(self, state: TrainingState) -> bool:
         """Whether too many epochs have passed since the best one."""
@@ -131,10 +135,8 @@ class Trainer:
             inputs, targets = self.task.training_inputs(stored), place().rows(everyone)
             sums = self._step(one, inputs, targets)
             if not math.isfinite(sums[0]):
-                kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
                 raise TrainingError(
-                    f"The loss is {sums[0]} in epoch {epoch + 1}, step {step + 1}. {kept} a training.learning_rate "
-                    f"below {self.config.learning_rate} or a smaller step size."
+                    f"The loss is {sums[0]} in epoch {epoch + 1}, step {step + 1}. {self._remedy(epoch)}"
                 )
             totals += sums
             progress.step(*_means(totals))
@@ -146,7 +148,9 @@ class Trainer:
         only = self._only(one)
         self.optimizer.zero_grad(set_to_none=True)
         totals = torch.zeros(3, dtype=torch.float64)
-        parts = list(zip(inputs.chunk(self.config.accumulate), targets.chunk(self.config.accumulate), strict=True))
+        # Batch normalisation needs two examples in every part.
+        count = max(1, min(self.config.accumulate, len(targets) // 2))
+        parts = list(zip(inputs.tensor_split(count), targets.tensor_split(count), strict=True))
         for number, (some, wanted) in enumerate(parts):
             # Gradients are exchanged between processes once, with the last part.
             with self.fabric.no_backward_sync(self.model, enabled=number + 1 < len(parts)):
@@ -169,9 +173,16 @@ class Trainer:
             return {}
         return {"inputs": [value for group in groups if group["name"] in one.groups for value in group["params"]]}
 
-    def _validate(self) -> Row:
+    def _validate(self, epoch: int) -> Row:
         found = self.evaluate(self.task.validation)
+        if not (math.isfinite(found.loss) and math.isfinite(found.score)):
+            raise TrainingError(f"The validation loss is {found.loss} after epoch {epoch + 1}. {self._remedy(epoch)}")
         return {"validation_loss": found.loss, f"validation_{found.metric}": found.score}
+
+    def _remedy(self, epoch: int) -> str:
+        """What to do about numbers that are not finite in epoch ``epoch`` (from 0)."""
+        kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
+        return f"{kept} a training.learning_rate below {self.config.learning_rate} or a smaller step size."
 
     def evaluate(self, examples: Examples) -> Evaluation:
         """Evaluate the model as it stands, each process its part of ``examples``."""
@@ -193,18 +204,32 @@ class Trainer:
         state.epoch += 1
         if best:
             state.best_epoch = state.epoch
+        failure: MnTrainError | None = None
         if self.fabric.is_global_zero:
-            state.model = self.model.state_dict()
-            state.optimizer = self.optimizer.state_dict()
-            # The best checkpoint first: killed in between, the epoch is run again and comes out the same.
-            if best:
-                save_state(self.run.best, state)
-            if self.config.keep_every and state.epoch % self.config.keep_every == 0:
-                self._keep_weights(state.epoch)
-            save_state(self.run.last, state)
-            with self.run.writing():
-                write_csv(self.run.path / "metrics.csv", state.history)
+            try:
+                self._save(state, best=best)
+            except MnTrainError as error:
+                failure = error
+        # The others would wait for ever for a process that has gone.
+        failures = self.fabric.all_reduce(torch.tensor(int(failure is not None)), reduce_op="sum")
+        if failure is not None:
+            raise failure
+        assert isinstance(failures, torch.Tensor)
+        if failures.item():
+            raise TrainingError("The first process of the run could not save it; its own message says why.")
         return best
+
+    def _save(self, state: TrainingState, *, best: bool) -> None:
+        state.model = self.model.state_dict()
+        state.optimizer = self.optimizer.state_dict()
+        # The best checkpoint first: killed in between, the epoch is run again and comes out the same.
+        if best:
+            save_state(self.run.best, state)
+        if self.config.keep_every and state.epoch % self.config.keep_every == 0:
+            self._keep_weights(state.epoch)
+        save_state(self.run.last, state)
+        with self.run.writing():
+            write_csv(self.run.path / "metrics.csv", state.history)
 
 
 def seed_epoch(seed: int, epoch: int) -> None:

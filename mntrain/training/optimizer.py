@@ -1,5 +1,6 @@
 """The optimiser over a model's parameter groups, and the learning rate of every epoch."""
 
+from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
 from mntrain.models.base import ParameterGroup
@@ -24,6 +25,18 @@ def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Opt
     if config.optimizer == "sgd":
         return SGD(parts, lr=config.learning_rate, momentum=config.momentum)
     return AdamW(parts, lr=config.learning_rate)
+
+
+def check_optimizer(optimizer: Optimizer) -> None:
+    """Refuse a loaded state that does not fit the parameters; PyTorch does not look.
+
+    Raises:
+        ValueError: running means of another shape.
+    """
+    for parameter, state in optimizer.state.items():
+        for name, value in state.items():
+            if isinstance(value, Tensor) and value.dim() and value.shape != parameter.shape:
+                raise ValueError(f"{name} has shape {list(value.shape)}, its parameter {list(parameter.shape)}")
 
 
 def learning_rate_at(epoch: int, config: TrainingConfig) -> float:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from safetensors import SafetensorError
 
 from mntrain.config import ExperimentConfig
 from mntrain.config_differences import differing_fields
@@ -105,6 +106,8 @@ class RunFolder:
             if self.path.exists() and not self._options.resume:
                 shutil.rmtree(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
+            for unfinished in self.path.glob("checkpoints/.*.pt.*"):  # left by a run killed while it saved
+                unfinished.unlink()
             write_text_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
             write_text_atomically(self.path / "split.json", json.dumps(data.split.to_json()) + "\n")
 
@@ -117,9 +120,11 @@ class RunFolder:
         """
         try:
             yield
-        except OSError as error:
+        except (OSError, SafetensorError) as error:
+            # safetensors wraps what the system said into an error of its own.
+            reason = getattr(error, "strerror", None) or str(error)
             raise TrainingError(
-                f"Run folder {self.path} cannot be written: {error.strerror or error}. Make room or choose another "
+                f"Run folder {self.path} cannot be written: {reason}. Make room or choose another "
                 "--runs; a run that has a checkpoint goes on with --resume."
             ) from error
 
@@ -134,8 +139,7 @@ class RunFolder:
         if not self._options.resume or not self.last.exists():
             return None
         state = load_state(self.last)
-        if not self.best.is_file():
-            raise CheckpointError(f"{self.best} is missing, so the run cannot go on; start again with --overwrite.")
+        load_state(self.best)  # what the artifact may be made of has to be there before epochs are spent
         # Read like any recipe, so that a field that did not exist yet when the run started has its default.
         stored = ExperimentConfig.from_dict(state.config)
         changed = differing_fields(stored.to_dict(), config.to_dict(), ignore=_MAY_CHANGE)

@@ -18,7 +18,7 @@ from mntrain.artifact import load_artifact
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
 from mntrain.layers.head import build_head
-from mntrain.models.base import Pass
+from mntrain.models.base import Batch, Pass
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.training.config import TrainingConfig
 from mntrain.training.fit import fit
@@ -95,6 +95,27 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
     torch.testing.assert_close(moved[1][1], moved[0][1], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(("limit", "sizes"), [(256, [3, 3, 2, 2]), (10, [3, 3, 2, 2])])
+def test_a_batch_is_split_evenly(limit: int, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batch normalisation needs two images in every part."""
+    seen: list[int] = []
+    loss = Vanilla.loss
+
+    def counted(self: Vanilla, batch: Batch) -> Any:
+        seen.append(len(batch.targets))
+        return loss(self, batch)
+
+    monkeypatch.setattr(Vanilla, "loss", counted)
+    words = ["--training.batch_size", "10", "--training.accumulate", "4", "--training.epochs", "1"]
+    run(tmp_path, "--family", "vanilla", "--data.train_limit", str(limit), *words)
+    assert seen == sizes * (limit // 10)
+
+
+def test_a_set_smaller_than_a_batch_is_split_into_fewer_parts(tmp_path: Path) -> None:
+    words = ["--training.batch_size", "128", "--training.accumulate", "60", "--training.epochs", "1"]
+    run(tmp_path, "--family", "vanilla", "--data.train_limit", "11", *words)
+
+
 def test_a_compiled_network_keeps_its_names_and_learns_the_same(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler on a CPU, and there is no g++ here")
@@ -128,7 +149,9 @@ def test_refuses_what_cannot_work(words: list[str], part: str) -> None:
     assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("words", [["--training.devices", "2"], ["--training.compile", "true"]])
+@pytest.mark.parametrize(
+    "words", [["--training.devices", "2"], ["--training.compile", "true"], ["--training.accumulate", "2"]]
+)
 def test_maxl_says_what_it_cannot_do(words: list[str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"{words[0].removeprefix('--')} is .*'maxl'"):
         run(tmp_path, "--family", "maxl", "--training.accelerator", "cpu", *words)
