@@ -23,7 +23,8 @@ and started again. Further options are fields of the recipe, for every run.
   mntrain crossval uci-energy --data-root path/to/uci --no-search --decays own --backbone.layers 3 --backbone.units 128
   mntrain crossval uci-energy --data-root path/to/uci --families vanilla,meta_neighborhoods --json
 
-Writes crossval.json, crossval.md and crossval.svg into RUNS/crossval.
+Writes crossval.json, crossval.md and crossval.svg into RUNS/crossval. A run that fails does not stop the others; the
+exit code is then 1.
 """
 
 
@@ -85,13 +86,13 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     result = crossval(options)
     if arguments.json:
         print(json.dumps(result.to_json(), allow_nan=False))
-        return 0
+        return 1 if result.failures else 0
     from rich.console import Console
 
     from mntrain.crossval.table import print_crossval
 
     print_crossval(Console(), result)
-    return 0
+    return 1 if result.failures else 0
 
 
 def _numbers(kind: type[N], name: str, text: str) -> tuple[N, ...]:

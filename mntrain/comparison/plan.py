@@ -7,11 +7,13 @@ from typing import Any
 
 from mntrain.comparison.variants import Sweep, Variant
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
+from mntrain.data.sources import load_data
 from mntrain.errors import ConfigError
-from mntrain.training.stored_run import RunState, check_same_run, read_metrics, run_state
+from mntrain.training.stored_run import RunState, check_same_run, read_metrics, read_split, run_state
 
 # What compare sets itself, or decides by the state of a run.
-_OWN_FIELDS = ("--name", "--seed", "--family", "--resume", "--overwrite", "--runs", "--fields")
+_SET_BY_COMPARE = ("--name", "--seed", "--resume", "--overwrite", "--runs", "--fields")
+_OWN_FIELDS = (*_SET_BY_COMPARE, "--family")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,10 @@ class CompareOptions:
             raise ConfigError(f"--seeds are {self.seeds}; give at least one, and none twice.")
         if not 1 <= self.jobs <= 64:
             raise ConfigError(f"--jobs is {self.jobs}; it must be from 1 to 64.")
+        for variant in self.rows:
+            for name in (word.split("=")[0] for word in variant.words):
+                if name in _SET_BY_COMPARE:
+                    raise ConfigError(f"Variant {variant.name!r} sets {name}, which `mntrain compare` does itself.")
         for word in self.overrides:
             name = word.split("=")[0]
             if name in _OWN_FIELDS:
@@ -106,6 +112,15 @@ class PlannedRun:
         """How far it has come."""
         return run_state(self.folder)
 
+    def tested_on(self, metric: str) -> tuple[Any, ...]:
+        """What two runs must share for their figures to be comparable.
+
+        Raises:
+            ConfigError: its record of the split cannot be read.
+        """
+        test, data = read_split(self.folder)["splits"]["test"], self.config.data
+        return metric, data.source, data.path, data.subset, test.get("source_split"), tuple(test["indices"])
+
     def metrics(self) -> dict[str, Any]:
         """Its ``metrics.json``.
 
@@ -119,11 +134,17 @@ def plan_runs(options: CompareOptions) -> list[PlannedRun]:
     """Every run, seed by seed, so that early results already compare all variants.
 
     Raises:
-        ConfigError: a variant or an override does not fit the recipe, or a run of that name had another configuration.
+        ConfigError: a variant or an override does not fit the recipe, or a run of that name had another configuration
+            or other data.
+        DataError: data that runs were trained with cannot be read any more.
     """
     planned = [_plan(options, variant, seed) for seed in options.seeds for variant in options.rows]
-    for run in planned:
-        check_same_run(run.folder, run.config)
+    there = [run for run in planned if run.state() != "missing"]
+    for data in {run.config.data for run in there}:
+        sha256 = load_data(data).split.sha256
+        for run in there:
+            if run.config.data == data:
+                check_same_run(run.folder, run.config, sha256)
     return planned
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
+from mntrain.errors import ConfigError
 from mntrain.training.metric import ACCURACY, Metric, metric_of
 
 
@@ -153,12 +154,14 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
         failed: name of each run that failed → the reason.
 
     Raises:
-        ConfigError, ArtifactError: metrics cannot be read, or report no known metric.
+        ConfigError: metrics cannot be read, or runs were not tested alike.
+        ArtifactError: a run reports no known metric.
     """
     figures: dict[str, dict[int, RunFigures]] = {variant.name: {} for variant in options.rows}
     reasons: dict[str, dict[int, str]] = {variant.name: {} for variant in options.rows}
     metric: Metric = ACCURACY
     examples = 0
+    tested: dict[Any, str] = {}
     for run in runs:
         if run.name in failed:
             reasons[run.variant.name][run.seed] = failed[run.name]
@@ -167,6 +170,13 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
         test = found["test"]
         metric = metric_of(test, run.name)
         examples = int(test.get("examples", test.get("images", 0)))
+        tested.setdefault(run.tested_on(metric.name), run.variant.name)
+        if len(tested) > 1:
+            one, other = tested.values()
+            raise ConfigError(
+                f"Variants {one!r} and {other!r} were not tested on the same examples by the same figure, so they "
+                "cannot be compared; let them differ in nothing that changes the test split or the kind of target."
+            )
         figures[run.variant.name][run.seed] = RunFigures(
             name=run.name,
             seed=run.seed,

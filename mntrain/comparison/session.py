@@ -13,6 +13,7 @@ from mntrain.comparison.table import result_table
 from mntrain.comparison.training import Watcher, train
 from mntrain.errors import TrainingError
 from mntrain.files import write_text_atomically
+from mntrain.result_folder import result_folder
 
 
 def compare(options: CompareOptions) -> Comparison:
@@ -25,19 +26,13 @@ def compare(options: CompareOptions) -> Comparison:
         TrainingError: no run has finished, or the result cannot be written.
     """
     runs = plan_runs(options)
-    try:
-        options.folder.mkdir(parents=True, exist_ok=True)
+    with result_folder(options.folder):
         with _Progress(runs, quiet=options.quiet) as progress:
             failed = train(runs, jobs=options.jobs, logs=options.folder / "logs", watcher=progress.watcher)
         if len(failed) == len(runs):
             raise TrainingError(f"No run has finished; the first one says: {next(iter(failed.values()))}")
         comparison = gather(options, runs, failed)
         _write(comparison)
-    except OSError as error:
-        raise TrainingError(
-            f"Folder {options.folder} cannot be written: {error.strerror or error}; make room or choose another "
-            "--output."
-        ) from error
     return comparison
 
 

@@ -1,6 +1,7 @@
 """Trains the runs of a comparison, each in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,12 @@ def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher
     running: list[_Process] = []
     failed: dict[str, str] = {}
     environment = os.environ | {"OMP_NUM_THREADS": _threads(jobs)}
+
+    def stop(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    # What ends this process ends the trainings too: they would go on unseen.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -74,6 +81,8 @@ def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher
                     failed[one.run.name] = reason
                 watcher.ended(one.run, reason)
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         for one in running:
             one.process.terminate()
         for one in running:

@@ -54,7 +54,7 @@ class Setting:
 
     def __str__(self) -> str:
         shape = [] if self.architecture is None else [str(self.architecture)]
-        decay = [] if self.decay is None else [f"decay{self.decay:g}"]
+        decay = [] if self.decay is None else [f"decay{self.decay!r}"]
         return "-".join(shape + decay)
 
     def words(self) -> tuple[str, ...]:
@@ -119,9 +119,9 @@ class CrossvalOptions:
             values = getattr(self, name)
             if not values or min(values) < 1 or len(set(values)) < len(values):
                 raise ConfigError(f"--{name} is {','.join(map(str, values))!r}; give whole numbers above 0, each once.")
-        if any(not 0 <= decay <= 1000 for decay in self.decays) or len(set(self.decays)) < len(self.decays):
+        if any(not 0 <= decay < 100 for decay in self.decays) or len(set(self.decays)) < len(self.decays):
             given = ",".join(map(str, self.decays))
-            raise ConfigError(f"--decays is {given!r}; give numbers from 0 to 1000, each once.")
+            raise ConfigError(f"--decays is {given!r}; give numbers from 0 to below 100, each once.")
         for word in self.overrides:
             name = word.split("=")[0]
             searched = (self.search and name in _ARCHITECTURE) or (bool(self.decays) and name == _DECAY)
@@ -155,11 +155,13 @@ class FoldRun:
         recipe: the data set's name.
         config: all that decides it.
         folder: of the run.
+        sha256: digest of its data and fold.
     """
 
     recipe: str
     config: ExperimentConfig
     folder: Path
+    sha256: str
 
     @property
     def label(self) -> str:
@@ -176,18 +178,32 @@ def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
     return _config(options, recipe, ("--data.folds", str(options.folds)))
 
 
-def plan_run(options: CrossvalOptions, recipe: str, family: str, setting: Setting, fold: int) -> FoldRun:
+@dataclass(frozen=True, kw_only=True)
+class Fold:
+    """One fold of one data set.
+
+    Args:
+        recipe: the data set.
+        number: of the fold, from 0.
+        sha256: digest of the data and of the fold.
+    """
+
+    recipe: str
+    number: int
+    sha256: str
+
+
+def plan_run(options: CrossvalOptions, fold: Fold, family: str, setting: Setting) -> FoldRun:
     """The run of ``family`` on a fold.
 
     Raises:
         ConfigError: an override does not fit the recipe.
     """
-    name = "-".join(part for part in (family.replace("_", "-"), str(setting), f"fold{fold}") if part)
-    where = ("--data.folds", str(options.folds), "--data.fold", str(fold))
-    config = _config(options, recipe, (*setting.words(), *where, "--family", family, "--name", name))
-    return FoldRun(
-        recipe=recipe_stem(recipe), config=config, folder=options.runs / f"{recipe_stem(recipe)}-crossval" / name
-    )
+    name = "-".join(part for part in (family.replace("_", "-"), str(setting), f"fold{fold.number}") if part)
+    where = ("--data.folds", str(options.folds), "--data.fold", str(fold.number))
+    config = _config(options, fold.recipe, (*setting.words(), *where, "--family", family, "--name", name))
+    stem = recipe_stem(fold.recipe)
+    return FoldRun(recipe=stem, config=config, folder=options.runs / f"{stem}-crossval" / name, sha256=fold.sha256)
 
 
 def _config(options: CrossvalOptions, recipe: str, words: tuple[str, ...]) -> ExperimentConfig:

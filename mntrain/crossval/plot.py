@@ -17,12 +17,16 @@ def draw_crossval(result: Crossval) -> str:
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
+        named: set[str] = set()
         for place, row in enumerate(result.sets):
             base = row.of(reference)
-            assert base is not None
+            if base is None:
+                continue
             for number, one in enumerate(row.scores):
                 height = place + _SPREAD * (number - (len(row.scores) - 1) / 2)
-                color, label = COLORS[number % len(COLORS)], TITLES.get(one.family, one.family) if place == 0 else None
+                color = COLORS[families.index(one.family) % len(COLORS)]
+                label = None if one.family in named else TITLES.get(one.family, one.family)
+                named.add(one.family)
                 ratios = [score / base.mean for score in one.mse]
                 axes.plot(ratios, [height] * len(ratios), "o", color=color, alpha=0.5, markersize=5, label=label)
                 axes.plot([one.mean / base.mean], [height], "|", color=INK, markersize=13, markeredgewidth=2)

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mntrain.config import recipe_stem
 from mntrain.crossval.knn import knn
-from mntrain.crossval.plan import KNN, CrossvalOptions, base_config, plan_run
+from mntrain.crossval.plan import KNN, CrossvalOptions, Fold, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.results import Crossval, Scores, SetResult
 from mntrain.crossval.search import choose
@@ -18,54 +18,62 @@ from mntrain.crossval.table import result_table
 from mntrain.crossval.training import Outcome, train
 from mntrain.data.sources import load_data
 from mntrain.data.tables import TableData
-from mntrain.errors import ConfigError, TrainingError
+from mntrain.errors import ConfigError
 from mntrain.files import write_text_atomically
+from mntrain.result_folder import result_folder
 
 
 def crossval(options: CrossvalOptions) -> Crossval:
     """Search, train all folds, and write ``crossval.json``, ``crossval.md`` and ``crossval.svg``.
 
-    Finished runs of the same configuration are read, not trained again; broken-off runs go on.
+    Finished runs of the same configuration and data are read, not trained again; broken-off runs go on. A run that
+    fails does not stop the others.
 
     Raises:
-        ConfigError: a recipe holds no table of values, or a run of that name had another configuration.
+        ConfigError: a recipe holds no table of values, a run of that name had another configuration or other data, or
+            another cross-validation writes there.
         DataError: a table cannot be used.
-        TrainingError: a run failed, or the result cannot be written.
+        TrainingError: the result cannot be written.
     """
     tables = {recipe: _load(options, recipe, 0) for recipe in options.recipes}
-    with _Progress(options) as progress:
+    with result_folder(options.folder), _Progress(options) as progress:
         sets = tuple(_cross_validate(options, recipe, tables[recipe], progress) for recipe in options.recipes)
-    result = Crossval(options=options, sets=sets)
-    try:
-        options.folder.mkdir(parents=True, exist_ok=True)
+        result = Crossval(options=options, sets=sets)
         text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
         write_text_atomically(options.folder / "crossval.json", text)
         write_text_atomically(options.folder / "crossval.md", result_table(result).markdown())
         write_text_atomically(options.folder / "crossval.svg", draw_crossval(result))
-    except OSError as error:
-        raise TrainingError(
-            f"Folder {options.folder} cannot be written: {error.strerror or error}; make room or choose another "
-            "--output."
-        ) from error
     return result
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
-    choice = choose(options, recipe, progress.ended)
-    scores = []
+    folds = [
+        Fold(recipe=recipe, number=number, sha256=_load(options, recipe, number).split.sha256)
+        for number in range(options.folds)
+    ]
+    choice = choose(options, folds[0], progress.ended)
+    scores, failures = [], []
     for family in options.families:
         if family == KNN:
             scores.append(_knn(options, recipe, progress))
             continue
-        runs = [plan_run(options, recipe, family, choice.settings[family], fold) for fold in range(options.folds)]
-        details = [_summary(one) for one in train(runs, jobs=options.jobs, ended=progress.ended)]
-        scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
+        if family not in choice.settings:
+            failures.append(f"{recipe_stem(recipe)} {family}: no setting that was searched could be trained")
+            continue
+        runs = [plan_run(options, fold, family, choice.settings[family]) for fold in folds]
+        outcomes = train(runs, jobs=options.jobs, ended=progress.ended)
+        failures += [f"{one.run.label}: {one.reason}" for one in outcomes if one.result is None]
+        details = [_summary(one.result) for one in outcomes if one.result is not None]
+        # Means over other folds than those of the other families would be no comparison.
+        if len(details) == len(folds):
+            scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
     return SetResult(
         name=recipe_stem(recipe),
         rows=sum(first.split.counts.values()),
         features=first.features,
         choice=choice,
         scores=tuple(scores),
+        failures=tuple(failures),
     )
 
 

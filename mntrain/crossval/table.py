@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from mntrain.crossval.plan import KNN
-from mntrain.crossval.results import MEASURED, SIGNIFICANCE, Crossval, SetResult
+from mntrain.crossval.results import MEASURED, SIGNIFICANCE, Crossval, Scores, SetResult
 from mntrain.result_table import ResultTable
 
 TITLES = {KNN: "kNN", "vanilla": "vanilla", MEASURED: "MN"}
@@ -22,8 +22,10 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
     architecture, settings = row.choice.architecture, row.choice.settings
     chosen = ["" if architecture is None else f"{architecture.layers} × {architecture.units}"]
     if result.options.decays:
-        chosen.append(", ".join(f"{settings[family].decay:g}" for family in result.options.networks))
-    scores = [f"{one.mean:.4f} ± {one.std:.4f}{' *' if one.family == row.best else ''}" for one in row.scores]
+        known = (settings.get(family) for family in result.options.networks)
+        chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in known))
+    found = {one.family: one for one in row.scores}
+    scores = [_score(found.get(family), best=family == row.best) for family in result.options.families]
     values = (row.p_value(other) for other in _others(result))
     tests = ["" if value is None else _p_value(value) for value in values]
     return [row.name, f"{row.rows:,}", str(row.features), *chosen, *scores, *tests]
@@ -37,7 +39,11 @@ def result_table(result: Crossval) -> ResultTable:
 
 def print_crossval(console: Console, result: Crossval) -> None:
     """The table, what it is of, and where it is written."""
-    result_table(result).show(console, title="test mse", notes=[f"written to {result.options.folder}"])
+    result_table(result).show(
+        console,
+        title="test mse",
+        notes=[f"written to {result.options.folder}", *(f"failed: {one}" for one in result.failures)],
+    )
 
 
 def caption(result: Crossval) -> str:
@@ -51,6 +57,10 @@ def caption(result: Crossval) -> str:
         f"Mean squared error of standardised targets, mean ± sample deviation over {result.options.folds} folds; the "
         f"smallest mean is marked (*).{tested}"
     )
+
+
+def _score(scores: Scores | None, *, best: bool) -> str:
+    return "failed" if scores is None else f"{scores.mean:.4f} ± {scores.std:.4f}{' *' if best else ''}"
 
 
 def _title(family: str) -> str:

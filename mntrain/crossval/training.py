@@ -7,7 +7,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from mntrain.crossval.plan import FoldRun
-from mntrain.errors import MnTrainError, TrainingError
+from mntrain.errors import MnTrainError
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 from mntrain.training.stored_run import check_same_run, read_metrics, run_state
@@ -30,32 +30,27 @@ class Outcome:
     reused: bool = False
 
 
-def train(runs: Sequence[FoldRun], *, jobs: int, ended: Callable[[Outcome], None]) -> list[dict[str, Any]]:
-    """Train what is not finished, go on with what was broken off; the results in the order of ``runs``.
+def train(runs: Sequence[FoldRun], *, jobs: int, ended: Callable[[Outcome], None]) -> list[Outcome]:
+    """Train what is not finished, go on with what was broken off; a run that fails does not stop the others.
 
     Args:
         jobs: how many train at the same time; with one, they train in this process.
         ended: told of every run that has ended.
 
+    Returns:
+        What became of each of ``runs``, in their order.
+
     Raises:
-        ConfigError: a run of that name had another configuration.
-        TrainingError: a run failed; the others that were started are finished first.
+        ConfigError: a run of that name had another configuration or other data.
     """
     for run in runs:
-        check_same_run(run.folder, run.config)
+        check_same_run(run.folder, run.config, run.sha256)
     found: dict[str, Outcome] = {}
     # Short runs cost less than the start of an interpreter, so workers stay for many of them.
     for outcome in Parallel(n_jobs=jobs, return_as="generator_unordered")(delayed(_train)(run) for run in runs):
         found[outcome.run.label] = outcome
         ended(outcome)
-    failed = [outcome for outcome in found.values() if outcome.result is None]
-    if failed:
-        raise TrainingError(
-            f"{len(failed)} of {len(runs)} runs failed; {failed[0].run.label}: {failed[0].reason} The same command "
-            "goes on with the others."
-        )
-    results = [found[run.label].result for run in runs]
-    return [result for result in results if result is not None]
+    return [found[run.label] for run in runs]
 
 
 def _train(run: FoldRun) -> Outcome:

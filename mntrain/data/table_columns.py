@@ -24,6 +24,7 @@ __all__ = ["read_features", "read_targets"]
 _EXACT = 2**53  # from here on 64-bit floating point skips whole numbers
 # A column whose spread float32 cannot tell apart from rounding is not what its reader thinks it is.
 _MOST_ROUNDING = 1e-3
+_LEAST_SPREAD = 1e-30
 
 
 def read_features(tables: Mapping[str, pa.Table], *, where: str) -> dict[str, RowArray]:
@@ -109,6 +110,13 @@ def _labels(
                 "choose another data.target_column."
             )
         _check_missing(column, name, f"{where}, {split} split")
+    kinds = {split: _kind(column.type) for split, column in columns.items()}
+    if len(set(kinds.values())) > 1:
+        listed = listing([f"{kind} in {split}" for split, kind in kinds.items()])
+        raise DataError(
+            f"{where}: the target column '{name}' is not of one kind in every split ({listed}); write the "
+            "classes alike."
+        )
     plain = {split: column.cast(_plain(column.type)).to_pylist() for split, column in columns.items()}
     counts = Counter(value for part in plain.values() for value in part)
     classes = sorted(counts)
@@ -161,6 +169,11 @@ def _check_missing(column: pa.ChunkedArray, name: str, where: str) -> None:
 
 def _check_precision(values: NDArray[np.float64], name: str, where: str) -> None:
     """Large whole numbers, such as identities and times, can differ by less than float32 rounds."""
+    if values.std() < _LEAST_SPREAD:
+        raise DataError(
+            f"{where}: column '{name}' varies by {values.std():.3g} only, by which 32-bit floating point cannot "
+            "divide; scale the column."
+        )
     rounding = np.abs(values - values.astype(np.float32)).max()
     if rounding > _MOST_ROUNDING * values.std():
         raise DataError(
@@ -171,8 +184,22 @@ def _check_precision(values: NDArray[np.float64], name: str, where: str) -> None
 
 
 def _example(column: pa.ChunkedArray) -> str:
-    value = next((one for one in column.to_pylist() if one is not None), None)
-    return "no value at all" if value is None else f"such as {str(value)[:40]!r}"
+    """The first value that is no number, and where it stands."""
+    try:
+        texts = [None if value is None else str(value) for value in column.to_pylist()]
+    except (pa.ArrowException, ValueError, OverflowError):  # times that Python has no type for
+        return f"values of type {column.type}"
+    found = next(((row, text) for row, text in enumerate(texts, 1) if text is not None and not _is_number(text)), None)
+    found = found or next(((row, text) for row, text in enumerate(texts, 1) if text is not None), None)
+    return "no value at all" if found is None else f"such as {found[1][:40]!r} in row {found[0]}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
@@ -186,6 +213,12 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+
+
+def _kind(kind: pa.DataType) -> str:
+    if _is_text(kind):
+        return "text"
+    return "true/false" if pa.types.is_boolean(kind) else "whole numbers"
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

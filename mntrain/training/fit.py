@@ -1,6 +1,9 @@
 """One run from configuration to artifact."""
 
 import json
+import os
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,7 +21,7 @@ from mntrain.models.base import Model
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
-from mntrain.training.problem import problem_of
+from mntrain.training.problem import Problem, problem_of
 from mntrain.training.run_folder import FitOptions, RunFolder
 
 
@@ -43,9 +46,33 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     model = problem.build_model()
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     # Launching starts other processes: what can be refused has been refused by then.
     _check_passes(config, model)
+    ready = _Ready(config=config, run=run, data=data, problem=problem, model=model, quiet=options.quiet)
+    with run.locked() if _is_first_process() else nullcontext():
+        return _train(ready)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """What fits together; nothing has been written yet."""
+
+    config: ExperimentConfig
+    run: RunFolder
+    data: ImageData | TableData
+    problem: Problem
+    model: Model
+    quiet: bool
+
+
+def _is_first_process() -> bool:
+    """Whether this process stands for all of a data-parallel run; known before they have been started."""
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
+
+
+def _train(ready: _Ready) -> dict[str, Any] | None:
+    config, run, data, problem, model = ready.config, ready.run, ready.data, ready.problem, ready.model
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training)
@@ -80,7 +107,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         config=config.training,
         run=run,
         seed=config.seed,
-        quiet=options.quiet,
+        quiet=ready.quiet,
     )
     if config.training.compile:
         # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
 from mntrain.config import ExperimentConfig
@@ -31,9 +32,12 @@ from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import learning_rate_at
+from mntrain.training.stored_run import is_empty
 
+_LOCK = ".lock"
 # What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
-_MAY_CHANGE = frozenset({"training.epochs", "training.drop_at", "training.evaluation_batch_size"})
+# Data may have moved: its digest tells whether it is still the same.
+_MAY_CHANGE = frozenset({"training.epochs", "training.drop_at", "training.evaluation_batch_size", "data.path"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,7 @@ class RunFolder:
         self._options = options
         if options.resume and not path.is_dir():
             raise CheckpointError(f"There is no run {path} to resume; start it without --resume.")
-        if path.is_symlink() or path.exists():
+        if path.is_symlink() or not is_empty(path):
             if not options.resume and not options.overwrite:
                 raise ConfigError(
                     f"Run {path} exists already; choose another --name, go on with --resume, or replace it with "
@@ -98,18 +102,45 @@ class RunFolder:
         return self.path / "checkpoints" / f"epoch-{epoch:04}.safetensors"
 
     def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
-        """Make the folder, removing an earlier run if asked to; record configuration and split.
+        """Remove an earlier run if asked to; record configuration and split. The folder is :meth:`locked`.
 
         Call it when everything else has been found to work: what it removes is gone.
         """
         with self.writing():
-            if self.path.exists() and not self._options.resume:
-                shutil.rmtree(self.path)
-            self.path.mkdir(parents=True, exist_ok=True)
+            if not self._options.resume:
+                for item in self.path.iterdir():
+                    if item.is_dir() and not item.is_symlink():
+                        shutil.rmtree(item)
+                    elif item.name != _LOCK:
+                        item.unlink()
             for unfinished in self.path.glob("checkpoints/.*.pt.*"):  # left by a run killed while it saved
                 unfinished.unlink()
             write_text_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
             write_text_atomically(self.path / "split.json", json.dumps(data.split.to_json()) + "\n")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """No other process trains this run while the block runs; a folder that stays empty is removed afterwards.
+
+        Raises:
+            ConfigError: another process trains it.
+            TrainingError: the folder cannot be written.
+        """
+        lock = FileLock(self.path / _LOCK)
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(blocking=False)
+            except Timeout as error:
+                raise ConfigError(
+                    f"Run {self.path} is being trained by another process; wait for it, or choose another --name."
+                ) from error
+        try:
+            yield
+        finally:
+            if is_empty(self.path):
+                shutil.rmtree(self.path, ignore_errors=True)
+            lock.release()
 
     @contextmanager
     def writing(self) -> Iterator[None]:

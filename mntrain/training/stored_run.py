@@ -11,15 +11,36 @@ from mntrain.config_differences import differing_fields
 from mntrain.errors import ConfigError
 
 RunState = Literal["missing", "broken_off", "finished"]
-# Data may have moved; the run's own record of its split tells whether it is still the same.
+# Data may have moved; the digest of the split tells whether it is still the same.
 _MAY_DIFFER = frozenset({"data.path"})
+_FIGURES = {"test": dict, "validation": dict, "parameters": int, "epochs": int, "train_seconds": (int, float)}
 
 
 def run_state(folder: Path) -> RunState:
     """How far the run in ``folder`` has come."""
     if (folder / "metrics.json").is_file():
         return "finished"
-    return "broken_off" if folder.exists() else "missing"
+    return "missing" if is_empty(folder) else "broken_off"
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether nothing is there, or only what a run left that was killed before it wrote its configuration."""
+    return not folder.exists() or (folder.is_dir() and all(item.name.startswith(".") for item in folder.iterdir()))
+
+
+def read_split(folder: Path) -> dict[str, Any]:
+    """The ``split.json`` of a run.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    file = folder / "split.json"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        found["sha256"], found["splits"]["test"]["indices"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
+    return dict(found)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -31,21 +52,27 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     file = folder / "metrics.json"
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(found, dict) or not isinstance(found.get("test"), dict):
+        if not isinstance(found, dict):
             raise ValueError("it holds no result of a run")
+        wrong = [name for name, kind in _FIGURES.items() if not isinstance(found.get(name), kind)]  # type: ignore[arg-type]
+        if wrong:
+            raise ValueError(f"it does not say {', '.join(wrong)}")
     except (OSError, ValueError) as error:
         raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
     return found
 
 
-def check_same_run(folder: Path, config: ExperimentConfig) -> None:
+def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:
     """A run that is there must be the run that is wanted; fields that are newer than it count with their defaults.
 
+    Args:
+        sha256: digest of the data as it is now, and of its split.
+
     Raises:
-        ConfigError: it had another configuration, or cannot be read.
+        ConfigError: it had another configuration or other data, or cannot be read.
     """
     file = folder / "config.yaml"
-    if not folder.exists():
+    if is_empty(folder):
         return
     try:
         stored = ExperimentConfig.from_dict(yaml.safe_load(file.read_text(encoding="utf-8")))
@@ -60,4 +87,10 @@ def check_same_run(folder: Path, config: ExperimentConfig) -> None:
         raise ConfigError(
             f"Run {folder} was trained with another configuration: {', '.join(changed[:5])}{more}. Compare with "
             "the same recipe and overrides, choose another --runs, or remove it."
+        )
+    found = read_split(folder)["sha256"]
+    if found != sha256:
+        raise ConfigError(
+            f"Run {folder} was trained with other data: the digest of its split is {found[:12]}…, that of the data now "
+            f"is {sha256[:12]}…. Restore the data, choose another --runs, or remove the run."
         )

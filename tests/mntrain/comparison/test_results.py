@@ -1,6 +1,7 @@
 """Figures, table and picture of a comparison, from runs that were never trained."""
 
 import json
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.plot import draw_comparison, sweep_places
 from mntrain.comparison.results import Comparison, gather
 from mntrain.comparison.table import cells, headings, print_comparison, result_table
-from mntrain.comparison.variants import built_in, sweep
+from mntrain.comparison.variants import built_in, custom, sweep
+from mntrain.data.config import DataConfig
+from mntrain.data.sources import load_data
 from mntrain.errors import ArtifactError, ConfigError
 from mntrain.training.metric import metric_of
 
@@ -26,15 +29,25 @@ def options(runs: Path, **fields: Any) -> CompareOptions:
     return CompareOptions(**({"recipe": "digits", "variants": built_in(["vanilla", "mn"]), "runs": runs} | fields))
 
 
-def finish(asked: CompareOptions, accuracies: dict[str, tuple[float, ...]]) -> None:
-    """Write what a finished run of every variant and seed would have written."""
+@cache
+def sha256(data: DataConfig) -> str:
+    return load_data(data).split.sha256
+
+
+def finish(
+    asked: CompareOptions, accuracies: dict[str, tuple[float, ...]], tested: dict[str, int] | None = None
+) -> None:
+    """Write what a finished run of every variant and seed would have written; ``tested`` on so many images."""
     for run in plan_runs(asked):
         run.folder.mkdir(parents=True)
         (run.folder / "config.yaml").write_text(yaml.safe_dump(run.config.to_dict()))
         accuracy = accuracies[run.variant.name][run.seed]
         unadapted = accuracy - 0.01 if run.config.family == "meta_neighborhoods" else None
+        indices = list(range(359 if tested is None else tested.get(run.variant.name, 359)))
+        record = {"sha256": sha256(run.config.data), "splits": {"test": {"source_split": "all", "indices": indices}}}
+        (run.folder / "split.json").write_text(json.dumps(record))
         test = {"images": 359, "accuracy": accuracy, "loss": 1.0, "unadapted_accuracy": unadapted}
-        result = {"test": test, "parameters": 1234, "epochs": 2, "train_seconds": 3.0}
+        result = {"test": test, "validation": {}, "parameters": 1234, "epochs": 2, "train_seconds": 3.0}
         (run.folder / "metrics.json").write_text(json.dumps(result))
 
 
@@ -128,14 +141,44 @@ def test_a_run_of_another_configuration_is_never_taken_for_the_wanted_one(tmp_pa
 
 
 def test_moved_data_and_fields_newer_than_a_run_do_not_matter(tmp_path: Path) -> None:
-    moved = options(tmp_path, overrides=("--data.source", "idx", "--data.path", "old"))
-    finish(moved, ACCURACIES)
-    stored = tmp_path / "digits-mn-seed0" / "config.yaml"
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("a,y\n" + "".join(f"{n},{'pq'[n % 2]}\n" for n in range(60)))
+    finish(options(tmp_path / "runs", overrides=("--data.source", "table", "--data.path", str(old))), ACCURACIES)
+    old.rename(new)
+    stored = tmp_path / "runs" / "digits-mn-seed0" / "config.yaml"
     values = yaml.safe_load(stored.read_text())
     del values["backbone"]["ifilm_entries"]
     stored.write_text(yaml.safe_dump(values))
-    again = plan_runs(options(tmp_path, overrides=("--data.source", "idx", "--data.path", "new")))
+    asked = options(tmp_path / "runs", overrides=("--data.source", "table", "--data.path", str(new)))
+    again = plan_runs(asked)
     assert [run.state() for run in again] == ["finished"] * len(again)
+    new.write_text(new.read_text().replace("59,q", "58.5,q"))
+    with pytest.raises(ConfigError, match=r"digits-vanilla-seed0 was trained with other data.*--runs"):
+        plan_runs(asked)
+
+
+def test_runs_tested_on_other_examples_are_not_compared(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES, tested={"mn": 300})
+    with pytest.raises(ConfigError, match="'vanilla' and 'mn' were not tested on the same examples"):
+        compared(asked)
+
+
+def test_what_a_killed_run_left_before_its_configuration_is_no_run(tmp_path: Path) -> None:
+    folder = tmp_path / "digits-mn-seed1"
+    folder.mkdir()
+    (folder / ".config.yaml.x1").write_text("name")
+    assert {run.state() for run in plan_runs(options(tmp_path))} == {"missing"}
+
+
+@pytest.mark.parametrize("figure", ["parameters", "epochs", "train_seconds", "test"])
+def test_a_result_without_a_figure_is_named(figure: str, tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    file = tmp_path / "digits-vanilla-seed0" / "metrics.json"
+    file.write_text(json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != figure}))
+    with pytest.raises(ConfigError, match=f"does not say {figure}.*remove"):
+        compared(asked)
 
 
 @pytest.mark.parametrize("content", ["", "[1, 2", "name: x\nflavour: 3\n"])
@@ -157,6 +200,7 @@ def test_a_folder_that_is_no_readable_run_is_left_alone(tmp_path: Path, content:
         ({"overrides": ("--seed=3",)}, "--seed is not for"),
         ({"variants": built_in(["vanilla", "vanilla"])}, "Two variants"),
         ({"variants": ()}, "nothing to compare"),
+        ({"variants": (*built_in(["vanilla"]), custom("x=--family vanilla --seed 7"))}, "'x' sets --seed"),
     ],
 )
 def test_wrong_options_are_refused(tmp_path: Path, fields: dict[str, Any], sentence: str) -> None:

@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from mntrain.cli import main
+from mntrain.errors import TrainingError
+from mntrain.result_folder import result_folder
 
 ROWS = 90
 SMALL = ["--training.epochs", "3", "--meta_neighborhoods.entries", "10", "--training.batch_size", "16"]
@@ -86,14 +88,14 @@ def test_every_network_gets_the_weight_decay_with_its_smallest_validation_error(
         for family in NETWORKS:
             decays = one["decays"][family]
             first = f"{family.replace('_', '-')}-{shape}-decay"
-            for decay in ("0", "9"):
+            for decay in ("0.0", "9.0"):
                 stored = json.loads((runs / f"{first}{decay}-fold0" / "metrics.json").read_text())
                 assert stored["validation"]["mse"] == decays["searched"][decay]
                 config = yaml.safe_load((runs / f"{first}{decay}-fold0" / "config.yaml").read_text())
                 assert config["training"]["weight_decay"] == float(decay)
-            assert f"{decays['chosen']:g}" == min(decays["searched"], key=decays["searched"].get)
+            assert repr(decays["chosen"]) == min(decays["searched"], key=decays["searched"].get)
             tested = [run.name for run in runs.glob(f"{first}*-fold[12]")]
-            assert sorted(tested) == [f"{first}{decays['chosen']:g}-fold{fold}" for fold in (1, 2)]
+            assert sorted(tested) == [f"{first}{decays['chosen']!r}-fold{fold}" for fold in (1, 2)]
 
 
 def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
@@ -171,7 +173,7 @@ def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path)
         (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,vanilla,meta_neighborhoods"]),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
-        (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to 1000"]),
+        (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to below 100"]),
         (["uci", "--decays", "none"], 2, ["--decays is 'none'", "must be numbers"]),
         (["uci", "--training.weight_decay", "2"], 2, ["--training.weight_decay", "--decays own"]),
         (["uci", "--units", "0"], 2, ["--units is '0'"]),
@@ -205,12 +207,46 @@ def test_fewer_rows_than_folds_and_classes_are_refused(
 
 
 def test_a_run_that_fails_is_named_and_the_others_are_kept(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One setting of the search and one fold cannot be trained; whatever else can be is, and the exit code is 1."""
+    module = __import__("mntrain.crossval.training", fromlist=["fit"])
+    original = module.fit
+
+    def fit(config: Any, options: Any) -> Any:
+        if config.name in ("vanilla-1x4-fold0", "meta-neighborhoods-2x4-fold1"):
+            raise TrainingError("The loss is nan.")
+        return original(config, options)
+
+    monkeypatch.setattr(module, "fit", fit)
+    words = [str(folder / "one.yaml"), str(folder / "two.yaml"), "--data-root", str(folder), "--runs", str(tmp_path)]
+    words += ["--layers", "1,2", "--units", "4", "--folds", "2", "--decays", "own", *SMALL]
+    assert main(["crossval", *words]) == 1
+    out = capsys.readouterr().out
+    found = json.loads((tmp_path / "crossval" / "crossval.json").read_text())["sets"]
+    assert [one["search"]["1x4"] for one in found] == [None, None]
+    assert [one["architecture"] for one in found] == [{"layers": 2, "units": 4}] * 2
+    assert [set(one["families"]) for one in found] == [{"knn", "vanilla"}] * 2
+    assert [one["failures"] for one in found] == [
+        [f"{name} meta-neighborhoods-2x4-fold1: The loss is nan."] for name in ("one", "two")
+    ]
+    assert out.count("failed: ") == 2
+    assert (tmp_path / "one-crossval" / "meta-neighborhoods-2x4-fold0" / "metrics.json").is_file()
+    monkeypatch.setattr(module, "fit", original)
+    assert main(["crossval", *words]) == 0
+
+
+def test_another_table_in_the_place_of_the_first_is_refused(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
-    words += ["--decays", "own", "--runs", str(tmp_path), "--families", "vanilla", "--training.learning_rate", "9.9"]
-    words += ["--training.optimizer", "sgd", "--training.gradient_clip", "0", "--training.epochs", "30"]
-    assert main(words) == 1
-    err = capsys.readouterr().err
-    assert "2 of 2 runs failed" in err
-    assert "The loss is" in err
+    words = ["crossval", "uci", "--no-search", "--folds", "2", "--decays", "own", *SMALL, "--runs", str(tmp_path)]
+    words += ["--families", "vanilla", "--backbone.units", "4", "--data.path"]
+    assert main([*words, str(folder / "one.csv")]) == 0
+    assert main([*words, str(folder / "two.csv")]) == 2
+    assert "was trained with other data" in capsys.readouterr().err
+
+
+def test_two_at_the_same_time_do_not_share_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with result_folder(folder / "runs" / "crossval"):
+        assert main(command(folder)) == 2
+    assert "Another process works on" in capsys.readouterr().err

@@ -130,7 +130,7 @@ def test_a_limit_keeps_the_test_rows(write: Write) -> None:
 
 A = np.linspace(0, 1, 12)
 BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
-    "text": ({"a": ["x"] * 12, "b": A, "y": A}, {}, ["hold no numbers", "'a' (such as 'x')", "encode"]),
+    "text": ({"a": ["x"] * 12, "b": A, "y": A}, {}, ["hold no numbers", "'a' (such as 'x' in row 1)", "encode"]),
     "NaN": ({"a": [*A[:4], float("nan"), *A[5:]], "y": A}, {}, ["'a' is nan in row 5", "NaN or infinite"]),
     "infinite": ({"a": [*A[:4], float("inf"), *A[5:]], "y": A}, {}, ["'a' is inf in row 5", "infinite"]),
     "missing target": ({"a": A, "y": [*A[:11], None]}, {}, ["'y'", "row 12"]),
@@ -139,6 +139,12 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "few rows": ({"a": A, "y": A}, {"folds": 20}, ["data.folds is 20", "12 rows"]),
     "no such column": ({"a": A, "y": A}, {"target_column": "z"}, ["data.target_column is 'z'", "columns a, y"]),
     "one column": ({"y": A}, {}, ["single column 'y'"]),
+    "one word among numbers": (
+        {"a": ["1", "2.5", "foo", *"123456789"], "b": A, "y": A},
+        {},
+        ["hold no numbers", "'a' (such as 'foo' in row 3)"],
+    ),
+    "tiny spread": ({"a": [n * 1e-42 for n in range(12)], "b": A, "y": A}, {}, ["column 'a' varies by", "scale"]),
     "float labels": ({"a": A, "y": [0.0, 1.0] * 6}, {"target": "class"}, ["decimal numbers", "such as '0.0'"]),
     "a class of one row": ({"a": A, "y": ["p"] * 11 + ["q"]}, {}, ["class 'q'", "single row"]),
     "values of text": ({"a": A, "y": ["p", "q"] * 6}, {"target": "value"}, ["'value'", "such as 'p'"]),

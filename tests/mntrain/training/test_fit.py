@@ -29,7 +29,7 @@ from mntrain.training.evaluation import Evaluation, EvaluationPlan, evaluate
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
 from mntrain.training.metric import ACCURACY
-from mntrain.training.run_folder import FitOptions
+from mntrain.training.run_folder import FitOptions, RunFolder
 
 BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
@@ -173,6 +173,15 @@ def test_settings_that_cannot_work_leave_no_folder_and_no_run_behind(tmp_path: P
     with pytest.raises(ConfigError, match="crop_padding"):
         fit(wrong, FitOptions(runs=tmp_path, overwrite=True, quiet=True))
     assert (tmp_path / "run" / "metrics.json").is_file(), "the good run is still there"
+
+
+def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path / "run", FitOptions()).locked(),
+        pytest.raises(ConfigError, match="being trained by another process"),
+    ):
+        fit(tiny(), FitOptions(runs=tmp_path, quiet=True))
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_runs_folder_that_cannot_be_written_is_explained(tmp_path: Path) -> None:

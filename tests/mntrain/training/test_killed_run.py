@@ -50,6 +50,7 @@ def test_a_killed_process_resumes_to_the_same_state(variant: str, tmp_path: Path
         time.sleep(random.uniform(0, 0.4))
         process.send_signal(signal.SIGKILL)
     assert last.exists(), "the process ended before its first epoch did"
+    assert not (killed / "run" / "metrics.json").exists(), "it was too late to kill it"
     config = load_experiment("digits", words)
     fit(config, FitOptions(runs=killed, resume=True, quiet=True))
     fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
