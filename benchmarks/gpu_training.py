@@ -2,7 +2,7 @@
 
     python benchmarks/gpu_training.py --data.path path/to/cifar10
     python benchmarks/gpu_training.py --data.path path/to/cifar10 --minutes 3 --json gpu.json
-    python benchmarks/gpu_training.py digits --accelerator cpu --minutes 0.2 --backbone.name convnet4
+    python benchmarks/gpu_training.py --recipe digits --accelerator cpu --minutes 0.2 --backbone.name convnet4
 
 Each variant is first trained for a few epochs on a part of the images, which tells how long an epoch takes; then for as
 many epochs as fit its share of the minutes (8 by default, everything together). Further words are overrides for
@@ -50,7 +50,7 @@ class Plan:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipe", nargs="?", default="cifar10-resnet29", help="name or YAML file (cifar10-resnet29)")
+    parser.add_argument("--recipe", default="cifar10-resnet29", help="name or YAML file (cifar10-resnet29)")
     parser.add_argument("--minutes", type=float, default=8.0, help="for everything (8)")
     parser.add_argument("--accelerator", default="cuda", help="cuda or cpu (cuda)")
     parser.add_argument("--precision", default="bf16-mixed", help="(bf16-mixed)")

@@ -79,9 +79,16 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `mntrain fit` does
     shared = Step(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Step)})
     plan = TimingPlan(seconds=arguments.seconds, rounds=arguments.rounds)
-    sizes = [int(entries) for entries in arguments.entries.split(",")]
+    from mntrain.backbones.config import BACKBONES
+
+    sizes = [int(entries) if entries.isdigit() else 0 for entries in arguments.entries.split(",")]
+    if min(sizes) < 1:
+        parser.error(f"--entries is {arguments.entries!r}; give whole numbers above 0, separated by commas")
+    backbones = arguments.backbones.split(",")
+    if unknown := [name for name in backbones if name not in BACKBONES]:
+        parser.error(f"--backbones names {unknown[0]!r}; choose from {', '.join(BACKBONES)}")
     console, figures = Console(), {}
-    for backbone in arguments.backbones.split(","):
+    for backbone in backbones:
         variants = [Variant(family="vanilla", backbone=backbone, ifilm=False)]
         variants += [
             Variant(

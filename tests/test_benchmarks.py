@@ -28,7 +28,17 @@ def test_training_cost(tmp_path: Path) -> None:
 
 
 def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
-    words = ["benchmarks/gpu_training.py", "digits", "--accelerator", "cpu", "--minutes", "0.05", "--probe", "128"]
+    words = [
+        "benchmarks/gpu_training.py",
+        "--recipe",
+        "digits",
+        "--accelerator",
+        "cpu",
+        "--minutes",
+        "0.05",
+        "--probe",
+        "128",
+    ]
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
     out = run(*words, *small, "--json", str(tmp_path / "gpu.json"))
     models = json.loads((tmp_path / "gpu.json").read_text())["models"]
@@ -36,3 +46,23 @@ def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
     assert all(model["images_per_second"] > 0 and model["epochs"] >= 1 for model in models)
     assert models[1]["unadapted_accuracy"] is not None
     assert "images/s" in out
+
+
+def test_gpu_training_takes_where_the_data_lies(tmp_path: Path) -> None:
+    """The command as the documentation has it, as far as a folder that is not there."""
+    command = [sys.executable, "benchmarks/gpu_training.py", "--data.path", str(tmp_path / "cifar10"), "--accelerator"]
+    done = subprocess.run([*command, "cpu"], cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("gpu_training: ")
+    assert "cifar10" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "recipe" not in done.stderr
+
+
+def test_training_cost_names_what_it_does_not_know() -> None:
+    for words in (["--backbones", "convnet4x"], ["--entries", "x"], ["--entries", "0"]):
+        command = [sys.executable, "benchmarks/training_cost.py", *words]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+        assert done.returncode != 0
+        assert words[1] in done.stderr
+        assert "Traceback" not in done.stderr

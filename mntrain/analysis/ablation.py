@@ -64,21 +64,30 @@ def ablate(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> Ablati
         points.append(
             AblationPoint(
                 value=size,
-                accuracies=tuple(_accuracy(model, z, y, subset, model.temperature) for subset in subsets),
+                accuracies=tuple(accuracy_with(model, z, y, subset, model.temperature) for subset in subsets),
             )
         )
     everything = torch.arange(entries)
     temperatures = tuple(
         AblationPoint(
             value=model.temperature * factor,
-            accuracies=(_accuracy(model, z, y, everything, model.temperature * factor),),
+            accuracies=(accuracy_with(model, z, y, everything, model.temperature * factor),),
         )
         for factor in _FACTORS
     )
     return Ablation(images=len(z), entries=tuple(points), temperatures=temperatures)
 
 
-def _accuracy(model: MetaNeighborhoods, features: Tensor, labels: Tensor, kept: Tensor, temperature: float) -> float:
+def accuracy_with(
+    model: MetaNeighborhoods, features: Tensor, labels: Tensor, kept: Tensor, temperature: float
+) -> float:
+    """Share of right answers with some of the entries and another temperature.
+
+    Args:
+        features: z [N, d].
+        labels: int64 [N].
+        kept: int64 [S'], positions of the entries that stay.
+    """
     keys, values = model.dictionary.keys[kept], model.dictionary.values()[kept]
     index, problem, steps = key_index(keys, model.similarity), problem_of(model.head, keys, values), model.steps()
     form = cheapest_form(problem, steps)

@@ -95,10 +95,11 @@ def animate(options: AnimationOptions) -> list[Path]:
 
 def draw_frame(trajectory: Trajectory, place: int, dpi: int) -> NDArray[np.uint8]:
     """Pixels uint8 [height, width, 3] of the moment at ``place``, with the paths that led there."""
-    return draw_raster(lambda figure: _draw(figure, trajectory, place), size=_SIZE, dpi=dpi)
+    return draw_raster(lambda figure: draw_moment(figure, trajectory, place), size=_SIZE, dpi=dpi)
 
 
-def _draw(figure: Figure, trajectory: Trajectory, place: int) -> None:
+def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
+    """Decision map, test points, neighbours and their paths at ``place``, into an empty figure."""
     moment, colors = trajectory.moments[place], class_colors(len(trajectory.labels))
     axes = figure.subplots()
     axes.grid(visible=False)

@@ -22,20 +22,20 @@ class NearestImages:
         entry: its number j.
         entry_class: where v_j is largest.
         certainty: v_j of that class.
-        share: of all attention that it gets.
         images: positions of the nearest images, nearest first.
     """
 
     entry: int
     entry_class: int
     certainty: float
-    share: float
     images: tuple[int, ...]
 
 
 @torch.inference_mode()
 def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) -> tuple[NearestImages, ...]:
     """Nearest images, by the model's own similarity, of the entries of each class that get most attention.
+
+    Of many classes the 30 whose entries get most attention are taken, in the order of the classes.
 
     Args:
         features: z [N, d].
@@ -46,7 +46,10 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
     share = weights.mean(dim=0)
     found = []
     per_class = max(1, min(_MOST_PER_CLASS, _MOST_ROWS // values.shape[1]))
-    for index in torch.unique(classes).tolist()[:_MOST_ROWS]:
+    present = torch.unique(classes)
+    attention = torch.zeros(values.shape[1], dtype=share.dtype).index_add(0, classes, share)
+    chosen = present[attention[present].argsort(descending=True, stable=True)[:_MOST_ROWS]].sort().values
+    for index in chosen.tolist():
         mine = torch.nonzero(classes == index).squeeze(-1)
         best = mine[share[mine].argsort(descending=True, stable=True)[:per_class]]
         scores = similarity(features, key_index(keys[best], model.similarity))
@@ -59,7 +62,6 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
                 entry=int(entry),
                 entry_class=int(index),
                 certainty=float(values[entry, index]),
-                share=float(share[entry]),
                 images=tuple(nearest[:, column].tolist()),
             )
             for column, entry in enumerate(best.tolist())

@@ -15,6 +15,8 @@ from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.held_out import load_data
 
+_LARGEST = 1e30  # beyond what axes can be scaled to
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
@@ -114,7 +116,10 @@ def load_subject(options: ReportOptions) -> Subject:
     sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
     if not isinstance(artifact, ImageArtifact):
-        raise ArtifactError(f"The model of run {options.run} takes no images; a report shows image classifiers only.")
+        raise ArtifactError(
+            f"The model of run {options.run} takes rows of a table, and a report shows image classifiers only; "
+            "`mntrain evaluate` and, for points of the plane, `mntrain animate` look at it."
+        )
     data = _load(artifact, options.data_path)
     return Subject(
         options=options,
@@ -163,8 +168,8 @@ def _history(file: Path) -> dict[str, list[float]]:
         with file.open(newline="", encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
         history = {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else {})}
-        if not all(bool(np.isfinite(values).all()) for values in history.values()):
-            raise ValueError("it holds values that are not finite")
+        if not all(bool((np.abs(values) < _LARGEST).all()) for values in history.values()):
+            raise ValueError("it holds values that are not finite, or too large to be drawn")
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); restore it, or move it away.") from error
     return history

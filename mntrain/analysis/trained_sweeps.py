@@ -7,6 +7,8 @@ from pathlib import Path
 from mntrain.errors import ArtifactError
 from mntrain.training.metric import METRICS
 
+_LARGEST = 1e30  # beyond what axes can be scaled to
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedSweep:
@@ -26,10 +28,23 @@ class TrainedSweep:
     scores: tuple[tuple[float, ...], ...]
     metric: str
 
+    def check(self) -> None:
+        """Refuse what cannot be drawn.
+
+        Raises:
+            ValueError: values and scores do not belong together, a score is not finite, or the metric is unknown.
+        """
+        if not self.values or len(self.values) != len(self.scores):
+            raise ValueError(f"{self.field} has {len(self.values)} values and {len(self.scores)} variants")
+        if not all(abs(score) < _LARGEST for found in self.scores for score in found):
+            raise ValueError(f"a score of {self.field} is not finite")
+        if self.metric not in METRICS:
+            raise ValueError(f"its metric is {self.metric[:40]!r}")
+
     @property
     def percent(self) -> bool:
         """Whether the scores are shares."""
-        return self.metric in METRICS and METRICS[self.metric].percent
+        return METRICS[self.metric].percent
 
 
 def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
@@ -51,7 +66,9 @@ def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
             )
             for one in content["sweeps"]
         )
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        for sweep in sweeps:
+            sweep.check()
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or repr(error)
         raise ArtifactError(f"{file} is no result of `mntrain compare` ({reason}); give a compare.json.") from error
     if not sweeps:

@@ -50,7 +50,6 @@ class Trajectory:
     """A run in the plane.
 
     Args:
-        name: of the run.
         axes: names of the two columns.
         labels: class names.
         test: test points.
@@ -59,7 +58,6 @@ class Trajectory:
         moments: the kept epochs, in their order.
     """
 
-    name: str
     axes: tuple[str, str]
     labels: tuple[str, ...]
     test: TableSet
@@ -105,7 +103,6 @@ class Observer:
                 "table of two columns with classes, such as the recipe spiral."
             )
         self._artifact, self._labels = artifact, labels
-        self._name = artifact.config.experiment.name
         test = load_data(artifact.config, data_path).part("test")
         assert isinstance(test, TableSet)  # the digest says so
         self._test = test
@@ -146,7 +143,6 @@ class Observer:
         if isinstance(model, MetaNeighborhoods):
             classes = model.dictionary.values().argmax(dim=-1).numpy()
         return Trajectory(
-            name=self._name,
             axes=(config.columns[0], config.columns[1]),
             labels=self._labels,
             test=self._test,

@@ -25,7 +25,7 @@ class TrainingConfig:
         drop_every: epochs after which the learning rate drops again and again, instead of drop_at; 0 is off.
         drop_factor: what the learning rate is multiplied by then.
         patience: epochs without a better validation result after which training stops; 0 never stops early.
-        keep_every: keep the weights after every so many epochs, and before the first; 0 keeps none.
+        keep_every: keep the weights after every so many epochs, after the last, and before the first; 0 keeps none.
         accumulate: parts that a batch is split into, whose gradients are added up.
         gradient_clip: every gradient element is clipped to ± this; 0 switches it off.
         evaluation_batch_size: images in a batch when evaluating.

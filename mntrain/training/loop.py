@@ -86,6 +86,9 @@ class Trainer:
                         with self.run.writing():
                             events.add(row)
                     progress.end_epoch(row, best=best)
+            # Whoever looks at kept epochs wants to see how it ended.
+            if main and self.config.keep_every and not self.run.kept(state.epoch).exists():
+                self._keep_weights(state.epoch)
         finally:
             if events is not None:
                 with self.run.writing():

@@ -5,7 +5,7 @@ from matplotlib.ticker import MaxNLocator
 
 from mntrain.analysis.sections.content import Figure, Section, figure
 from mntrain.analysis.subject import Subject
-from mntrain.plotting.style import COLORS
+from mntrain.plotting.style import COLORS, plain
 
 _PARTS = ("train", "validation")
 
@@ -19,7 +19,7 @@ def curves_section(subject: Subject) -> Section | None:
     if not epochs or not names:
         return None
     best = subject.artifact.config.metrics.get("best_epoch")
-    best = best if isinstance(best, int) else None
+    best = best if isinstance(best, int) and 0 < best <= len(epochs) else None
     return Section(
         anchor="curves",
         title="Training curves",
@@ -41,7 +41,7 @@ def _curve(history: dict[str, list[float]], name: str, best: int | None) -> Figu
             axes.axvline(best, color=COLORS[-1], linestyle="--", linewidth=1)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("epoch")
-        axes.set_ylabel(name)
+        axes.set_ylabel(plain(name))
         axes.legend()
 
     last = {part: history[f"{part}_{name}"][-1] for part in _PARTS}

@@ -25,12 +25,14 @@ def embedding_section(subject: Subject, train: Observed) -> Section | None:
         cosine=model is None or model.similarity == "cosine",
     )
     entries = len(found.entries)
-    with_entries = f" and {entries:,} learned neighbours (+)" if entries else ""
+    held = 0 if model is None else len(model.dictionary.keys)
+    with_entries = f" and {entries:,} of {held:,} learned neighbours (+)" if entries else ""
     return Section(
         anchor="embedding",
         title="Neighbours among the training data" if entries else "Training data in two dimensions",
         text=(
-            f"t-SNE of the features of {len(found.images):,} training images (o){with_entries}, coloured by class"
+            f"t-SNE of the features of {len(found.images):,} of {len(subject.data.train):,} training images (o)"
+            f"{with_entries}, coloured by class"
             + (", that of a neighbour being where its value is largest (Fig. 5 of the paper)." if entries else "."),
         ),
         figures=(

@@ -8,7 +8,7 @@ from mntrain.analysis.sections.content import Section
 from mntrain.analysis.subject import Subject
 from mntrain.training.metric import metric_of
 
-_FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods"}
+_FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods", "maxl": "MAXL"}
 
 
 def data_name(subject: Subject) -> str:
@@ -26,6 +26,7 @@ def head_section(subject: Subject) -> Section:
     parameters = sum(parameter.numel() for parameter in subject.artifact.model.parameters())
     metric = metric_of(test, experiment.name)
     before = test.get(f"unadapted_{metric.name}")
+    before = before if isinstance(before, (int, float)) else None
     ifilm = " + iFiLM" if experiment.backbone.ifilm else ""
     examples = test.get("examples", test.get("images"))
     facts = [

@@ -28,16 +28,17 @@ def neighbours_section(subject: Subject, test: Observed) -> Section | None:
         )
         for one in found
     )
+    classes = len({one.entry_class for one in found})
     shown = [labels[index] == one.entry_class for one in found for index in one.images]
     agree = sum(bool(one) for one in shown) / len(shown)
     return Section(
         anchor="neighbours",
         title="Images nearest to learned neighbours",
         text=(
-            f"For entries that get most attention, the nearest of {len(test.images):,} test images by the model's own "
-            "similarity, nearest first. The class of an entry is where its value is largest, with the "
-            f"share of the value that it has; ✓ marks images of that class, {agree:.1%} of those shown (Fig. 9 and 10 "
-            "of the paper).",
+            f"For the entries of {classes} of {len(names)} classes that get most attention, the nearest of "
+            f"{len(test.images):,} test images by the model's own similarity, nearest first. The class of an entry is "
+            "where its value is largest, with the share of the value that it has; ✓ marks images of that class, "
+            f"{agree:.1%} of those shown (Fig. 9 and 10 of the paper).",
         ),
         strips=strips,
         numbers={"entries_shown": len(found), "share_of_entry_class": agree},

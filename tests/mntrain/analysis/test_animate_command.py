@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.figure import Figure
 from PIL import Image
+from safetensors.numpy import load_file
 
-from mntrain.analysis.animation import draw_frame
+from mntrain.analysis.animation import draw_frame, draw_moment
 from mntrain.analysis.trajectory import Observer, kept_epochs
 from mntrain.cli import main
 
@@ -69,9 +72,49 @@ def test_what_is_drawn_is_what_the_run_did(folder: Path) -> None:
     assert np.abs(keys[0]).max() <= 2, "they start within the square"
     assert all(not np.array_equal(before, after) for before, after in itertools.pairwise(keys))
     assert moments[0].shares.sum(axis=-1) == pytest.approx(1, abs=1e-5)
+    maps = []
+    for place, moment in enumerate(moments):
+        figure = Figure()
+        draw_moment(figure, trajectory, place)
+        axes = figure.axes[0]
+        predicted, wrong, neighbours = [one for one in axes.collections if isinstance(one, PathCollection)]
+        points, targets = trajectory.test.inputs, trajectory.test.targets
+        np.testing.assert_array_equal(predicted.get_offsets(), points)
+        np.testing.assert_array_equal(wrong.get_offsets(), points[moment.predicted != targets])
+        np.testing.assert_array_equal(neighbours.get_offsets(), moment.keys)
+        paths = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
+        assert len(paths) == 12
+        assert moment.keys is not None
+        for entry, path in enumerate(paths):
+            xy = np.column_stack([np.asarray(path.get_xdata()), np.asarray(path.get_ydata())])
+            assert len(xy) == place + 1
+            np.testing.assert_array_equal(xy[-1], moment.keys[entry])
+        maps.append(np.asarray(axes.images[0].get_array()))
+        assert f"epoch {place}," in axes.get_title()
+    assert not np.array_equal(maps[0], maps[3])
     first, last = draw_frame(trajectory, 0, 40), draw_frame(trajectory, 3, 40)
     assert first.shape == last.shape
     assert not np.array_equal(first, last)
+
+
+def test_keys_lie_in_the_units_of_the_points(tmp_path: Path) -> None:
+    words = ["--normalization", "per_channel", "--name", "scaled", "--runs", str(tmp_path), "--json"]
+    assert main(["fit", "spiral", *WORDS, *words]) == 0
+    run = tmp_path / "scaled"
+    scale = json.loads((run / "artifact" / "config.json").read_text())["standardization"]
+    file = kept_epochs(run)[3]
+    keys = next(values for name, values in load_file(str(file)).items() if name.endswith("keys"))
+    assert any(abs(mean) > 1e-4 for mean in scale["mean"])
+    expected = keys.astype(np.float64) * scale["std"] + scale["mean"]
+    found = Observer(run).moment(3, file).keys
+    assert found is not None
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_the_last_epoch_is_kept_too(tmp_path: Path) -> None:
+    words = ["--training.keep_every", "2", "--name", "odd", "--runs", str(tmp_path), "--json"]
+    assert main(["fit", "spiral", *WORDS, *words]) == 0
+    assert list(kept_epochs(tmp_path / "odd")) == [0, 2, 3]
 
 
 def test_a_model_without_neighbours_shows_its_map(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,18 @@
 """What the sections compute, against independent ways to compute it."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from mntrain.analysis.ablation import ablate
+from mntrain.analysis.ablation import ablate, accuracy_with
 from mntrain.analysis.accuracy import adaptation_accuracy
 from mntrain.analysis.embedding import embed
 from mntrain.analysis.neighbours import nearest_images
 from mntrain.analysis.observation import Observed, observe
-from mntrain.analysis.prototypes import prototype_cosines
+from mntrain.analysis.prototypes import PrototypeCosines, prototype_cosines
 from mntrain.analysis.retrieval import retrieve
 from mntrain.analysis.subject import Subject
 from mntrain.analysis.usage import usage
@@ -36,12 +37,17 @@ def test_all_test_images_give_the_accuracy_of_the_run(subject: Subject) -> None:
 
 
 def test_accuracy_by_class_counts_what_adaptation_changes() -> None:
-    before = torch.tensor([[1.0, 0], [0, 1], [1, 0], [0, 1]])
+    before = torch.tensor([[0.0, 1], [0, 1], [1, 0], [0, 1]])
     after = torch.tensor([[1.0, 0], [1, 0], [0, 1], [0, 1]])
     found = adaptation_accuracy(before, after, torch.tensor([0, 0, 0, 1]))
-    assert (found.before, found.after, found.corrected, found.broken) == (0.75, 0.75, 1, 1)
-    assert (found.classes[0].before, found.classes[0].after) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert found.classes[1].images == 1
+    assert (found.before, found.after, found.corrected, found.broken) == (0.5, 0.75, 2, 1)
+    assert (found.classes[0].before, found.classes[0].after) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+    assert (found.classes[1].images, found.classes[1].before, found.classes[1].after) == (1, 1, 1)
+
+
+def test_images_that_come_closer_lie_above_the_diagonal() -> None:
+    found = PrototypeCosines(before=torch.tensor([0.0, 0.1, 0.5]), after=torch.tensor([1.0, 0.2, 0.4]))
+    assert found.share_closer == pytest.approx(2 / 3)
 
 
 def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: Subject, observed: Observed) -> None:
@@ -58,7 +64,6 @@ def test_cosine_after_the_update_is_what_the_model_answers_with(model: MetaNeigh
     mine = observed.labels.unsqueeze(-1)
     torch.testing.assert_close(found.after, (observed.logits / model.head.scale).gather(1, mine).squeeze(1))
     torch.testing.assert_close(found.before, (observed.unadapted / model.head.scale).gather(1, mine).squeeze(1))
-    assert 0 <= found.share_closer <= 1
 
 
 @pytest.mark.parametrize("kind", ["cosine", "euclidean"])
@@ -69,7 +74,13 @@ def test_nearest_images_by_the_similarity_of_the_model(
     assert observed.features is not None
     assert observed.attention is not None
     found = nearest_images(model, observed.features, observed.attention)
-    assert found
+    share = observed.attention.mean(dim=0)
+    classes = model.dictionary.value_logits.argmax(dim=-1)
+    for index in {one.entry_class for one in found}:
+        mine = [entry for entry in range(len(classes)) if classes[entry] == index]
+        most = sorted(mine, key=lambda entry: -float(share[entry]))[:3]
+        assert [one.entry for one in found if one.entry_class == index] == most
+    assert {one.entry_class for one in found} == set(classes.tolist())
     for one in found:
         key = model.dictionary.keys[one.entry]
         distance = (
@@ -102,6 +113,39 @@ def test_knn_votes_among_the_nearest_by_direction() -> None:
     assert found.accuracy(labels, np.array([4, 4])) == 0.5
 
 
+def test_length_does_not_count_among_directions() -> None:
+    """By distance the query would be nearer to the long references, by direction to the short ones."""
+    short, long = torch.tensor([[1.0, 0.05]]) * 0.01, torch.tensor([[7.0, 7.0]])
+    references = torch.cat([short * torch.arange(1, 13).unsqueeze(-1), long + torch.zeros(12, 1)])
+    assert retrieve(references, torch.tensor([[7.0, 0.5]])).accuracy(np.repeat([1, 0], 12), np.array([1])) == 1
+
+
+def test_of_many_classes_those_with_most_attention_are_shown(model: MetaNeighborhoods) -> None:
+    many = copy.deepcopy(model)
+    many.dictionary.value_logits = torch.nn.Parameter(torch.eye(60))
+    weights = torch.arange(1.0, 61.0).softmax(-1).expand(4, 60)
+    found = nearest_images(many, torch.randn(8, model.dictionary.keys.shape[1]), weights)
+    assert [one.entry_class for one in found] == list(range(30, 60))
+
+
+def test_fewer_entries_and_another_temperature_are_another_model(model: MetaNeighborhoods, observed: Observed) -> None:
+    kept, temperature = torch.tensor([3, 17, 40]), 0.03
+    assert observed.features is not None
+    strong = copy.deepcopy(model)
+    strong.raw_step_size.data.fill_(40.0)
+    other = copy.deepcopy(strong)
+    other.temperature = temperature
+    for name in ("keys", "value_logits"):
+        setattr(other.dictionary, name, torch.nn.Parameter(getattr(model.dictionary, name)[kept]))
+    with torch.inference_mode():
+        expected = (other.classify(observed.features).logits.argmax(dim=-1) == observed.labels).float().mean()
+    found = accuracy_with(strong, observed.features, observed.labels, kept, temperature)
+    assert found == pytest.approx(float(expected))
+    everything = torch.arange(60)
+    assert found != accuracy_with(strong, observed.features, observed.labels, everything, temperature)
+    assert found != accuracy_with(strong, observed.features, observed.labels, kept, 3.0)
+
+
 def test_all_entries_at_the_trained_temperature_change_nothing(model: MetaNeighborhoods, observed: Observed) -> None:
     assert observed.features is not None
     found = ablate(model, observed.features, observed.labels)
@@ -120,6 +164,20 @@ def test_an_embedding_is_the_same_each_time(model: MetaNeighborhoods, observed: 
     assert first.images.shape == (200, 2)
     assert first.entries.shape == (60, 2)
     np.testing.assert_array_equal(first.images, second.images)
+    np.testing.assert_array_equal(first.entry_classes, values.argmax(dim=-1))
+    order = np.random.default_rng(0).permutation(200)
+    np.testing.assert_array_equal(first.image_classes, observed.labels[order])
+
+
+def test_lengths_move_nothing_in_an_embedding_of_directions(model: MetaNeighborhoods, observed: Observed) -> None:
+    assert observed.features is not None
+    values = model.dictionary.values()
+    for cosine in (True, False):
+        plain, longer = (
+            embed(observed.features, observed.labels, factor * model.dictionary.keys, values, cosine=cosine).images
+            for factor in (1, 8)
+        )
+        assert np.allclose(plain, longer) == cosine
 
 
 def test_another_head_has_no_prototypes(subject: Subject, observed: Observed) -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import datasets
 import numpy as np
@@ -97,4 +98,42 @@ def test_a_model_of_tables_is_refused(
     table = SimpleNamespace(config=SimpleNamespace(input=SimpleNamespace(features=7)))
     monkeypatch.setattr("mntrain.analysis.subject.load_artifact", lambda path: table)
     assert main(["report", str(runs / "vanilla"), "--json"]) == 1
-    assert "takes no images" in capsys.readouterr().err
+    assert "takes rows of a table" in capsys.readouterr().err
+
+
+SWEEP = {"field": "meta_neighborhoods.entries", "values": ["10", "50"], "variants": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "score", "metric"),
+    [
+        (SWEEP | {"values": [], "variants": []}, 0.5, "accuracy"),
+        (SWEEP | {"values": ["10", "20", "50"]}, 0.5, "accuracy"),
+        (SWEEP, float("nan"), "accuracy"),
+        (SWEEP, 1e300, "accuracy"),
+        (SWEEP, 0.5, "$\\bad{$"),
+    ],
+)
+def test_a_comparison_that_cannot_be_drawn_is_one_sentence(
+    sweep: dict[str, Any], score: float, metric: str, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "compare.json"
+    variants = [{"variant": name, "runs": [{"score": score}]} for name in "ab"]
+    file.write_text(json.dumps({"recipe": "r", "metric": metric, "variants": variants, "sweeps": [sweep]}))
+    assert main(["report", str(runs / "vanilla"), "--images", "20", "--compare", str(file), "--json"]) == 1
+    assert "is no result of `mntrain compare`" in capsys.readouterr().err
+    file.write_text("[" * 100_000)
+    assert main(["report", str(runs / "vanilla"), "--images", "20", "--compare", str(file), "--json"]) == 1
+
+
+def test_odd_names_and_figures_of_a_run_do_no_harm(runs: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(runs / "vanilla", tmp_path / "run"))
+    file = run / "metrics.csv"
+    file.write_text(file.read_text().replace("_loss", "_$\\frac$", 2))
+    values = json.loads((run / "artifact" / "config.json").read_text())
+    values["metrics"]["best_epoch"] = 10**400
+    values["metrics"]["test"]["unadapted_accuracy"] = "x"
+    (run / "artifact" / "config.json").write_text(json.dumps(values))
+    assert main(["report", str(run), "--images", "20", "--json"]) == 0
+    file.write_text("epoch,train_loss,validation_loss\n1,1e308,1\n")
+    assert main(["report", str(run), "--images", "20", "--json"]) == 1

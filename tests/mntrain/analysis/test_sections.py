@@ -1,0 +1,112 @@
+"""What the sections say and mark, against the data itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure as Drawing
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from mntrain.analysis.observation import Observed, observe
+from mntrain.analysis.sections import curves
+from mntrain.analysis.sections.content import Section
+from mntrain.analysis.sections.neighbours import neighbours_section
+from mntrain.analysis.sections.retrieval import retrieval_section
+from mntrain.analysis.sections.usage import usage_section
+from mntrain.analysis.subject import FineLabels, Subject
+
+
+@pytest.fixture(scope="module")
+def trained(subject: Subject) -> Observed:
+    """300 training images."""
+    return observe(subject.artifact.model, subject.artifact.preprocessing, "train", subject.data.train, 300)
+
+
+def knn_accuracy(references: Tensor, labels: Tensor, queries: Tensor, wanted: Tensor) -> float:
+    nearest = (normalize(queries) @ normalize(references).mT).topk(10, dim=-1).indices
+    votes = one_hot(labels[nearest]).sum(dim=1).argmax(dim=-1)
+    return float((votes == wanted).double().mean())
+
+
+def test_knn_is_asked_in_both_spaces_for_both_kinds_of_labels(
+    subject: Subject, trained: Observed, observed: Observed
+) -> None:
+    random = np.random.default_rng(1)
+    known, wanted = (random.integers(0, 3, len(part)) for part in (subject.data.train, subject.data.test))
+    lots = FineLabels(column="lots", names=("first", "second", "third"), train=known, test=wanted)
+    section = retrieval_section(replace(subject, fine=lots), trained, observed)
+    assert section is not None
+    assert trained.attention is not None
+    assert observed.attention is not None
+    assert trained.features is not None
+    assert observed.features is not None
+    spaces = {
+        "attention": (trained.attention, observed.attention),
+        "features": (trained.features, observed.features),
+    }
+    drawn = torch.from_numpy(known[trained.indices]), torch.from_numpy(wanted[observed.indices])
+    for kind, labels in {"labels": (trained.labels, observed.labels), "fine": drawn}.items():
+        for space, (references, queries) in spaces.items():
+            expected = knn_accuracy(references, labels[0], queries, labels[1])
+            assert section.numbers["knn_accuracy"][kind][space] == pytest.approx(expected, abs=0.011)
+    check_marks(section, lambda label: label)
+
+
+def check_marks(section: Section, wanted: Callable[[str], str]) -> None:
+    """Every picture is marked right exactly if it is of the class that its strip is of."""
+    marks = []
+    for strip in section.strips:
+        for one in strip.pictures:
+            if one.mark != "query":
+                assert (one.mark == "right") == (one.alt.rpartition(", ")[2] == wanted(strip.label))
+                marks.append(one.mark)
+    assert set(marks) == {"right", "wrong"}, "some are wrong, or nothing is tested"
+
+
+def test_images_beside_an_entry_are_marked_by_its_class(subject: Subject, observed: Observed) -> None:
+    section = neighbours_section(subject, observed)
+    assert section is not None
+    entry = re.compile(r"entry \d+: (.*), \d+%")
+
+    def of_entry(label: str) -> str:
+        found = entry.fullmatch(label)
+        assert found is not None
+        return found.group(1)
+
+    check_marks(section, of_entry)
+
+
+def test_entries_with_half_of_the_attention(subject: Subject, observed: Observed) -> None:
+    section = usage_section(subject, observed)
+    assert section is not None
+    assert observed.attention is not None
+    ordered, total, count = sorted(observed.attention.double().mean(dim=0).tolist(), reverse=True), 0.0, 0
+    while total < 0.5:
+        total += ordered[count]
+        count += 1
+    assert section.numbers["entries_with_half_the_attention"] == count
+    assert 1 < count < 60
+
+
+def test_each_curve_is_of_its_part(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, Drawing] = {}
+
+    def figure(name: str, draw: Callable[[Drawing], None], **_: Any) -> Any:
+        drawn[name] = Drawing()
+        draw(drawn[name])
+
+    monkeypatch.setattr(curves, "figure", figure)
+    assert curves.curves_section(subject) is not None
+    for name in ("loss", "accuracy"):
+        lines = {line.get_label(): line for line in drawn[f"curve-{name}"].axes[0].get_lines()}
+        for part in ("train", "validation"):
+            np.testing.assert_array_equal(lines[part].get_ydata(), subject.history[f"{part}_{name}"])
+            np.testing.assert_array_equal(lines[part].get_xdata(), subject.history["epoch"])
+    assert torch.tensor(subject.history["train_loss"]).ne(torch.tensor(subject.history["validation_loss"])).all()
