@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,14 @@ class ColourModel:
             self.config,
         ]
         return "\n".join(lines) + "\n"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Captured output may hold lone surrogates, which cannot be sent from one test process to another."""
+    report = yield
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session")
