@@ -1,17 +1,16 @@
-"""One pass over images: everything that the sections of a report look at.
+"""One pass over images or rows: everything that the sections of a report look at.
 
-Shapes: N images, C classes, d features, S entries.
+Shapes: N examples, C classes, d features, S entries.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mntrain.data.images import ImageSet, IndexArray
-from mntrain.data.preprocessing import Preprocessing
+from mntrain.data.images import ImageArray, ImageSet, IndexArray
+from mntrain.data.tables import TableSet
 from mntrain.models.base import Model, Prediction
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -21,13 +20,13 @@ _BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S]: 80 MB
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
-    """What a model makes of some images of a split.
+    """What a classifier makes of some examples of a split.
 
     Args:
         split: train or test.
-        total: images in the whole split.
-        indices: int64 [N], positions of these images in the split.
-        images: the images and their labels.
+        total: examples in the whole split.
+        indices: int64 [N], positions of these examples in the split.
+        examples: the images or rows, and their labels.
         features: z [N, d]; None where the model has no backbone of its own.
         logits: [N, C].
         unadapted: logits before adaptation [N, C]; None where the family does not adapt.
@@ -37,7 +36,7 @@ class Observed:
     split: str
     total: int
     indices: IndexArray
-    images: ImageSet
+    examples: ImageSet | TableSet
     features: Tensor | None
     logits: Tensor
     unadapted: Tensor | None
@@ -46,7 +45,12 @@ class Observed:
     @property
     def labels(self) -> Tensor:
         """int64 [N]."""
-        return torch.from_numpy(self.images.labels)
+        return torch.from_numpy(self.examples.targets)
+
+    @property
+    def images(self) -> ImageArray | None:
+        """uint8 [N, channels, H, W]; None where the examples are rows."""
+        return self.examples.images if isinstance(self.examples, ImageSet) else None
 
 
 def batch_size(model: Model, most: int = 250) -> int:
@@ -57,51 +61,48 @@ def batch_size(model: Model, most: int = 250) -> int:
     return max(1, min(most, _BATCH_ELEMENTS // (entries * classes)))
 
 
-def sample(split: str, images: ImageSet, most: int) -> tuple[IndexArray, ImageSet]:
-    """At most ``most`` images drawn at random, always the same ones, in the order of the split."""
-    if len(images) <= most:
-        return np.arange(len(images), dtype=np.int64), images
-    drawn = np.random.default_rng(0).choice(len(images), size=most, replace=False)
+def sample(examples: ImageSet | TableSet, most: int) -> tuple[IndexArray, ImageSet | TableSet]:
+    """At most ``most`` examples drawn at random, always the same ones, in the order of the split."""
+    if len(examples) <= most:
+        return np.arange(len(examples), dtype=np.int64), examples
+    drawn = np.random.default_rng(0).choice(len(examples), size=most, replace=False)
     indices = np.sort(drawn).astype(np.int64)
-    return indices, images.select(indices)
+    return indices, examples.select(indices)
 
 
 @torch.inference_mode()
 def observe(
     model: Model,
-    preprocessing: Preprocessing,
+    preprocessing: nn.Module,
     split: str,
-    images: ImageSet,
+    examples: ImageSet | TableSet,
     most: int,
-    *,
-    advance: Callable[[int], None] = lambda images: None,
 ) -> Observed:
-    """Look at no more than ``most`` images of a split; the model is in eval mode already."""
-    indices, chosen = sample(split, images, most)
+    """Look at no more than ``most`` examples of a split; the model is in eval mode already."""
+    indices, chosen = sample(examples, most)
     size = batch_size(model)
     features, logits, unadapted, weights = [], [], [], []
     backbone = getattr(model, "backbone", None)
     for start in range(0, len(chosen), size):
-        pixels = preprocessing(torch.from_numpy(chosen.images[start : start + size]))
+        inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + size]))
         if isinstance(model, MetaNeighborhoods):
-            z = model.backbone(pixels)
+            z = model.backbone(inputs)
             prediction = model.classify(z)
             weights.append(attention_of(model, z))
             features.append(z)
         else:
-            prediction = model(pixels)
+            prediction = model(inputs)
             if isinstance(backbone, nn.Module):
-                features.append(backbone(pixels))
+                features.append(backbone(inputs))
         assert isinstance(prediction, Prediction)
         logits.append(prediction.logits)
         if prediction.unadapted_logits is not None:
             unadapted.append(prediction.unadapted_logits)
-        advance(len(pixels))
     return Observed(
         split=split,
-        total=len(images),
+        total=len(examples),
         indices=indices,
-        images=chosen,
+        examples=chosen,
         features=torch.cat(features) if features else None,
         logits=torch.cat(logits),
         unadapted=torch.cat(unadapted) if unadapted else None,

@@ -8,13 +8,15 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mntrain.analysis.observation import Observed, observe
+from mntrain.analysis.estimates import estimate
+from mntrain.analysis.observation import observe
 from mntrain.analysis.page import render
 from mntrain.analysis.sections.ablation import ablation_section
 from mntrain.analysis.sections.accuracy import accuracy_section
 from mntrain.analysis.sections.content import Section
 from mntrain.analysis.sections.curves import curves_section
 from mntrain.analysis.sections.embedding import embedding_section
+from mntrain.analysis.sections.estimates import estimates_section
 from mntrain.analysis.sections.head import data_name, head_section
 from mntrain.analysis.sections.learned import learned_section
 from mntrain.analysis.sections.neighbours import neighbours_section
@@ -22,6 +24,8 @@ from mntrain.analysis.sections.prototypes import prototypes_section
 from mntrain.analysis.sections.retrieval import retrieval_section
 from mntrain.analysis.sections.usage import usage_section
 from mntrain.analysis.subject import ReportOptions, Subject, load_subject
+from mntrain.artifact import TableArtifact
+from mntrain.data.tables import TableData
 from mntrain.errors import TrainingError
 from mntrain.files import write_text_atomically
 
@@ -69,8 +73,7 @@ def _sections(subject: Subject) -> list[Section]:
             if not console.is_terminal:
                 console.print(what, highlight=False)
 
-        test, train = _observe(subject, say)
-        steps = _steps(subject, test, train)
+        steps = _steps_of_rows(subject, say) if subject.target else _steps(subject, say)
         bar.update(task, total=len(steps))
         found = []
         for what, make in steps:
@@ -82,15 +85,13 @@ def _sections(subject: Subject) -> list[Section]:
     return found
 
 
-def _observe(subject: Subject, say: Callable[[str], None]) -> tuple[Observed, Observed]:
+def _steps(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
+    """Of a classifier."""
     data, artifact, most = subject.data, subject.artifact, subject.options.images
-    say("test images")
+    say(f"test {subject.nouns}")
     test = observe(artifact.model, artifact.preprocessing, "test", data.test, most)
-    say("training images")
-    return test, observe(artifact.model, artifact.preprocessing, "train", data.train, most)
-
-
-def _steps(subject: Subject, test: Observed, train: Observed) -> list[_Step]:
+    say(f"training {subject.nouns}")
+    train = observe(artifact.model, artifact.preprocessing, "train", data.train, most)
     return [
         ("run", lambda: head_section(subject)),
         ("curves", lambda: curves_section(subject)),
@@ -99,8 +100,26 @@ def _steps(subject: Subject, test: Observed, train: Observed) -> list[_Step]:
         ("embedding", lambda: embedding_section(subject, train)),
         ("images nearest to neighbours", lambda: neighbours_section(subject, test)),
         ("retrieval", lambda: retrieval_section(subject, train, test)),
-        ("entries in use", lambda: usage_section(subject, test)),
+        ("entries in use", lambda: usage_section(subject, test.attention)),
         ("ablations", lambda: ablation_section(subject, test)),
+        ("learned numbers", lambda: learned_section(subject)),
+    ]
+
+
+def _steps_of_rows(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
+    """Of a regressor."""
+    artifact = subject.artifact
+    assert isinstance(artifact, TableArtifact)
+    assert isinstance(subject.data, TableData)
+    say("test rows")
+    rows = artifact.config.standardization.targets(subject.data.test)
+    found = estimate(artifact.model, artifact.preprocessing, rows, subject.options.images)
+    return [
+        ("run", lambda: head_section(subject)),
+        ("curves", lambda: curves_section(subject)),
+        ("estimates", lambda: estimates_section(subject, found)),
+        ("entries in use", lambda: usage_section(subject, found.attention)),
+        ("ablations", lambda: ablation_section(subject, None)),
         ("learned numbers", lambda: learned_section(subject)),
     ]
 

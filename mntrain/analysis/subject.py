@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
-from mntrain.artifact import ImageArtifact, load_artifact
+from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
+from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.images import ImageData, IndexArray, SourceImages
 from mntrain.data.sources import find_source, load_source
+from mntrain.data.tables import TableData
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.held_out import load_data
@@ -27,7 +29,7 @@ class ReportOptions:
         data_path: where the data lies now, if it has moved.
         fine_labels: column of finer labels (source ``datasets`` only).
         comparisons: ``compare.json`` files whose sweeps are shown.
-        images: at most so many test images, and training images, are looked at.
+        images: at most so many test images (or rows), and training images, are looked at.
         output: the page; None is RUN/report.html.
         quiet: no progress.
     """
@@ -64,16 +66,27 @@ class Subject:
     """
 
     options: ReportOptions
-    artifact: ImageArtifact
+    artifact: ImageArtifact | TableArtifact
     history: dict[str, list[float]]
-    data: ImageData
+    data: ImageData | TableData
     sweeps: tuple[TrainedSweep, ...]
     fine: "FineLabels | None"
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Class names."""
-        return self.artifact.config.labels
+        """Class names; none where values are estimated."""
+        return self.artifact.config.labels or ()
+
+    @property
+    def target(self) -> str | None:
+        """The column that is estimated; None where classes are told apart."""
+        config = self.artifact.config
+        return config.target if isinstance(config, TableArtifactConfig) and config.labels is None else None
+
+    @property
+    def nouns(self) -> str:
+        """What the examples are."""
+        return "images" if isinstance(self.artifact, ImageArtifact) else "rows"
 
     @property
     def adaptive(self) -> MetaNeighborhoods | None:
@@ -115,11 +128,7 @@ def load_subject(options: ReportOptions) -> Subject:
         raise ArtifactError(f"There is no run {options.run}; give the folder runs/NAME that `mntrain fit` has written.")
     sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
-    if not isinstance(artifact, ImageArtifact):
-        raise ArtifactError(
-            f"The model of run {options.run} takes rows of a table, and a report shows image classifiers only; "
-            "`mntrain evaluate` and, for points of the plane, `mntrain animate` look at it."
-        )
+    assert isinstance(artifact, ImageArtifact | TableArtifact)
     data = _load(artifact, options.data_path)
     return Subject(
         options=options,
@@ -131,18 +140,16 @@ def load_subject(options: ReportOptions) -> Subject:
     )
 
 
-def _load(artifact: ImageArtifact, path: str | None) -> ImageData:
+def _load(artifact: ImageArtifact | TableArtifact, path: str | None) -> ImageData | TableData:
     try:
-        data = load_data(artifact.config, path)
+        return load_data(artifact.config, path)
     except DataError as error:
         if "--data-path" in str(error):
             raise
         raise DataError(f"{error} Say where the data lies now with --data-path.") from error
-    assert isinstance(data, ImageData)  # the digest says so
-    return data
 
 
-def _fine(artifact: ImageArtifact, data: ImageData, options: ReportOptions) -> FineLabels:
+def _fine(artifact: ImageArtifact | TableArtifact, data: ImageData | TableData, options: ReportOptions) -> FineLabels:
     """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
     config = artifact.config.experiment.data
     if "label_column" not in find_source(config.source).options:

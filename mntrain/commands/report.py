@@ -12,6 +12,7 @@ examples:
 
   mntrain report runs/digits-meta-neighborhoods
   mntrain report runs/pacs-mn-seed0 --data-path path/to/pacs
+  mntrain report runs/spiral-meta-neighborhoods
   mntrain report runs/cifar100-coarse --data-path path/to/cifar100 --fine-labels fine_label
   mntrain report runs/digits-mn-seed0 --compare runs/compare-digits/compare.json --output build/digits.html
 
@@ -35,7 +36,7 @@ def add(commands: Any) -> None:
         "--compare", type=Path, action="append", default=[], metavar="FILE", help="compare.json of a sweep; repeatable"
     )
     parser.add_argument(
-        "--images", type=int, default=2000, metavar="N", help="most images of a split to look at (2000)"
+        "--images", type=int, default=2000, metavar="N", help="most images or rows of a split to look at (2000)"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="the page (RUN/report.html)")
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON, and no progress")

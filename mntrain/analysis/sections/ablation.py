@@ -16,17 +16,17 @@ from mntrain.comparison.plot import draw_sweep
 from mntrain.plotting.style import COLORS, INK
 
 
-def ablation_section(subject: Subject, test: Observed) -> Section | None:
+def ablation_section(subject: Subject, test: Observed | None) -> Section | None:
     """S and T varied on this model, and every trained sweep that was given; None where there is neither."""
     figures: list[Figure] = []
     text: list[str] = []
     numbers: dict[str, Any] = {}
-    if subject.adaptive is not None and test.features is not None:
+    if subject.adaptive is not None and test is not None and test.features is not None:
         found = ablate(subject.adaptive, test.features, test.labels)
         temperature = subject.adaptive.temperature
         text.append(
-            f"At inference on {found.images:,} test images, with the trained weights as they are: three random subsets "
-            f"of entries of each size, and temperatures around the trained one, T = {temperature:g}."
+            f"At inference on {found.images:,} test {subject.nouns}, with the trained weights as they are: three "
+            f"random subsets of entries of each size, and temperatures around the trained one, T = {temperature:g}."
         )
         figures += [
             _points("ablation-entries", "S, entries kept", found.entries),

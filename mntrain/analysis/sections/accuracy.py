@@ -38,7 +38,7 @@ def accuracy_section(subject: Subject, test: Observed) -> Section | None:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     table = Table(
-        headings=("class", "images", "before", "after", "change"),
+        headings=("class", subject.nouns, "before", "after", "change"),
         rows=tuple(
             (name, str(one.images), percent(one.before), percent(one.after), f"{one.after - one.before:+.2%}")
             for name, one in rows
@@ -49,8 +49,9 @@ def accuracy_section(subject: Subject, test: Observed) -> Section | None:
         anchor="adaptation",
         title="Accuracy before and after adaptation",
         text=(
-            f"The same model answers with its head as it is, and after the inner update, on {len(test.images):,} of "
-            f"{test.total:,} test images. Adaptation corrects {found.corrected:,} of them and breaks {found.broken:,}.",
+            f"The same model answers with its head as it is, and after the inner update, on {len(test.examples):,} of "
+            f"{test.total:,} test {subject.nouns}. Adaptation corrects {found.corrected:,} of them and breaks "
+            f"{found.broken:,}.",
         ),
         facts=(
             ("before", percent(found.before)),
@@ -69,7 +70,7 @@ def accuracy_section(subject: Subject, test: Observed) -> Section | None:
         ),
         table=table,
         numbers={
-            "images": len(test.images),
+            "examples": len(test.examples),
             "before": found.before,
             "after": found.after,
             "corrected": found.corrected,

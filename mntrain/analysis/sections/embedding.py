@@ -31,8 +31,8 @@ def embedding_section(subject: Subject, train: Observed) -> Section | None:
         anchor="embedding",
         title="Neighbours among the training data" if entries else "Training data in two dimensions",
         text=(
-            f"t-SNE of the features of {len(found.images):,} of {len(subject.data.train):,} training images (o)"
-            f"{with_entries}, coloured by class"
+            f"t-SNE of the features of {len(found.images):,} of {len(subject.data.train):,} training {subject.nouns} "
+            f"(o){with_entries}, coloured by class"
             + (", that of a neighbour being where its value is largest (Fig. 5 of the paper)." if entries else "."),
         ),
         figures=(
@@ -40,7 +40,8 @@ def embedding_section(subject: Subject, train: Observed) -> Section | None:
                 "embedding",
                 lambda drawing: _draw(drawing, found, subject.labels),
                 size=(6.4, 6.0),
-                alt=f"Map of {len(found.images)} training images{with_entries} in {len(subject.labels)} classes",
+                alt=f"Map of {len(found.images)} training {subject.nouns}{with_entries} in {len(subject.labels)} "
+                "classes",
                 caption="t-SNE; only what lies close together means something",
             ),
         ),

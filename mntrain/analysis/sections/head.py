@@ -33,7 +33,7 @@ def head_section(subject: Subject) -> Section:
         ("family", _FAMILIES.get(config.family, config.family)),
         ("backbone", f"{experiment.backbone.name}{ifilm}"),
         ("data", data_name(subject)),
-        ("classes", str(len(config.labels))),
+        ("target", subject.target) if subject.target else ("classes", str(len(subject.labels))),
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
         ("parameters", f"{parameters:,}"),

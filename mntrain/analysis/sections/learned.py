@@ -6,6 +6,7 @@ from mntrain.analysis.sections.content import Section
 from mntrain.analysis.subject import Subject
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.ifilm import IFiLM
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 
 def learned_section(subject: Subject) -> Section | None:
@@ -18,6 +19,9 @@ def learned_section(subject: Subject) -> Section | None:
         facts.append((f"step size α, {count} step{'s' * (count != 1)}", _spread(size)))
         numbers["step_size"] = {"min": float(size.min()), "median": float(size.median()), "max": float(size.max())}
         numbers["steps"] = count
+    if isinstance(model, MetaNeighborhoodsRegressor):
+        facts.append(("step size α of all layers", _spread(model.step_size)))
+        numbers["step_size"] = float(model.step_size)
     head = getattr(model, "head", None)
     if isinstance(head, CosineHead):
         facts.append(("scale τ of the logits", f"{float(head.scale):.3f}"))

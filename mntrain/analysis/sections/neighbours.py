@@ -7,12 +7,12 @@ from mntrain.analysis.subject import Subject
 
 
 def neighbours_section(subject: Subject, test: Observed) -> Section | None:
-    """Strips of test images around the entries that get most attention; None without entries."""
+    """Strips of test images around the entries that get most attention; None without entries or images."""
     model = subject.adaptive
-    if model is None or test.features is None or test.attention is None:
+    if model is None or test.features is None or test.attention is None or test.images is None:
         return None
     found = nearest_images(model, test.features, test.attention)
-    names, pixels, labels = subject.labels, test.images.images, test.images.labels
+    names, pixels, labels = subject.labels, test.images, test.examples.targets
     strips = tuple(
         Strip(
             label=f"entry {one.entry}: {names[one.entry_class]}, {one.certainty:.0%}",

@@ -40,9 +40,9 @@ def prototypes_section(subject: Subject, test: Observed) -> Section | None:
         anchor="prototypes",
         title="Cosine to the true prototype",
         text=(
-            "Each row of the head is the prototype of a class. A point is a test image: the cosine between its feature "
-            "and the prototype of its own class, before and after the inner update. Above the line the update has "
-            "brought them closer (Fig. 4 of the paper).",
+            "Each row of the head is the prototype of a class. A point is a test example: the cosine between its "
+            "feature and the prototype of its own class, before and after the inner update. Above the line the update "
+            "has brought them closer (Fig. 4 of the paper).",
         ),
         facts=(
             ("above the line", percent(found.share_closer)),
@@ -55,19 +55,19 @@ def prototypes_section(subject: Subject, test: Observed) -> Section | None:
                 "prototypes",
                 draw,
                 size=(4.6, 4.4),
-                alt=f"Scatter of {len(before)} test images: {found.share_closer:.1%} lie above the diagonal",
+                alt=f"Scatter of {len(before)} test {subject.nouns}: {found.share_closer:.1%} lie above the diagonal",
                 caption="Cosine between feature and true prototype, before and after",
             ),
             figure(
                 "gain",
                 draw_gain,
                 size=(4.6, 4.4),
-                alt=f"Scatter of the gain in cosine of {len(before)} test images; the mean is {gain:+.4f}",
+                alt=f"Scatter of the gain in cosine of {len(before)} test {subject.nouns}; the mean is {gain:+.4f}",
                 caption="The same on a scale of its own: after minus before",
             ),
         ),
         numbers={
-            "images": len(before),
+            "examples": len(before),
             "share_above_diagonal": found.share_closer,
             "mean_before": float(before.mean()),
             "mean_after": float(after.mean()),

@@ -19,7 +19,7 @@ def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Sect
     spaces = {"features z": retrieve(train.features, test.features)}
     if train.attention is not None and test.attention is not None:
         spaces = {"attention ω": retrieve(train.attention, test.attention)} | spaces
-    kinds = [("labels of the run", subject.labels, train.images.labels, test.images.labels)]
+    kinds = [("labels of the run", subject.labels, train.examples.targets, test.examples.targets)]
     if subject.fine is not None:
         fine = subject.fine
         kinds.append((f"finer labels, {fine.column}", fine.names, fine.train[train.indices], fine.test[test.indices]))
@@ -32,18 +32,22 @@ def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Sect
         }
     space, found = next(iter(spaces.items()))
     _, names, reference, labels = kinds[-1]
+    strips = _strips(found, train, test, _Labels(names, reference, labels))
+    below = (
+        f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ has "
+        "not (Fig. 6 of the paper).",
+    )
     return Section(
         anchor="retrieval",
         title="Retrieval of sub-categories" if subject.fine is not None else "Retrieval",
         text=(
-            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.images):,} training images (cosine) "
-            f"asked about {len(test.images):,} test images."
+            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.examples):,} training {subject.nouns} "
+            f"(cosine) asked about {len(test.examples):,} test {subject.nouns}."
             + ("" if subject.fine is None else " The finer labels were not seen in training (appendix A.9)."),
-            f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ "
-            "has not (Fig. 6 of the paper).",
+            *(below if strips else ()),
         ),
         table=Table(headings=("kNN accuracy", *spaces), rows=tuple(rows)),
-        strips=_strips(found, train, test, _Labels(names, reference, labels)),
+        strips=strips,
         numbers={"neighbours": NEIGHBOURS, "knn_accuracy": numbers},
     )
 
@@ -56,17 +60,19 @@ class _Labels:
 
 
 def _strips(found: Retrieval, train: Observed, test: Observed, labels: _Labels) -> tuple[Strip, ...]:
-    """Queries spread over the classes, drawn with a fixed seed."""
-    order = np.random.default_rng(0).permutation(len(test.images))
+    """Queries spread over the classes, drawn with a fixed seed; none where there is nothing to see."""
+    if test.images is None or train.images is None:
+        return ()
+    order = np.random.default_rng(0).permutation(len(test.examples))
     _, first = np.unique(labels.queries[order], return_index=True)
     queries = order[np.sort(first)][:_QUERIES]
     strips = []
     for query in queries:
         name = labels.names[labels.queries[query]]
-        shown = [picture(test.images.images, query, f"query: test image {test.indices[query]}, {name}", "query")]
+        shown = [picture(test.images, query, f"query: test image {test.indices[query]}, {name}", "query")]
         for index in found.shown[query]:
             right = labels.reference[index] == labels.queries[query]
             alt = f"training image {train.indices[index]}, {labels.names[labels.reference[index]]}"
-            shown.append(picture(train.images.images, int(index), alt, "right" if right else "wrong"))
+            shown.append(picture(train.images, int(index), alt, "right" if right else "wrong"))
         strips.append(Strip(label=name, pictures=tuple(shown)))
     return tuple(strips)

@@ -2,20 +2,20 @@
 
 import numpy as np
 from matplotlib.figure import Figure as Drawing
+from torch import Tensor
 
-from mntrain.analysis.observation import Observed
 from mntrain.analysis.sections.content import Section, figure
 from mntrain.analysis.subject import Subject
 from mntrain.analysis.usage import usage
 from mntrain.plotting.style import COLORS
 
 
-def usage_section(subject: Subject, test: Observed) -> Section | None:
-    """Entries in use per query and over all queries; None without entries."""
-    if test.attention is None:
+def usage_section(subject: Subject, attention: Tensor | None) -> Section | None:
+    """Entries in use per query and over all queries, by their attention ω [N, S]; None without entries."""
+    if attention is None:
         return None
-    found = usage(test.attention)
-    entries = test.attention.shape[1]
+    found = usage(attention)
+    entries = attention.shape[1]
     effective, mass = found.effective.numpy(), found.mass.numpy()
     half = int(np.searchsorted(mass.cumsum(), 0.5)) + 1
 
@@ -23,7 +23,7 @@ def usage_section(subject: Subject, test: Observed) -> Section | None:
         axes = drawing.add_subplot()
         axes.hist(effective, bins=40, color=COLORS[0])
         axes.set_xlabel("effective number of entries")
-        axes.set_ylabel("test images")
+        axes.set_ylabel(f"test {subject.nouns}")
 
     def draw_mass(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
@@ -38,13 +38,13 @@ def usage_section(subject: Subject, test: Observed) -> Section | None:
         anchor="usage",
         title="Entries in use",
         text=(
-            f"Attention of {len(effective):,} test images over S = {entries:,} entries. The effective number of "
-            "entries of an image is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
+            f"Attention of {len(effective):,} test {subject.nouns} over S = {entries:,} entries. The effective number "
+            "of entries of one is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
         ),
         facts=(
             ("effective, median", f"{median:,.0f} of {entries:,}"),
             ("entries with half of the attention", f"{half:,}"),
-            ("never among an image's top 10", f"{found.never_top:,}"),
+            ("never among the top 10 of one", f"{found.never_top:,}"),
             ("largest weight, mean", f"{found.largest:.3f}"),
         ),
         figures=(
@@ -52,13 +52,13 @@ def usage_section(subject: Subject, test: Observed) -> Section | None:
                 "effective",
                 draw_effective,
                 alt=f"Histogram of the effective number of entries; the median is {median:.0f}",
-                caption="Effective number of entries, image by image",
+                caption=f"Effective number of entries, of all {subject.nouns}",
             ),
             figure(
                 "mass",
                 draw_mass,
                 alt=f"Attention of every entry, sorted: {half} of {entries} entries get half of it",
-                caption="Attention of every entry over all images (dashed: the same for all)",
+                caption="Attention of every entry over all of them (dashed: the same for all)",
             ),
         ),
         numbers={

@@ -53,7 +53,7 @@ def test_images_that_come_closer_lie_above_the_diagonal() -> None:
 def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: Subject, observed: Observed) -> None:
     assert len(observed.indices) == 200
     assert observed.total == 359
-    np.testing.assert_array_equal(observed.images.images, subject.data.test.images[observed.indices])
+    np.testing.assert_array_equal(observed.images, subject.data.test.inputs[observed.indices])
 
 
 def test_cosine_after_the_update_is_what_the_model_answers_with(model: MetaNeighborhoods, observed: Observed) -> None:

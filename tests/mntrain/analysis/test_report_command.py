@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -50,8 +49,8 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
     options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
     subject = load_subject(options)
     assert subject.fine is not None
-    np.testing.assert_array_equal(subject.fine.train, subject.data.train.images[:, 0, 0, 0] // 40)
-    np.testing.assert_array_equal(subject.fine.test, subject.data.test.images[:, 0, 0, 0] // 40)
+    np.testing.assert_array_equal(subject.fine.train, subject.data.train.inputs[:, 0, 0, 0] // 40)
+    np.testing.assert_array_equal(subject.fine.test, subject.data.test.inputs[:, 0, 0, 0] // 40)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +91,40 @@ def test_a_damaged_history_or_artifact_is_one_sentence(
     assert "schema 99" in capsys.readouterr().err
 
 
-def test_a_model_of_tables_is_refused(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table = SimpleNamespace(config=SimpleNamespace(input=SimpleNamespace(features=7)))
-    monkeypatch.setattr("mntrain.analysis.subject.load_artifact", lambda path: table)
-    assert main(["report", str(runs / "vanilla"), "--json"]) == 1
-    assert "takes rows of a table" in capsys.readouterr().err
+def test_a_classifier_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data.rows", "120", "--training.epochs", "2", "--meta_neighborhoods.entries", "12"]
+    assert main(["fit", "spiral", *words, "--runs", str(tmp_path), "--name", "a", "--json"]) == 0
+    test = json.loads(capsys.readouterr().out)["test"]
+    assert main(["report", str(tmp_path / "a"), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    shown = ["run", "curves", "adaptation", "embedding", "retrieval", "usage", "ablations", "learned"]
+    assert list(numbers) == shown
+    assert numbers["adaptation"]["after"] == pytest.approx(test["accuracy"])
+    assert numbers["adaptation"]["before"] == pytest.approx(test["unadapted_accuracy"])
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "test rows" in page
+    assert "<img" not in page
+
+
+@pytest.mark.parametrize("family", ["meta_neighborhoods", "vanilla"])
+def test_a_regressor(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 2))
+    table = np.column_stack([x, 50 + 9 * np.sin(x[:, 0])])
+    np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,price", comments="")
+    words = ["--data.path", str(tmp_path / "rows.csv"), "--family", family, "--backbone.units", "8", "--name", "a"]
+    words += ["--training.epochs", "3", "--meta_neighborhoods.entries", "12", "--runs", str(tmp_path), "--json"]
+    assert main(["fit", "uci", *words]) == 0
+    test = json.loads(capsys.readouterr().out)["test"]
+    assert main(["report", str(tmp_path / "a"), "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    adaptive = family != "vanilla"
+    assert list(numbers) == ["run", "curves", "estimates", *(["usage", "learned"] if adaptive else [])]
+    assert numbers["estimates"]["mse"] == pytest.approx(test["mse"], rel=1e-5)
+    assert numbers["estimates"].get("unadapted_mse") == (
+        pytest.approx(test["unadapted_mse"], rel=1e-5) if adaptive else None
+    )
+    assert "price, standardised" in (tmp_path / "a" / "report.html").read_text()
 
 
 SWEEP = {"field": "meta_neighborhoods.entries", "values": ["10", "50"], "variants": ["a", "b"]}

@@ -84,7 +84,7 @@ def test_images_beside_an_entry_are_marked_by_its_class(subject: Subject, observ
 
 
 def test_entries_with_half_of_the_attention(subject: Subject, observed: Observed) -> None:
-    section = usage_section(subject, observed)
+    section = usage_section(subject, observed.attention)
     assert section is not None
     assert observed.attention is not None
     ordered, total, count = sorted(observed.attention.double().mean(dim=0).tolist(), reverse=True), 0.0, 0

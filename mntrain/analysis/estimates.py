@@ -1,0 +1,60 @@
+"""What a regressor estimates for some rows of a split, before and after adaptation.
+
+Shapes: N rows, F features, S entries. All values are of standardised targets.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mntrain.analysis.observation import sample
+from mntrain.data.tables import TableSet
+from mntrain.models.base import Estimate, Model
+from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+
+_ROWS = 500
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Estimates:
+    """Answers and truth.
+
+    Args:
+        total: rows in the whole split.
+        targets: [N].
+        values: [N].
+        unadapted: [N] of the same network as it is; None where the family does not adapt.
+        attention: ω [N, S]; None where there are no entries.
+    """
+
+    total: int
+    targets: Tensor
+    values: Tensor
+    unadapted: Tensor | None
+    attention: Tensor | None
+
+
+@torch.inference_mode()
+def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) -> Estimates:
+    """Look at no more than ``most`` rows, whose targets are standardised; the model is in eval mode already."""
+    chosen = sample(rows, most)[1]
+    values, unadapted, weights = [], [], []
+    for start in range(0, len(chosen), _ROWS):
+        inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + _ROWS]))
+        found = model(inputs)
+        assert isinstance(found, Estimate)
+        values.append(found.values)
+        if found.unadapted_values is not None:
+            unadapted.append(found.unadapted_values)
+        if isinstance(model, MetaNeighborhoodsRegressor):
+            index = key_index(model.keys, model.config.similarity)
+            weights.append(attention(similarity(inputs, index), model.config.temperature))
+    return Estimates(
+        total=len(rows),
+        targets=torch.from_numpy(chosen.targets),
+        values=torch.cat(values),
+        unadapted=torch.cat(unadapted) if unadapted else None,
+        attention=torch.cat(weights) if weights else None,
+    )

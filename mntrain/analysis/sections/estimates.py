@@ -1,0 +1,61 @@
+"""Estimates beside the truth, before and after adaptation."""
+
+from matplotlib.figure import Figure as Drawing
+from torch import Tensor
+
+from mntrain.analysis.estimates import Estimates
+from mntrain.analysis.sections.content import Figure, Section, figure, percent
+from mntrain.analysis.subject import Subject
+from mntrain.plotting.style import COLORS, plain
+
+
+def estimates_section(subject: Subject, found: Estimates) -> Section:
+    """Every estimate against its target, and the errors before and after the inner update."""
+    target = subject.target or ""
+    mse = _mse(found.values, found.targets)
+    text = f"{len(found.targets):,} of {found.total:,} test rows; errors are of standardised targets."
+    facts = [("mse", f"{mse:.4f}")]
+    numbers: dict[str, float | int] = {"rows": len(found.targets), "mse": mse}
+    figures = [_scatter("estimates", target, found.targets, found.values, f"mse {mse:.4f}")]
+    if found.unadapted is not None:
+        before = _mse(found.unadapted, found.targets)
+        closer = ((found.values - found.targets).abs() < (found.unadapted - found.targets).abs()).double().mean()
+        text += " The same network answers as it is, and after the inner update of all its layers."
+        facts = [
+            ("mse before", f"{before:.4f}"),
+            ("mse after", f"{mse:.4f}"),
+            ("brought closer", percent(float(closer))),
+        ]
+        numbers |= {"unadapted_mse": before, "share_closer": float(closer)}
+        said = f"before adaptation, mse {before:.4f}"
+        figures.insert(0, _scatter("unadapted", target, found.targets, found.unadapted, said))
+    return Section(
+        anchor="estimates",
+        title="Estimates and truth",
+        text=(text,),
+        facts=tuple(facts),
+        figures=tuple(figures),
+        numbers=numbers,
+    )
+
+
+def _mse(values: Tensor, targets: Tensor) -> float:
+    return float((values.double() - targets.double()).square().mean())
+
+
+def _scatter(name: str, target: str, targets: Tensor, values: Tensor, said: str) -> Figure:
+    def draw(drawing: Drawing) -> None:
+        axes = drawing.add_subplot()
+        low, high = float(targets.min()), float(targets.max())
+        axes.plot([low, high], [low, high], color=COLORS[7], linewidth=1)
+        axes.scatter(targets.numpy(), values.numpy(), s=6, color=COLORS[0], alpha=0.35, linewidths=0)
+        axes.set_xlabel(f"{plain(target, 30)}, standardised")
+        axes.set_ylabel("estimate")
+
+    return figure(
+        name,
+        draw,
+        size=(4.6, 4.4),
+        alt=f"Scatter of {len(targets)} estimates against their targets, {said}",
+        caption=f"Estimate against target, {said}",
+    )
