@@ -41,6 +41,7 @@ def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) 
     """Look at no more than ``most`` rows, whose targets are standardised; the model is in eval mode already."""
     chosen = sample(rows, most)[1]
     values, unadapted, weights = [], [], []
+    index = key_index(model.keys, model.config.similarity) if isinstance(model, MetaNeighborhoodsRegressor) else None
     for start in range(0, len(chosen), _ROWS):
         inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + _ROWS]))
         found = model(inputs)
@@ -48,8 +49,7 @@ def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) 
         values.append(found.values)
         if found.unadapted_values is not None:
             unadapted.append(found.unadapted_values)
-        if isinstance(model, MetaNeighborhoodsRegressor):
-            index = key_index(model.keys, model.config.similarity)
+        if index is not None and isinstance(model, MetaNeighborhoodsRegressor):
             weights.append(attention(similarity(inputs, index), model.config.temperature))
     return Estimates(
         total=len(rows),

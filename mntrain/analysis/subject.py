@@ -15,9 +15,8 @@ from mntrain.data.sources import find_source, load_source
 from mntrain.data.tables import TableData
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.plotting.style import LARGEST
 from mntrain.training.held_out import load_data
-
-_LARGEST = 1e30  # beyond what axes can be scaled to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +174,7 @@ def _history(file: Path) -> dict[str, list[float]]:
         with file.open(newline="", encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
         history = {name: [float(row[name]) for row in rows] for name in (rows[0] if rows else {})}
-        if not all(bool((np.abs(values) < _LARGEST).all()) for values in history.values()):
+        if not all(bool((np.abs(values) < LARGEST).all()) for values in history.values()):
             raise ValueError("it holds values that are not finite, or too large to be drawn")
     except (OSError, ValueError, TypeError, csv.Error) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); restore it, or move it away.") from error

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mntrain.errors import ArtifactError
+from mntrain.plotting.style import LARGEST
 from mntrain.training.metric import METRICS
-
-_LARGEST = 1e30  # beyond what axes can be scaled to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,7 @@ class TrainedSweep:
         """
         if not self.values or len(self.values) != len(self.scores):
             raise ValueError(f"{self.field} has {len(self.values)} values and {len(self.scores)} variants")
-        if not all(abs(score) < _LARGEST for found in self.scores for score in found):
+        if not all(abs(score) < LARGEST for found in self.scores for score in found):
             raise ValueError(f"a score of {self.field} is not finite")
         if self.metric not in METRICS:
             raise ValueError(f"its metric is {self.metric[:40]!r}")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -61,8 +62,9 @@ def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher
     def stop(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    # What ends this process ends the trainings too: they would go on unseen.
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # What ends this process ends the trainings too: they would go on unseen. Only the main thread may say so.
+    mine = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP) if mine}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:

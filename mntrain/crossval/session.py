@@ -47,15 +47,18 @@ def crossval(options: CrossvalOptions) -> Crossval:
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
-    folds = [
-        Fold(recipe=recipe, number=number, sha256=_load(options, recipe, number).split.sha256)
-        for number in range(options.folds)
-    ]
+    folds, neighbours = [], []
+    for number in range(options.folds):
+        data = _load(options, recipe, number) if number else first
+        folds.append(Fold(recipe=recipe, number=number, sha256=data.split.sha256))
+        if KNN in options.families:
+            neighbours.append(dataclasses.asdict(knn(data)))
+            progress.done(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbours[-1]['mse']:.4f}")
     choice = choose(options, folds[0], progress.ended)
     scores, failures = [], []
     for family in options.families:
         if family == KNN:
-            scores.append(_knn(options, recipe, progress))
+            scores.append(_scores(KNN, neighbours))
             continue
         if family not in choice.settings:
             failures.append(f"{recipe_stem(recipe)} {family}: no setting that was searched could be trained")
@@ -66,7 +69,7 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
         details = [_summary(one.result) for one in outcomes if one.result is not None]
         # Means over other folds than those of the other families would be no comparison.
         if len(details) == len(folds):
-            scores.append(Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details)))
+            scores.append(_scores(family, details))
     return SetResult(
         name=recipe_stem(recipe),
         rows=sum(first.split.counts.values()),
@@ -77,12 +80,8 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
     )
 
 
-def _knn(options: CrossvalOptions, recipe: str, progress: "_Progress") -> Scores:
-    details = []
-    for fold in range(options.folds):
-        details.append(dataclasses.asdict(knn(_load(options, recipe, fold))))
-        progress.done(f"{recipe_stem(recipe)} knn-fold{fold}: test mse {details[-1]['mse']:.4f}")
-    return Scores(family=KNN, mse=tuple(one["mse"] for one in details), details=tuple(details))
+def _scores(family: str, details: list[dict[str, Any]]) -> Scores:
+    return Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details))
 
 
 def _load(options: CrossvalOptions, recipe: str, fold: int) -> TableData:

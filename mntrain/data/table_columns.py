@@ -19,7 +19,7 @@ from mntrain.data.labels import listing
 from mntrain.data.tables import RowArray
 from mntrain.errors import DataError
 
-__all__ = ["read_features", "read_targets"]
+__all__ = ["is_number", "read_features", "read_targets"]
 
 _EXACT = 2**53  # from here on 64-bit floating point skips whole numbers
 # A column whose spread float32 cannot tell apart from rounding is not what its reader thinks it is.
@@ -189,12 +189,13 @@ def _example(column: pa.ChunkedArray) -> str:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError):  # times that Python has no type for
         return f"values of type {column.type}"
-    found = next(((row, text) for row, text in enumerate(texts, 1) if text is not None and not _is_number(text)), None)
+    found = next(((row, text) for row, text in enumerate(texts, 1) if text is not None and not is_number(text)), None)
     found = found or next(((row, text) for row, text in enumerate(texts, 1) if text is not None), None)
     return "no value at all" if found is None else f"such as {found[1][:40]!r} in row {found[0]}"
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a text can be read as a number."""
     try:
         float(text)
     except ValueError:

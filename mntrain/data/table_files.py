@@ -12,7 +12,7 @@ import pyarrow.parquet
 from mntrain.data.config import DataConfig
 from mntrain.data.labels import listing
 from mntrain.data.split_names import SPLIT_NAMES
-from mntrain.data.table_columns import read_features, read_targets
+from mntrain.data.table_columns import is_number, read_features, read_targets
 from mntrain.data.tables import SourceTable, TableSet
 from mntrain.errors import ConfigError, DataError
 
@@ -101,7 +101,7 @@ def _read(file: Path) -> pa.Table:
     table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError(f"'{file}' holds no rows; every file needs at least one row below the line of column names.")
-    if file.suffix.lower() == ".csv" and all(_is_number(name) for name in table.column_names):
+    if file.suffix.lower() == ".csv" and all(is_number(name) for name in table.column_names):
         raise DataError(
             f"The first line of '{file}' holds numbers ({listing(table.column_names)}); it must hold the names of the "
             "columns, so put them above."
@@ -117,11 +117,3 @@ def _target_name(config: DataConfig, names: list[str], path: Path) -> str:
             f"data.target_column is '{config.target_column}', but '{path}' has the columns {listing(names)}."
         )
     return config.target_column
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

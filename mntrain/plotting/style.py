@@ -39,6 +39,7 @@ _SETTINGS: dict[Any, Any] = {
     "axes.titlesize": 10,
     "legend.frameon": False,
 }
+LARGEST = 1e30  # values beyond it are more than axes can be scaled to
 
 
 def draw_svg(draw: Callable[[Figure], None], *, name: str, size: tuple[float, float], themed: bool = False) -> str:

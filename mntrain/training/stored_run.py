@@ -1,6 +1,7 @@
 """Runs that are there already: how far they have come, and whether they are the runs that are wanted."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,13 @@ from mntrain.errors import ConfigError
 RunState = Literal["missing", "broken_off", "finished"]
 # Data may have moved; the digest of the split tells whether it is still the same.
 _MAY_DIFFER = frozenset({"data.path"})
-_FIGURES = {"test": dict, "validation": dict, "parameters": int, "epochs": int, "train_seconds": (int, float)}
+_FIGURES: dict[str, Any] = {
+    "test": dict,
+    "validation": dict,
+    "parameters": int,
+    "epochs": int,
+    "train_seconds": (int, float),
+}
 
 
 def run_state(folder: Path) -> RunState:
@@ -34,13 +41,11 @@ def read_split(folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: it cannot be read.
     """
-    file = folder / "split.json"
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+
+    def check(found: Any) -> None:
         found["sha256"], found["splits"]["test"]["indices"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
-    return dict(found)
+
+    return _read(folder, "split.json", check)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
@@ -49,17 +54,23 @@ def read_metrics(folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: it cannot be read.
     """
-    file = folder / "metrics.json"
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise ValueError("it holds no result of a run")
-        wrong = [name for name, kind in _FIGURES.items() if not isinstance(found.get(name), kind)]  # type: ignore[arg-type]
+
+    def check(found: Any) -> None:
+        wrong = [name for name, kind in _FIGURES.items() if not isinstance(found.get(name), kind)]
         if wrong:
             raise ValueError(f"it does not say {', '.join(wrong)}")
-    except (OSError, ValueError) as error:
+
+    return _read(folder, "metrics.json", check)
+
+
+def _read(folder: Path, name: str, check: Callable[[Any], None]) -> dict[str, Any]:
+    file = folder / name
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        check(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
-    return found
+    return dict(found)
 
 
 def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:

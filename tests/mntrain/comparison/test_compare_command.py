@@ -1,11 +1,16 @@
 """The command, with real runs of the smallest kind."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from mntrain.cli import main
+from mntrain.training.run_folder import FitOptions, RunFolder
 
 SMALL = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
 
@@ -35,6 +40,20 @@ def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.Capt
     assert (folder / "compare.svg").read_text().startswith("<?xml")
     assert "| vanilla |" in (folder / "compare.md").read_text()
     assert (run / "metrics.json").stat().st_mtime_ns == first
+
+
+def test_what_ends_a_comparison_ends_its_trainings(tmp_path: Path) -> None:
+    words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path)]
+    command = [sys.executable, "-m", "mntrain.cli", *words, "--training.epochs", "1000"]
+    run = tmp_path / "digits-vanilla-seed0"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        while not (run / "metrics.csv").exists() and process.poll() is None:
+            time.sleep(0.05)
+        process.terminate()
+    assert process.returncode == 128 + signal.SIGTERM
+    # A training that went on would still hold its lock.
+    with RunFolder(run, FitOptions(resume=True)).locked():
+        pass
 
 
 @pytest.mark.parametrize(

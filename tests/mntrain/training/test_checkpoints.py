@@ -25,11 +25,15 @@ def tiny(*overrides: str) -> ExperimentConfig:
     return load_experiment("digits", [*TINY, "--training.epochs", "3", *overrides])
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["last.pt", "best.pt"])
+def test_a_damaged_checkpoint_is_named_before_epochs_are_spent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
-    file = tmp_path / "run" / "checkpoints" / "last.pt"
+    file = tmp_path / "run" / "checkpoints" / name
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(CheckpointError, match=r"last\.pt is damaged"):
+    monkeypatch.setattr(Trainer, "train", lambda *_: pytest.fail("trained"))
+    with pytest.raises(CheckpointError, match=f"{name} is damaged"):
         fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
 
 
@@ -84,17 +88,6 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     content[content.index(weights) + 3] ^= 0x40
     file.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"last\.pt is damaged"):
-        fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
-
-
-def test_the_best_checkpoint_is_looked_at_before_epochs_are_spent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
-    file = tmp_path / "run" / "checkpoints" / "best.pt"
-    file.write_bytes(file.read_bytes()[:1000])
-    monkeypatch.setattr(Trainer, "train", lambda *_: pytest.fail("trained"))
-    with pytest.raises(CheckpointError, match=r"best\.pt is damaged"):
         fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
 
 

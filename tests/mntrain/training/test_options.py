@@ -95,8 +95,17 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
     torch.testing.assert_close(moved[1][1], moved[0][1], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize(("limit", "sizes"), [(256, [3, 3, 2, 2]), (10, [3, 3, 2, 2])])
-def test_a_batch_is_split_evenly(limit: int, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("images", "batch", "accumulate", "sizes"),
+    [
+        (256, 10, 4, [3, 3, 2, 2] * 25),
+        (10, 10, 4, [3, 3, 2, 2]),
+        (11, 128, 60, [3, 2, 2, 2, 2]),  # a set smaller than a batch has fewer parts
+    ],
+)
+def test_a_batch_is_split_evenly(
+    images: int, batch: int, accumulate: int, sizes: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batch normalisation needs two images in every part."""
     seen: list[int] = []
     loss = Vanilla.loss
@@ -106,14 +115,9 @@ def test_a_batch_is_split_evenly(limit: int, sizes: list[int], tmp_path: Path, m
         return loss(self, batch)
 
     monkeypatch.setattr(Vanilla, "loss", counted)
-    words = ["--training.batch_size", "10", "--training.accumulate", "4", "--training.epochs", "1"]
-    run(tmp_path, "--family", "vanilla", "--data.train_limit", str(limit), *words)
-    assert seen == sizes * (limit // 10)
-
-
-def test_a_set_smaller_than_a_batch_is_split_into_fewer_parts(tmp_path: Path) -> None:
-    words = ["--training.batch_size", "128", "--training.accumulate", "60", "--training.epochs", "1"]
-    run(tmp_path, "--family", "vanilla", "--data.train_limit", "11", *words)
+    words = ["--training.batch_size", str(batch), "--training.accumulate", str(accumulate), "--training.epochs", "1"]
+    run(tmp_path, "--family", "vanilla", "--data.train_limit", str(images), *words)
+    assert seen == sizes
 
 
 def test_a_compiled_network_keeps_its_names_and_learns_the_same(tmp_path: Path) -> None:
