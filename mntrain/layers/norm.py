@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from mntrain.layers.directional_norm import DirectionalBatchNorm, moves
 from mntrain.layers.ifilm import IFiLM
 from mntrain.layers.processes import mean_over_processes, place
 
@@ -19,12 +20,15 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
     """Batch normalisation by the statistics of the global batch, on any device.
 
     PyTorch's own synchronised layer runs on GPUs only. In a run of one process, and in evaluation, this is the plain
-    layer; weights and buffers are the same in all cases.
+    layer; weights and buffers are the same in all cases. A pass of forward mode leaves the running statistics alone.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """Maps [B, C, H, W] → normalised maps of the same shape."""
         processes = place().world_size
+        if self.training and processes == 1 and moves(self.weight):
+            normalised: Tensor = DirectionalBatchNorm.apply(input, self.weight, self.bias, self.eps)[0]  # type: ignore[no-untyped-call]
+            return normalised
         if not self.training or processes == 1:
             return super().forward(input)
         maps = input.to(self.weight.dtype)
