@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from mnexport.pipeline import ExportReport
 
+FORMS = ("auto", "explicit", "factored", "low_rank")
 _EPILOG = """\
 examples:
 
@@ -58,7 +59,23 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
     parser.add_argument("target", type=Path, metavar="REPOSITORY/NAME", help="model repository and name of the model")
-    parser.add_argument("--form", default="auto", choices=("auto", "explicit", "factored"), help="static form (auto)")
+    parser.add_argument(
+        "--form", default="auto", choices=FORMS, help="static form (auto: the cheapest within the tolerance)"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="P",
+        help="largest error of a probability that an approximated form may have (1e-3); exact forms have none",
+    )
+    parser.add_argument(
+        "--calibration",
+        default="samples",
+        choices=("samples", "train"),
+        help="images that an approximation is fitted to and judged by: those in the artifact, or the training and "
+        "validation splits (samples)",
+    )
     parser.add_argument("--vanilla", action="store_true", help="the same backbone and head without the dictionary")
     parser.add_argument(
         "--input-type",
@@ -78,7 +95,9 @@ def _parser() -> argparse.ArgumentParser:
         choices=("samples", "test"),
         help="check on the held-out images in the artifact, or on the whole test split (samples)",
     )
-    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, for --parity test")
+    parser.add_argument(
+        "--data-path", metavar="PATH", help="where the data lies now, for --parity test and --calibration train"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
     parser.add_argument(
         "--about", action="version", version=f"mn-runtime {version('mn-runtime')}", help="print the version"
@@ -88,9 +107,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _export(arguments: argparse.Namespace) -> int:
     from mnexport.graph import GraphOptions
-    from mnexport.parity import Tolerance
-    from mnexport.pipeline import ExportOptions, export
+    from mnexport.options import ExportOptions
+    from mnexport.pipeline import export
     from mnexport.repository import Target
+    from mnexport.tolerance import Tolerance
 
     options = ExportOptions(
         artifact=arguments.artifact,
@@ -101,6 +121,8 @@ def _export(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
         ),
         form=arguments.form,
+        approximation=arguments.tolerance,
+        calibration=arguments.calibration,
         vanilla=arguments.vanilla,
         graph=GraphOptions(input_type=arguments.input_type, opset=arguments.opset),
         tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol),
@@ -123,12 +145,14 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _print(report: "ExportReport") -> None:
     console = Console()
-    table = Table(title=f"parity with the trained model ({report.parity.source})")
-    for heading in ("export", "batch", "images", "max |Δ logit|", "max |Δ probability|", "other class"):
-        table.add_column(heading, justify="left" if heading == "export" else "right")
+    table = Table(title=f"parity ({report.parity.source})")
+    words = ("export", "against")
+    for heading in (*words, "batch", "images", "max |Δ logit|", "max |Δ prob.|", "other class"):
+        table.add_column(heading, justify="left" if heading in words else "right")
     for item in report.parity.comparisons:
         table.add_row(
             item.what,
+            item.reference,
             str(item.batch),
             str(item.images),
             f"{item.max_logit_error:.2e}",
@@ -136,14 +160,30 @@ def _print(report: "ExportReport") -> None:
             str(item.argmax_differences),
         )
     console.print(table)
-    tolerance = report.parity.tolerance
+    allowed = dict.fromkeys(f"{item.what} within {item.tolerance}" for item in report.parity.comparisons)
+    console.print(f"allowed: {'; '.join(allowed)}", highlight=False, soft_wrap=True)
     console.print(
         f"{report.family}, form {report.form}: {report.graph.nodes} operators, {report.graph.size / 1e6:.2f} MB, "
-        f"opset {report.graph.opset}; within atol {tolerance.atol:g}, rtol {tolerance.rtol:g}",
+        f"opset {report.graph.opset}",
         highlight=False,
         soft_wrap=True,
     )
+    console.print(_why(report.adaptation), highlight=False, soft_wrap=True)
     console.print(f"published {report.path}", highlight=False, soft_wrap=True)
+
+
+def _why(adaptation: dict[str, Any]) -> str:
+    """Why the form was chosen, and how far it is from the trained model."""
+    if "rank" not in adaptation:
+        return str(adaptation.get("reason", "no adaptation"))
+    costs, calibration = adaptation["costs"], adaptation["calibration"]
+    saved = costs["exact"]["multiplications"] / costs["low_rank"]["multiplications"]
+    return (
+        f"rank {adaptation['rank']} of the {adaptation['kind']}: {saved:.1f} times fewer multiplications in the head; "
+        f"largest error of a probability {calibration['held_out_error']:.1e} on {calibration['held_out_images']} "
+        f"held-out images, {calibration['fitted_error']:.1e} on those it was fitted to; allowed "
+        f"{adaptation['tolerance']:g}"
+    )
 
 
 if __name__ == "__main__":

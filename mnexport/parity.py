@@ -2,12 +2,12 @@
 
 Shapes: images uint8 [N, channels, H, W], logits and probabilities [N, C].
 
-Compared with the trained model: the static form (PyTorch) and the ONNX file (ONNX Runtime, CPU), at batch 1, 2 and a
-large one. Every failure is collected before anything is raised.
+Compared at batch 1, 2 and a large one: the static form (PyTorch) with the trained model, and the ONNX file (ONNX
+Runtime, CPU) with the trained model too, or with the static form where that approximates. Every failure is collected
+before anything is raised.
 """
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,61 +18,39 @@ import onnxruntime
 import torch
 from torch import nn
 
-from mnexport.errors import GraphError, ParityError, UsageError
+from mnexport.errors import GraphError, ParityError
 from mnexport.graph import INPUT, OUTPUTS, InputType
+from mnexport.tolerance import Allowance, Outputs
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.base import Model
 
 Array = npt.NDArray[np.float32]
 Images = npt.NDArray[np.uint8]
+
 Runner = Callable[[Images], tuple[Array, Array]]
 # Small batches are checked on this many images; the large batch runs over all of them.
 _SMALL_BATCH_IMAGES = 64
-# Of a float32 softmax, whatever tolerance the logits have.
-_ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tolerance:
-    """|export − trained| ≤ atol + rtol·|trained| on every logit.
-
-    A probability may be off by as much as the logits of its row: softmax amplifies no difference.
-
-    Args:
-        atol: absolute.
-        rtol: relative; 0 by default, so that nothing is hidden in it.
-
-    Raises:
-        UsageError: one is negative or not finite, or both are 0.
-    """
-
-    atol: float = 1e-4
-    rtol: float = 0.0
-
-    def __post_init__(self) -> None:
-        given = (self.atol, self.rtol)
-        if not (all(math.isfinite(value) and value >= 0 for value in given) and any(given)):
-            raise UsageError(
-                f"Tolerances are atol {self.atol} and rtol {self.rtol}; both must be finite and not negative, and one "
-                "of them above 0 (atol 1e-4 is usual)."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One export against the trained model at one batch size.
+    """One export against what it must equal, at one batch size.
 
     Args:
         what: static form or onnxruntime.
+        reference: what it was compared with: the trained model, or the static form where that is an approximation.
+        tolerance: how far they may be apart.
         batch: rows at a time.
         images: compared.
         max_logit_error: largest absolute difference of a logit.
         max_probability_error: largest absolute difference of a probability.
-        argmax_differences: images with another predicted class.
-        beyond_tolerance: logits and probabilities that differ by more than the tolerance (or are not finite).
+        argmax_differences: images with another predicted class than is allowed.
+        beyond_tolerance: values that differ by more than the tolerance, or are not finite.
     """
 
     what: str
+    reference: str
+    tolerance: str
     batch: int
     images: int
     max_logit_error: float
@@ -92,12 +70,10 @@ class ParityReport:
 
     Args:
         source: which images were used.
-        tolerance: that was asked for.
         comparisons: one for each engine and batch size.
     """
 
     source: str
-    tolerance: Tolerance
     comparisons: tuple[Comparison, ...]
 
     def raise_failures(self) -> None:
@@ -109,22 +85,21 @@ class ParityReport:
         failed = [item for item in self.comparisons if not item.passed]
         if failed:
             lines = "; ".join(
-                f"{item.what} at batch {item.batch}: {item.beyond_tolerance} values beyond tolerance (largest error of "
-                f"a logit {item.max_logit_error:.3g}, of a probability {item.max_probability_error:.3g}), "
+                f"{item.what} at batch {item.batch}: {item.beyond_tolerance} values beyond {item.tolerance} of the "
+                f"{item.reference} (largest error of a logit {item.max_logit_error:.3g}, of a probability "
+                f"{item.max_probability_error:.3g}), "
                 f"{item.argmax_differences} of {item.images} images with another class"
                 for item in failed
             )
             raise ParityError(
-                f"The export does not answer as the trained model does (atol {self.tolerance.atol:g}, rtol "
-                f"{self.tolerance.rtol:g}): {lines}. Nothing was published; a looser --atol publishes it knowingly."
+                f"The export does not answer as the trained model does: {lines}. Nothing was published; a looser "
+                "--atol (or --tolerance, for a form that approximates) publishes it knowingly."
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``export.json``."""
         return {
             "source": self.source,
-            "atol": self.tolerance.atol,
-            "rtol": self.tolerance.rtol,
             "comparisons": [asdict(item) for item in self.comparisons],
         }
 
@@ -171,62 +146,74 @@ def onnxruntime_runner(path: Path, input_type: InputType) -> Runner:
     return run
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Check:
+    """Something that must answer as something else does.
+
+    Args:
+        what: name of what is checked.
+        runner: its answers.
+        reference: name of what is right.
+        expected: the right answers.
+        tolerance: how far they may be apart.
+    """
+
+    what: str
+    runner: Runner
+    reference: str
+    expected: Runner
+    tolerance: Allowance
+
+
 def compare(
-    reference: Runner,
-    candidates: dict[str, Runner],
+    checks: Sequence[Check],
     images: Images,
-    tolerance: Tolerance,
     *,
     large_batch: int,
     source: str,
     advance: Callable[[str], None] = lambda message: None,
 ) -> ParityReport:
-    """Run every candidate over the images at every batch size and compare it with the reference.
+    """Run every check over the images at every batch size.
 
     Args:
-        reference: what is right.
-        candidates: name → runner.
+        checks: what must equal what.
         images: uint8 [N, channels, H, W], real and held out.
         large_batch: rows of the large batch, which runs over all images.
         source: what the images are, for the report.
         advance: told about each comparison before it starts.
     """
-    expected = _collect(reference, images, large_batch)
+    references: dict[Runner, Outputs] = {}
     found = []
-    for what, runner in candidates.items():
+    for check in checks:
+        if check.expected not in references:
+            references[check.expected] = _collect(check.expected, images, large_batch)
+        expected = references[check.expected]
         for batch in sorted({1, 2, large_batch}):
             part = images if batch == large_batch else images[:_SMALL_BATCH_IMAGES]
-            advance(f"{what}, batch {batch}, {len(part)} images")
-            logits, probabilities = _collect(runner, part, batch)
-            found.append(
-                _compare_one(what, batch, (logits, probabilities), tuple(a[: len(part)] for a in expected), tolerance)
-            )
-    return ParityReport(source=source, tolerance=tolerance, comparisons=tuple(found))
+            advance(f"{check.what}, batch {batch}, {len(part)} images")
+            got = _collect(check.runner, part, batch)
+            found.append(_compare_one(check, batch, got, Outputs(*(item[: len(part)] for item in expected))))
+    return ParityReport(source=source, comparisons=tuple(found))
 
 
-def _compare_one(
-    what: str, batch: int, got: tuple[Array, Array], expected: tuple[Array, ...], tolerance: Tolerance
-) -> Comparison:
-    error = np.abs(got[0].astype(np.float64) - expected[0])
-    allowed = tolerance.atol + tolerance.rtol * np.abs(expected[0])
-    probability_error = np.abs(got[1].astype(np.float64) - expected[1])
-    allowed_probability = allowed.max(axis=1, keepdims=True) + _ROUNDING
-    # Written so that a NaN counts as a failure.
-    beyond = int(np.sum(~(error <= allowed)) + np.sum(~(probability_error <= allowed_probability)))
+def _compare_one(check: Check, batch: int, got: Outputs, expected: Outputs) -> Comparison:
+    error = Outputs(*(np.abs(mine.astype(np.float64) - right) for mine, right in zip(got, expected, strict=True)))
     return Comparison(
-        what=what,
+        what=check.what,
+        reference=check.reference,
+        tolerance=str(check.tolerance),
         batch=batch,
-        images=len(error),
-        max_logit_error=float(error.max()),
-        max_probability_error=float(probability_error.max()),
-        argmax_differences=int(np.sum(got[0].argmax(axis=1) != expected[0].argmax(axis=1))),
-        beyond_tolerance=beyond,
+        images=len(error.logits),
+        max_logit_error=float(error.logits.max()),
+        max_probability_error=float(error.probabilities.max()),
+        argmax_differences=check.tolerance.other_classes(got, expected),
+        beyond_tolerance=check.tolerance.beyond(error, expected),
     )
 
 
-def _collect(runner: Runner, images: Images, batch: int) -> tuple[Array, Array]:
+def _collect(runner: Runner, images: Images, batch: int) -> Outputs:
     parts = [runner(chunk) for chunk in _chunks(images, batch)]
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return Outputs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
 
 
 def _chunks(images: Images, batch: int) -> Iterator[Images]:

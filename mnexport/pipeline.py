@@ -3,68 +3,35 @@
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from mnexport.errors import FormError, UsageError
-from mnexport.forms.dispatch import FORMS, static_form, without_adaptation
-from mnexport.graph import GraphOptions, GraphReport, write_onnx
+from mnexport.calibrating import calibration_images
+from mnexport.errors import FormError
+from mnexport.forms.dispatch import static_form, without_adaptation
+from mnexport.forms.plan import FormPlan, StaticModel
+from mnexport.graph import GraphReport, write_onnx
 from mnexport.model_card import ModelCard, tensor_specs
+from mnexport.options import ExportOptions
 from mnexport.parity import (
+    Check,
     ParityReport,
-    Tolerance,
     compare,
     module_runner,
     onnxruntime_runner,
     trained_runner,
 )
 from mnexport.publishing import locked, publishing
-from mnexport.repository import Target, check_target, sha256
+from mnexport.repository import check_target, sha256
+from mnexport.tolerance import Allowance, ProbabilityTolerance
 from mntrain.artifact import ImageArtifact, current_versions, load_artifact
 from mntrain.errors import ArtifactError
+from mntrain.models.base import Model
 from mntrain.training.held_out import load_split
 
 SCHEMA = 1
-ParityImages = Literal["samples", "test"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """What to export and how.
-
-    Args:
-        artifact: folder that ``mntrain fit`` wrote.
-        target: where the model goes.
-        form: auto, explicit or factored.
-        vanilla: the same backbone and head without adaptation.
-        graph: input type and opset.
-        tolerance: of the parity check.
-        parity_images: samples uses the held-out images inside the artifact; test the whole test split.
-        data_path: where the data lies now, for ``test``.
-        max_batch_size: rows the server may put into one batch.
-    """
-
-    artifact: Path
-    target: Target
-    form: str = "auto"
-    vanilla: bool = False
-    graph: GraphOptions = field(default_factory=GraphOptions)
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    parity_images: ParityImages = "samples"
-    data_path: str | None = None
-    max_batch_size: int = 64
-
-    def __post_init__(self) -> None:
-        if self.form not in FORMS:
-            raise UsageError(f"Form {self.form!r} does not exist; choose from {', '.join(FORMS)}.")
-        if self.vanilla and self.form != "auto":
-            raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
-        if not 1 <= self.max_batch_size <= 65536:
-            raise UsageError(f"--max-batch-size is {self.max_batch_size}; it must be from 1 to 65536.")
-        if self.data_path is not None and self.parity_images != "test":
-            raise UsageError("--data-path is only read with --parity test; add it, or leave the path out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +42,7 @@ class ExportReport:
         path: of the ONNX file.
         form: static form that was chosen.
         family: model family.
+        adaptation: why the form was chosen; rank, errors and costs of an approximation.
         graph: size of the graph.
         parity: how close the export is.
     """
@@ -82,6 +50,7 @@ class ExportReport:
     path: Path
     form: str
     family: str
+    adaptation: dict[str, Any]
     graph: GraphReport
     parity: ParityReport
 
@@ -91,6 +60,7 @@ class ExportReport:
             "path": str(self.path),
             "family": self.family,
             "form": self.form,
+            "adaptation": self.adaptation,
             "graph": asdict(self.graph),
             "parity": self.parity.to_dict(),
         }
@@ -112,7 +82,12 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     provenance = _provenance(options, artifact)
     model = without_adaptation(artifact.model) if options.vanilla else artifact.model
     family = "vanilla" if options.vanilla else artifact.config.family
-    static = static_form(model, options.form, artifact.preprocessing)
+    plan = FormPlan(
+        form=options.form,
+        tolerance=options.approximation,
+        calibration=calibration_images(options, artifact, tell),
+    )
+    static = static_form(model, plan, artifact.preprocessing)
     card = ModelCard(
         input=artifact.config.input,
         input_type=options.graph.input_type,
@@ -129,18 +104,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         tell(f"tracing the {static.form} form")
         graph = write_onnx(static.module, card.input, options.graph, _metadata(options, card), file)
         images, source = _parity_images(options, artifact, tell)
-        parity = compare(
-            trained_runner(model, artifact.preprocessing),
-            {
-                "static form": module_runner(static.module, options.graph.input_type),
-                "onnxruntime": onnxruntime_runner(file, options.graph.input_type),
-            },
-            images,
-            options.tolerance,
-            large_batch=options.max_batch_size,
-            source=source,
-            advance=lambda message: tell(f"checking parity: {message}"),
-        )
+        parity = _parity(model, static, file, (images, source), options, artifact, tell)
         parity.raise_failures()
         with locked(options.target):
             number = check_target(options.target, card)
@@ -149,6 +113,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
                 (folder / "model.onnx").write_bytes(file.read_bytes())
                 record = _record(card, graph, parity, provenance) | {
                     "name": options.target.name,
+                    "adaptation": static.record,
                     "version": number,
                     "sha256": {"model.onnx": sha256(folder / "model.onnx")},
                 }
@@ -158,8 +123,44 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         path=options.target.folder / str(number) / "model.onnx",
         form=static.form,
         family=family,
+        adaptation=static.record,
         graph=graph,
         parity=parity,
+    )
+
+
+def _parity(
+    model: Model,
+    static: StaticModel,
+    file: Path,
+    images: tuple[Any, str],
+    options: ExportOptions,
+    artifact: ImageArtifact,
+    tell: Callable[[str], None],
+) -> ParityReport:
+    """An exact form and its file answer as the trained model; an approximation comes near it, its file equals it."""
+    input_type = options.graph.input_type
+    trained, form = trained_runner(model, artifact.preprocessing), module_runner(static.module, input_type)
+    near: Allowance = options.tolerance
+    right = ("trained model", trained)
+    if static.approximate:
+        near, right = ProbabilityTolerance(limit=options.approximation), ("static form", form)
+    checks = (
+        Check(what="static form", runner=form, reference="trained model", expected=trained, tolerance=near),
+        Check(
+            what="onnxruntime",
+            runner=onnxruntime_runner(file, input_type),
+            reference=right[0],
+            expected=right[1],
+            tolerance=options.tolerance,
+        ),
+    )
+    return compare(
+        checks,
+        images[0],
+        large_batch=options.max_batch_size,
+        source=images[1],
+        advance=lambda message: tell(f"checking parity: {message}"),
     )
 
 

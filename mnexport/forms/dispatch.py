@@ -3,15 +3,16 @@
 A new family registers one function here with ``static_form.register``.
 """
 
-from dataclasses import dataclass
 from functools import singledispatch
 
 from torch import nn
 
 from mnexport.errors import FormError
+from mnexport.forms.approximation import approximation
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.heads import static_head
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
+from mnexport.forms.plan import FormPlan, StaticModel
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.base import Model
 from mntrain.models.maxl.model import Maxl
@@ -19,61 +20,53 @@ from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_for
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.vanilla.model import Vanilla
 
-FORMS = ("auto", "explicit", "factored")
-
-
-@dataclass(frozen=True, kw_only=True)
-class StaticModel:
-    """A static form and what it is called.
-
-    Args:
-        form: name of the form that was chosen.
-        module: pixels → logits, probabilities.
-    """
-
-    form: str
-    module: DeployedClassifier
-
 
 @singledispatch
-def static_form(model: Model, form: str, preprocessing: Preprocessing) -> StaticModel:
-    """The static form ``form`` of a trained model; ``auto`` chooses.
+def static_form(model: Model, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
+    """The static form of a trained model that ``plan`` asks for; ``auto`` chooses.
 
     Raises:
-        FormError: the family has no static form, or not this one.
+        FormError: the family has no static form, not this one, or none within the tolerance.
     """
     raise FormError(
-        f"{type(model).__name__} has no static form; register one in mnexport/forms/dispatch.py (form {form!r})."
+        f"{type(model).__name__} has no static form; register one in mnexport/forms/dispatch.py (form {plan.form!r})."
     )
 
 
 @static_form.register(Vanilla)
 @static_form.register(Maxl)
-def _(model: Vanilla | Maxl, form: str, preprocessing: Preprocessing) -> StaticModel:
-    if form != "auto":
+def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
+    if plan.form != "auto":
         raise FormError(
-            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {form!r}; leave out --form "
+            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {plan.form!r}; leave out --form "
             "(or give --form auto)."
         )
     module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
-    return StaticModel(form="vanilla", module=module)
+    return StaticModel(form="vanilla", module=module, approximate=False, record={})
 
 
 @static_form.register
-def _(model: MetaNeighborhoods, form: str, preprocessing: Preprocessing) -> StaticModel:
+def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
+    if plan.form in ("auto", "low_rank"):
+        found = approximation(model, plan, preprocessing)
+        if isinstance(found, StaticModel):
+            return found
+        reason = found
+        if plan.form == "low_rank":
+            raise FormError(reason)
+    else:
+        reason = "asked for"
     steps = model.steps()
     cheapest = cheapest_form(problem_of(model.head, model.dictionary.keys, model.dictionary.values()), steps)
-    if form not in FORMS:
-        raise FormError(f"Meta-Neighborhoods has no form {form!r}; choose from {', '.join(FORMS)}.")
-    if form == "factored" and cheapest == "explicit":
+    if plan.form == "factored" and cheapest == "explicit":
         raise FormError(
             f"This model takes {steps.count} inner step(s) with a step size of shape {list(steps.size.shape)}. "
             "Factored is exact for one step of scalar size (or per feature with a dot head); use --form explicit."
         )
     # Both forms are exact; the factored one builds no [B, C, d] weights.
-    chosen: InnerForm = "explicit" if form == "explicit" else cheapest
+    chosen: InnerForm = "explicit" if plan.form == "explicit" else cheapest
     module = DeployedClassifier(preprocessing, model.backbone, AdaptiveHead(model, chosen))
-    return StaticModel(form=chosen, module=module)
+    return StaticModel(form=chosen, module=module, approximate=False, record={"reason": reason})
 
 
 def without_adaptation(model: Model) -> Vanilla:

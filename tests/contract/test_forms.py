@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from mnexport.errors import FormError
-from mnexport.forms.dispatch import FORMS, StaticModel, static_form, without_adaptation
+from mnexport.forms.dispatch import static_form, without_adaptation
+from mnexport.forms.plan import FORMS, FormPlan, StaticModel
 from mnexport.graph import GraphOptions, write_onnx
 from mntrain.artifact import Artifact, InputSpec, load_artifact
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
@@ -28,7 +29,7 @@ def forms_of(artifact: Artifact) -> list[StaticModel]:
     found = []
     for form in FORMS:
         try:
-            found.append(static_form(artifact.model, form, artifact.preprocessing))
+            found.append(static_form(artifact.model, FormPlan(form=form), artifact.preprocessing))
         except FormError:
             assert form != "auto", "every family has a form that auto chooses"
     return found
@@ -110,7 +111,7 @@ def test_every_variant_has_an_exact_static_form(model: Model) -> None:
     expected = model(pixels).logits
     for form in FORMS:
         try:
-            static = static_form(model, form, preprocessing)
+            static = static_form(model, FormPlan(form=form), preprocessing)
         except FormError:
             assert form != "auto"
             continue
@@ -129,7 +130,7 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
         pytest.skip("its graph is that of the vanilla family, which is traced on every shallower backbone")
     model.eval()
     preprocessing = Preprocessing(PreprocessingConfig.identity(3))
-    static = static_form(model, "auto", preprocessing)
+    static = static_form(model, FormPlan(), preprocessing)
     write_onnx(static.module, InputSpec(channels=3, height=16, width=16), GraphOptions(), {}, tmp_path / "m.onnx")
     images = np.random.default_rng(0).integers(0, 256, (6, 3, 16, 16), dtype=np.uint8)
     with torch.inference_mode():

@@ -28,7 +28,8 @@ def artifact(runs: Path) -> Artifact:
 def server(runs: Path, tmp_path_factory: pytest.TempPathFactory, start_server: Callable[..., Any]) -> Any:
     repository = tmp_path_factory.mktemp("repository")
     for name, settings in {
-        "digits-mn": {},
+        "digits-mn": {"form": "factored"},
+        "digits-low-rank": {"form": "low_rank"},
         "digits-explicit": {"form": "explicit"},
         "digits-plain": {"vanilla": True},
     }.items():
@@ -37,10 +38,10 @@ def server(runs: Path, tmp_path_factory: pytest.TempPathFactory, start_server: C
     return start_server(repository)
 
 
-def ask(client: Any, model: str, images: np.ndarray) -> np.ndarray:
+def ask(client: Any, model: str, images: np.ndarray, output: str = "logits") -> np.ndarray:
     tensor = triton.InferInput("image", list(images.shape), "UINT8")
     tensor.set_data_from_numpy(images)
-    return np.asarray(client.infer(model, [tensor]).as_numpy("logits"))
+    return np.asarray(client.infer(model, [tensor]).as_numpy(output))
 
 
 def trained_logits(artifact: Artifact) -> np.ndarray:
@@ -58,6 +59,15 @@ def test_the_served_answers_are_the_trained_models(server: Any, artifact: Artifa
             found = ask(client, model, images[chunk])
             np.testing.assert_allclose(found, expected[chunk], atol=TOLERANCE, rtol=0)
             assert (found.argmax(1) == expected[chunk].argmax(1)).all()
+
+
+def test_an_approximated_model_is_served_within_its_tolerance(server: Any, artifact: Artifact) -> None:
+    images = artifact.samples.images
+    logits = trained_logits(artifact).astype(np.float64)
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    with triton.InferenceServerClient(server.address) as client:
+        found = ask(client, "digits-low-rank", images[:64], "probabilities")
+    np.testing.assert_allclose(found, (powers / powers.sum(axis=1, keepdims=True))[:64], atol=1e-3, rtol=0)
 
 
 def test_callers_of_mixed_sizes_get_their_own_rows(server: Any, artifact: Artifact) -> None:

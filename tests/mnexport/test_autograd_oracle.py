@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from mnexport.forms.dispatch import static_form
+from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions, write_onnx
 from mntrain.artifact import load_artifact
 from mntrain.layers.unit import unit
@@ -56,7 +57,7 @@ def test_our_graph_equals_the_graph_of_autograd(runs: Path, tmp_path: Path) -> N
     theirs, ours = tmp_path / "theirs.onnx", tmp_path / "ours.onnx"
     oracle = FromAutograd(copy.deepcopy(artifact.preprocessing), copy.deepcopy(model.backbone), head).eval()
     write_onnx(oracle, artifact.config.input, GraphOptions(), {}, theirs)
-    static = static_form(model, "factored", artifact.preprocessing)
+    static = static_form(model, FormPlan(form="factored"), artifact.preprocessing)
     write_onnx(static.module, artifact.config.input, GraphOptions(), {}, ours)
 
     images = artifact.samples.images

@@ -27,7 +27,7 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert report["form"] == "vanilla"
-    assert report["parity"]["atol"] == 1e-4
+    assert report["parity"]["comparisons"][0]["tolerance"] == "atol 0.0001, rtol 0"
     assert err == ""
 
 

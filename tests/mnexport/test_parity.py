@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from mnexport.errors import GraphError, ParityError, UsageError
-from mnexport.parity import Array, Images, Runner, Tolerance, compare, onnxruntime_runner
+from mnexport.parity import Array, Check, Images, ParityReport, Runner, compare, onnxruntime_runner
+from mnexport.tolerance import Allowance, ProbabilityTolerance, Tolerance
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
 
@@ -18,8 +19,12 @@ def answer(images: Images) -> tuple[Array, Array]:
     return logits, shifted / shifted.sum(axis=1, keepdims=True)
 
 
-def report(candidate: Runner, **tolerance: Any) -> Any:
-    return compare(answer, {"candidate": candidate}, IMAGES, Tolerance(**tolerance), large_batch=64, source="test")
+def check(candidate: Runner, tolerance: Allowance, expected: Runner, what: str = "candidate") -> Check:
+    return Check(what=what, runner=candidate, reference="answer", expected=expected, tolerance=tolerance)
+
+
+def report(candidate: Runner, **tolerance: Any) -> ParityReport:
+    return compare([check(candidate, Tolerance(**tolerance), answer)], IMAGES, large_batch=64, source="test")
 
 
 def changed(change: Any) -> Runner:
@@ -61,7 +66,7 @@ def test_one_value_that_is_not_finite_is_beyond_any_tolerance(value: float) -> N
         logits[0, logits[0].argmin()] = value
         return logits, probabilities
 
-    found = compare(answer, {"it": run}, IMAGES[:1], Tolerance(atol=1e6), large_batch=4, source="test")
+    found = compare([check(run, Tolerance(atol=1e6), answer)], IMAGES[:1], large_batch=4, source="test")
     assert [item.beyond_tolerance for item in found.comparisons] == [1, 1, 1]
     assert not any(item.passed for item in found.comparisons)
 
@@ -76,7 +81,7 @@ def test_a_nan_fails_where_the_class_is_right() -> None:
         logits[:, 0] = 1000
         return logits, probabilities
 
-    found = compare(first_class, {"it": nan_everywhere}, IMAGES, Tolerance(), large_batch=64, source="test")
+    found = compare([check(nan_everywhere, Tolerance(), first_class)], IMAGES, large_batch=64, source="test")
     assert [item.argmax_differences for item in found.comparisons] == [0, 0, 0], "arg-max of NaNs is 0, which is right"
     with pytest.raises(ParityError, match="Nothing was published"):
         found.raise_failures()
@@ -111,14 +116,11 @@ def test_the_same_class_is_demanded_even_within_the_tolerance() -> None:
 
 
 def test_every_failure_is_told_at_once() -> None:
-    found = compare(
-        answer,
-        {"one": changed(lambda logits, images: logits + 1), "two": changed(lambda logits, images: logits + 2)},
-        IMAGES,
-        Tolerance(),
-        large_batch=64,
-        source="test",
-    )
+    checks = [
+        check(changed(lambda logits, images: logits + 1), Tolerance(), answer, "one"),
+        check(changed(lambda logits, images: logits + 2), Tolerance(), answer, "two"),
+    ]
+    found = compare(checks, IMAGES, large_batch=64, source="test")
     with pytest.raises(ParityError) as caught:
         found.raise_failures()
     for words in ("one at batch 1:", "one at batch 64:", "two at batch 1:", "two at batch 64:"):
@@ -140,3 +142,37 @@ def test_there_is_no_hidden_relative_tolerance() -> None:
 def test_a_tolerance_that_means_nothing_is_refused(tolerance: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="finite"):
         Tolerance(**tolerance)  # type: ignore[arg-type]
+
+
+def approximate(probabilities: Any) -> ParityReport:
+    def run(images: Images) -> tuple[Array, Array]:
+        logits, right = answer(images)
+        return logits + 0.5, probabilities(right)
+
+    return compare([check(run, ProbabilityTolerance(limit=1e-3), answer)], IMAGES, large_batch=64, source="test")
+
+
+def test_an_approximation_is_held_to_its_probabilities_alone() -> None:
+    approximate(lambda right: right + 9e-4).raise_failures()
+    for wrong in (lambda right: right + 2e-3, lambda right: right * np.nan):
+        with pytest.raises(ParityError, match=r"beyond 0\.001 on probabilities of the answer"):
+            approximate(wrong).raise_failures()
+
+
+def test_an_approximation_may_not_swap_classes_that_are_well_apart() -> None:
+    def tie(images: Images) -> tuple[Array, Array]:
+        probabilities = np.tile(np.array([[0.4005, 0.4, 0.1995]], np.float32), (len(images), 1))
+        return np.log(probabilities), probabilities
+
+    def swapped(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = tie(images)
+        return logits[:, [1, 0, 2]], probabilities[:, [1, 0, 2]]
+
+    def third(images: Images) -> tuple[Array, Array]:
+        logits, probabilities = tie(images)
+        return logits[:, [2, 1, 0]], probabilities[:, [2, 1, 0]]
+
+    within = ProbabilityTolerance(limit=1e-3)
+    compare([check(swapped, within, tie)], IMAGES, large_batch=64, source="test").raise_failures()
+    found = compare([check(third, within, tie)], IMAGES, large_batch=64, source="test")
+    assert [item.argmax_differences for item in found.comparisons] == [64, 64, 70]

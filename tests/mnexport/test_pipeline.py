@@ -11,15 +11,18 @@ import onnxruntime
 import pytest
 import torch
 from google.protobuf import text_format
+from safetensors.numpy import load_file, save_file
 from tritonclient.grpc import model_config_pb2
 
 import mnexport.pipeline
 from mnexport.errors import FormError, ParityError, PublishError, UsageError
 from mnexport.forms.dispatch import static_form
+from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
-from mnexport.parity import Tolerance
-from mnexport.pipeline import ExportOptions, export
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
 from mnexport.repository import Target, sha256
+from mnexport.tolerance import Tolerance
 from mntrain.artifact import load_artifact
 from mntrain.errors import ArtifactError, DataError
 
@@ -47,8 +50,13 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     assert record["sha256"]["model.onnx"] == sha256(report.path)
     assert record["artifact"]["sha256"]["model.safetensors"] == sha256(artifact / "model.safetensors")
     assert (record["family"], record["form"], record["name"], record["version"]) == (
-        "meta_neighborhoods", "factored", "m", 1,
+        "meta_neighborhoods", "low_rank", "m", 1,
     )  # fmt: skip
+    adaptation = record["adaptation"]
+    assert (adaptation["kind"], adaptation["tolerance"]) == ("norm", 1e-3)
+    assert 0 <= adaptation["calibration"]["held_out_error"] <= 5e-4
+    assert (adaptation["calibration"]["fitted_images"], adaptation["calibration"]["held_out_images"]) == (128, 128)
+    assert adaptation["costs"]["low_rank"]["multiplications"] < adaptation["costs"]["exact"]["multiplications"]
     assert record["inputs"] == [{"name": "image", "datatype": "UINT8", "shape": [-1, 1, 8, 8]}]
     assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 16] * 2
     assert all(item["argmax_differences"] == 0 for item in record["parity"]["comparisons"])
@@ -115,7 +123,7 @@ def test_a_further_version_takes_the_next_number(artifact: Path, repository: Pat
     before = (repository / "m/7/export.json").read_text()
     export(options(artifact, repository, version=7, overwrite=True, form="explicit"))
     assert json.loads((repository / "m/7/export.json").read_text())["form"] == "explicit"
-    assert json.loads(before)["form"] == "factored"
+    assert json.loads(before)["form"] == "low_rank"
 
 
 def test_versions_of_one_model_must_take_the_same_tensors(artifact: Path, repository: Path) -> None:
@@ -149,7 +157,7 @@ def test_the_version_is_chosen_when_it_is_published(
     report = export(options(artifact, repository))
     assert report.path == repository / "m/2/model.onnx"
     records = [json.loads((repository / f"m/{number}/export.json").read_text()) for number in (1, 2)]
-    assert [(record["version"], record["form"]) for record in records] == [(1, "explicit"), (2, "factored")]
+    assert [(record["version"], record["form"]) for record in records] == [(1, "explicit"), (2, "low_rank")]
 
 
 @pytest.mark.parametrize(
@@ -184,8 +192,8 @@ def test_a_model_of_another_origin_is_not_touched(artifact: Path, repository: Pa
 def wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
     """A form that forgets the adaptation, as a baked-in constant gradient would."""
 
-    def broken(model: Any, form: str, preprocessing: Any) -> Any:
-        static = static_form(model, form, preprocessing)
+    def broken(model: Any, plan: FormPlan, preprocessing: Any) -> Any:
+        static = static_form(model, plan, preprocessing)
         static.module.classifier.step_size.add_(3.0)
         return static
 
@@ -195,6 +203,8 @@ def wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("wrong_form")
 def test_an_export_that_fails_parity_publishes_nothing(artifact: Path, repository: Path) -> None:
     with pytest.raises(ParityError, match=r"static form at batch 1:.*onnxruntime at batch 64:"):
+        export(options(artifact, repository, form="factored"))
+    with pytest.raises(ParityError, match=r"static form at batch 64: .* beyond 0\.001 on probabilities of the trained"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()
 
@@ -263,6 +273,45 @@ def test_a_missing_artifact_and_moved_data_are_explained(artifact: Path, reposit
 
 
 def test_a_loose_tolerance_is_recorded(artifact: Path, repository: Path) -> None:
-    export(options(artifact, repository, tolerance=Tolerance(atol=0.5, rtol=0.25)))
-    parity = json.loads((repository / "m/1/export.json").read_text())["parity"]
-    assert (parity["atol"], parity["rtol"]) == (0.5, 0.25)
+    export(options(artifact, repository, tolerance=Tolerance(atol=0.5, rtol=0.25), approximation=0.01))
+    comparisons = json.loads((repository / "m/1/export.json").read_text())["parity"]["comparisons"]
+    assert [(item["what"], item["reference"], item["tolerance"]) for item in comparisons[2:4]] == [
+        ("static form", "trained model", "0.01 on probabilities"),
+        ("onnxruntime", "static form", "atol 0.5, rtol 0.25"),
+    ]
+
+
+def test_a_tolerance_that_cannot_be_met_falls_back_to_the_exact_form_and_says_so(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FormPlan, "table_limit", 1)
+    monkeypatch.setattr(FormPlan.__init__, "__kwdefaults__", FormPlan.__init__.__kwdefaults__ | {"table_limit": 1})
+    report = export(options(artifact, repository, approximation=1e-6))
+    assert report.form == "factored"
+    assert "does not come within 1e-06" in report.adaptation["reason"]
+    with pytest.raises(FormError, match="looser --tolerance"):
+        export(options(artifact, repository, form="low_rank", approximation=1e-6))
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1e-3, 1.0, float("nan"), float("inf")])
+def test_a_tolerance_of_probabilities_that_cannot_be_is_refused(artifact: Path, tolerance: float) -> None:
+    with pytest.raises(UsageError, match="above 0 and below 1"):
+        options(artifact, Path("anywhere"), approximation=tolerance)
+
+
+def test_an_approximation_can_be_fitted_to_the_training_split(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository, form="low_rank", calibration="train"))
+    found = report.adaptation["calibration"]
+    assert found["source"].startswith("training split")
+    assert found["fitted_images"] > 256
+
+
+def test_an_artifact_with_one_sample_exports_exactly(artifact: Path, repository: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(artifact, tmp_path / "artifact"))
+    samples = load_file(copied / "samples.safetensors")
+    save_file({name: values[:1] for name, values in samples.items()}, copied / "samples.safetensors")
+    report = export(options(copied, repository))
+    assert report.form == "factored"
+    assert "there are none in the artifact" in report.adaptation["reason"]
+    with pytest.raises(FormError, match="--calibration"):
+        export(options(copied, repository, form="low_rank"))

@@ -145,9 +145,27 @@ def factored_logits(
         Logits [B, C].
     """
     direction, along = tangent(weights, problem)
+    return logits_of_norm(query, similarity, weights, problem, step_size, along, direction.square().sum(dim=-1))
+
+
+def logits_of_norm(
+    query: Tensor,
+    similarity: Tensor,
+    weights: Tensor,
+    problem: InnerProblem,
+    step_size: Tensor,
+    along: Tensor,
+    squared_tangent: Tensor,
+) -> Tensor:
+    """The logits of :func:`factored_logits` where s and ‖u − s ŵ‖² are known already.
+
+    Args:
+        along: s [B, C].
+        squared_tangent: ‖u_c − s_c ŵ_c‖² [B, C].
+    """
     cosine = query @ problem.prototypes.mT
     beta = step_size * problem.scale / problem.weight_norm
     pull = (weights * similarity) @ problem.residuals - along * cosine
     numerator = problem.weight_norm * cosine - beta * pull
-    squared_norm = problem.weight_norm.square() + beta.square() * direction.square().sum(dim=-1)
+    squared_norm = problem.weight_norm.square() + beta.square() * squared_tangent
     return problem.scale * numerator * torch.rsqrt(squared_norm)

@@ -1,0 +1,83 @@
+"""What a static form of the adaptation costs for one query, by operation count and bytes.
+
+B queries, S entries, C classes, d features, R rank. A form reads its constant tables once for a batch and multiplies
+them with every row of it.
+"""
+
+from dataclasses import asdict, dataclass
+
+# A CPU core multiplies about this many numbers in the time in which it fetches one from beyond its caches: on the
+# machine of docs/benchmarks.md about 50 G multiplications and 5 G numbers a second.
+_MULTIPLICATIONS_A_NUMBER = 10
+# The batch that forms are compared at.
+_BATCH = 8
+_NUMBER_BYTES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Of the head alone, without the backbone.
+
+    Args:
+        multiplications: for every query.
+        table_numbers: constants that are read once for every batch.
+    """
+
+    multiplications: int
+    table_numbers: int
+
+    @property
+    def weight(self) -> float:
+        """One number to compare forms by: multiplications a query at batch 8, reading the tables included."""
+        return self.multiplications + _MULTIPLICATIONS_A_NUMBER * self.table_numbers / _BATCH
+
+    @property
+    def table_bytes(self) -> int:
+        """Size of the tables as 32-bit floats."""
+        return _NUMBER_BYTES * self.table_numbers
+
+    def to_dict(self) -> dict[str, int]:
+        """Plain values for ``export.json``."""
+        return asdict(self) | {"table_bytes": self.table_bytes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadSize:
+    """What the cost of a head depends on.
+
+    Args:
+        entries: S.
+        classes: C.
+        features: d.
+        steps: inner steps.
+        shared_keys: whether attention and classifier read the same table of keys.
+    """
+
+    entries: int
+    classes: int
+    features: int
+    steps: int = 1
+    shared_keys: bool = True
+
+    @property
+    def _keys(self) -> int:
+        return self.entries * self.features * (1 if self.shared_keys else 2)
+
+    @property
+    def _labels(self) -> int:
+        return self.entries * self.classes
+
+    def exact(self) -> Cost:
+        """Explicit or factored: every step mixes all keys for every class; from the second step on it compares, too."""
+        mixing = (2 * self.steps - 1) * self._labels * self.features
+        return Cost(multiplications=self._keys + mixing + 2 * self._labels, table_numbers=self._keys + 2 * self._labels)
+
+    def rank_one(self) -> Cost:
+        """One step of a dot-product classifier: products with two tables."""
+        return Cost(multiplications=self._keys + self._labels, table_numbers=self._keys + self._labels)
+
+    def low_rank(self, rank: int) -> Cost:
+        """R directions over all classes instead of C·d."""
+        mixing = (2 * self.steps - 1) * self.entries * rank
+        tables = self._keys + 2 * self._labels + self.entries * rank
+        return Cost(multiplications=self._keys + mixing + 2 * self._labels, table_numbers=tables)

@@ -1,0 +1,57 @@
+"""What an export is asked for."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mnexport.errors import UsageError
+from mnexport.forms.plan import FormPlan
+from mnexport.graph import GraphOptions
+from mnexport.repository import Target
+from mnexport.tolerance import Tolerance
+
+ParityImages = Literal["samples", "test"]
+CalibrationImages = Literal["samples", "train"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions:
+    """What to export and how.
+
+    Args:
+        artifact: folder that ``mntrain fit`` wrote.
+        target: where the model goes.
+        form: auto, explicit, factored or low_rank.
+        approximation: largest error of a probability that an approximated form may have.
+        calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
+            training split, judged on the validation split.
+        vanilla: the same backbone and head without adaptation.
+        graph: input type and opset.
+        tolerance: of the parity check.
+        parity_images: samples uses the held-out images inside the artifact; test the whole test split.
+        data_path: where the data lies now, for ``test`` and ``train``.
+        max_batch_size: rows the server may put into one batch.
+    """
+
+    artifact: Path
+    target: Target
+    form: str = "auto"
+    approximation: float = 1e-3
+    calibration: CalibrationImages = "samples"
+    vanilla: bool = False
+    graph: GraphOptions = field(default_factory=GraphOptions)
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    parity_images: ParityImages = "samples"
+    data_path: str | None = None
+    max_batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        FormPlan(form=self.form, tolerance=self.approximation)
+        if self.vanilla and self.form != "auto":
+            raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
+        if not 1 <= self.max_batch_size <= 65536:
+            raise UsageError(f"--max-batch-size is {self.max_batch_size}; it must be from 1 to 65536.")
+        if self.data_path is not None and (self.parity_images, self.calibration) == ("samples", "samples"):
+            raise UsageError(
+                "--data-path is only read with --parity test or --calibration train; add one, or leave the path out."
+            )

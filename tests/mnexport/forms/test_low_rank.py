@@ -1,0 +1,150 @@
+"""The low-rank forms: exact at full rank, and within the tolerance at the rank that is chosen."""
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mnexport.forms.low_rank.basis import basis_of, second_moments
+from mnexport.forms.low_rank.choice import low_rank, low_rank_kind
+from mnexport.forms.low_rank.head import NormHead, SubspaceHead
+from mnexport.forms.low_rank.norm import LowRankNorm, norm_table
+from mnexport.forms.low_rank.rank import smallest_rank
+from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
+from mnexport.forms.meta_neighborhoods import AdaptiveHead
+from mntrain.models.families import FAMILIES
+from mntrain.models.meta_neighborhoods.adaptation import problem_of
+from mntrain.models.meta_neighborhoods.inner import InnerProblem, tangent
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+ENTRIES, CLASSES, FEATURES = 60, 4, 12
+
+
+class Identity(torch.nn.Module):
+    """A backbone whose features are its inputs."""
+
+    features = FEATURES
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return inputs
+
+
+def build(**settings: Any) -> MetaNeighborhoods:
+    torch.manual_seed(0)
+    entry = FAMILIES["meta_neighborhoods"]
+    config = entry.config(entries=ENTRIES, step_size=0.5, **settings)
+    model = entry.build(config, lambda: Identity(), CLASSES)
+    assert isinstance(model, MetaNeighborhoods)
+    with torch.no_grad():
+        model.dictionary.keys.copy_(queries(ENTRIES, seed=3))
+    if settings.get("step_size_form", "scalar") != "scalar":
+        with torch.no_grad():
+            model.raw_step_size.uniform_(0.1, 0.9)
+    return model.eval().requires_grad_(False)
+
+
+def queries(count: int, seed: int = 1) -> Tensor:
+    """Features near three directions, so that a low rank is enough."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(3, FEATURES, generator=torch.Generator().manual_seed(7))
+    return centres[torch.arange(count) % 3] + 0.1 * torch.randn(count, FEATURES, generator=generator)
+
+
+COMBINATIONS = [
+    {"head": head, "steps": steps, "step_size_form": form, "similarity": similarity}
+    for head, steps, form, similarity in itertools.product(
+        ("cosine", "dot"), (1, 3), ("scalar", "per_feature", "per_parameter"), ("cosine", "euclidean")
+    )
+    if not (head == "dot" and steps == 1 and form != "per_parameter")
+]
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
+def test_all_directions_together_are_exact(settings: dict[str, Any]) -> None:
+    model = build(**settings).double()
+    features = queries(9).double()
+    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
+    expected = AdaptiveHead(model, "explicit").double()(features)
+
+    if low_rank_kind(model) == "norm":
+        assert isinstance(problem, InnerProblem)
+        weights = torch.rand(50, ENTRIES, dtype=torch.float64).softmax(-1)
+        basis = basis_of([tangent(weights, problem)[0]], torch.ones(CLASSES))
+        head: torch.nn.Module = NormHead(model, norm_table(problem, basis, CLASSES * FEATURES))
+    else:
+        weight = model.head.weight
+        moments = second_moments([torch.randn(50, *weight.shape, dtype=torch.float64)])
+        tables = subspace_tables(problem, weight, model.steps(), subspaces(weight, moments, weight.shape[1]))
+        scale = problem.scale if isinstance(problem, InnerProblem) else None
+        head = SubspaceHead(model, Subspace(tables, scale, model.step_count))
+
+    torch.testing.assert_close(head.double()(features), expected, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
+def test_the_chosen_rank_keeps_within_half_the_tolerance(settings: dict[str, Any], tolerance: float) -> None:
+    model = build(**settings)
+    fitted, held_out = queries(40), queries(40, seed=2)
+
+    found = low_rank(model, fitted, held_out, tolerance, 2**20)
+
+    assert found is not None
+    for features, told in ((fitted, found.fitted_error), (held_out, found.held_out_error)):
+        expected = AdaptiveHead(model, "explicit")(features).softmax(-1)
+        error = float((found.head(features).softmax(-1) - expected).abs().max())
+        assert error <= tolerance / 2 + 1e-6
+        assert error == pytest.approx(told, abs=1e-5)
+    assert found.rank <= CLASSES * model.head.weight.shape[1]
+    if tolerance > 1e-3:
+        assert found.rank < CLASSES * FEATURES
+
+
+def test_a_tighter_tolerance_takes_a_higher_rank() -> None:
+    model = build()
+    ranks = [low_rank(model, queries(40), queries(40, 2), limit, 2**20).rank for limit in (0.2, 1e-3, 1e-6)]
+    assert ranks == sorted(ranks)
+    assert ranks[0] < ranks[-1]
+
+
+def test_tables_above_the_limit_are_never_built() -> None:
+    model = build()
+    assert low_rank(model, queries(40), queries(40, 2), 1e-6, 4 * ENTRIES * (CLASSES + 2)) is None
+    assert low_rank(model, queries(40), queries(40, 2), 1e-6, 4 * ENTRIES) is None
+
+
+def test_the_norm_is_that_of_the_part_within_the_directions() -> None:
+    """Against the projection written out."""
+    model = build().double()
+    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
+    assert isinstance(problem, InnerProblem)
+    weights = torch.rand(30, ENTRIES, dtype=torch.float64).softmax(-1)
+    directions, along = tangent(weights, problem)
+    basis = basis_of([directions], torch.ones(CLASSES))
+    table = norm_table(problem, basis, 5)
+
+    found_along, squared = LowRankNorm(table)(weights)
+
+    torch.testing.assert_close(found_along, along, atol=1e-12, rtol=0)
+    kept = basis.energies.flatten().argsort(descending=True)[:5]
+    expected = torch.zeros(30, CLASSES, dtype=torch.float64)
+    for index in kept.tolist():
+        group, column = divmod(index, FEATURES)
+        expected[:, group] += (directions[:, group] @ basis.vectors[group, :, column]) ** 2
+    torch.testing.assert_close(squared, expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("needed", [1, 2, 63, 64, 99, 100])
+def test_the_smallest_rank_is_found(needed: int) -> None:
+    asked: list[int] = []
+
+    def error(rank: int) -> float:
+        asked.append(rank)
+        return 1.0 if rank < needed else 0.0
+
+    assert smallest_rank(error, 100, 0.5) == needed
+    assert len(asked) < 10
+    assert smallest_rank(lambda rank: float("nan"), 100, 0.5) is None
+    assert smallest_rank(lambda rank: 0.0, 0, 0.5) is None
