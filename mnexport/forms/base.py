@@ -8,13 +8,15 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from mnexport.forms.merged_norm import merge_norms
 from mntrain.data.preprocessing import Preprocessing
 
 
 class DeployedClassifier(nn.Module):
     """Pixels → logits and probabilities: the graph that is exported.
 
-    The trained model is never changed: preprocessing and backbone are copied.
+    The trained model is never changed: preprocessing and backbone are copied, and in the copy every normalisation layer
+    with iFiLM becomes one affine map.
 
     Args:
         preprocessing: pixels → normalised images.
@@ -26,6 +28,7 @@ class DeployedClassifier(nn.Module):
         super().__init__()
         self.preprocessing = copy.deepcopy(preprocessing)
         self.backbone = copy.deepcopy(backbone)
+        merge_norms(self.backbone)
         self.classifier = classifier
         self.eval().requires_grad_(False)
 

@@ -105,6 +105,11 @@ def test_every_variant_has_an_exact_static_form(model: Model) -> None:
         for name, parameter in model.named_parameters():
             if name.endswith(("scales", "shifts")):
                 parameter.normal_(generator=generator)
+        for layer in (module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)):
+            for tensor in (layer.weight, layer.running_var):
+                tensor.uniform_(0.5, 2, generator=generator)
+            for tensor in (layer.bias, layer.running_mean):
+                tensor.normal_(generator=generator)
     preprocessing = Preprocessing(PreprocessingConfig.identity(3)).double()
     model.eval().double()
     pixels = torch.rand(5, 3, 16, 16, dtype=torch.float64, generator=generator)
@@ -116,7 +121,8 @@ def test_every_variant_has_an_exact_static_form(model: Model) -> None:
             assert form != "auto"
             continue
         found = static.module.classifier(static.module.backbone(pixels))
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=0)
+        # Relative, too: random statistics make the features of a deep backbone large.
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
 
 
 def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Path) -> None:
