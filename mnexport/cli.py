@@ -147,16 +147,16 @@ def _print(report: "ExportReport") -> None:
     console = Console()
     table = Table(title=f"parity ({report.parity.source})")
     words = ("export", "against")
-    for heading in (*words, "batch", "images", "max |Δ logit|", "max |Δ prob.|", "other class"):
+    outputs = list(report.parity.comparisons[0].max_error)
+    for heading in (*words, "batch", "examples", *(f"max |Δ {name}|" for name in outputs), "other class"):
         table.add_column(heading, justify="left" if heading in words else "right")
     for item in report.parity.comparisons:
         table.add_row(
             item.what,
             item.reference,
             str(item.batch),
-            str(item.images),
-            f"{item.max_logit_error:.2e}",
-            f"{item.max_probability_error:.2e}",
+            str(item.examples),
+            *(f"{item.max_error[name]:.2e}" for name in outputs),
             str(item.argmax_differences),
         )
     console.print(table)
@@ -180,8 +180,8 @@ def _why(adaptation: dict[str, Any]) -> str:
     saved = costs["exact"]["multiplications"] / costs["low_rank"]["multiplications"]
     return (
         f"rank {adaptation['rank']} of the {adaptation['kind']}: {saved:.1f} times fewer multiplications in the head; "
-        f"largest error of a probability {calibration['held_out_error']:.1e} on {calibration['held_out_images']} "
-        f"held-out images, {calibration['fitted_error']:.1e} on those it was fitted to; allowed "
+        f"largest error {calibration['held_out_error']:.1e} on {calibration['held_out']} held-out examples, "
+        f"{calibration['fitted_error']:.1e} on {calibration['fitted']} that it was fitted to; allowed "
         f"{adaptation['tolerance']:g}"
     )
 

@@ -1,6 +1,7 @@
 """Static form → ONNX file.
 
-Shapes: input ``image`` [batch, channels, H, W]; outputs ``logits`` and ``probabilities`` [batch, classes].
+Shapes: input ``image`` [batch, channels, H, W] or ``row`` [batch, F]; outputs ``logits`` and ``probabilities``
+[batch, classes], or ``value`` [batch, 1].
 """
 
 import contextlib
@@ -11,7 +12,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import onnx
 import torch
@@ -19,12 +19,9 @@ from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from mnexport.errors import GraphError, UsageError
-from mntrain.artifact import InputSpec
+from mnexport.signature import InputType, Signature
 
-InputType = Literal["uint8", "float32"]
 BATCH = "batch"
-INPUT = "image"
-OUTPUTS = ("logits", "probabilities")
 # ONNX Runtime's CPU Einsum kills the process when a batch of 0 rows reaches it.
 _FORBIDDEN_OPERATORS = frozenset({"Einsum"})
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -36,7 +33,8 @@ class GraphOptions:
     """How the file is written.
 
     Args:
-        input_type: uint8 takes pixels 0..255, float32 pixels 0..1; normalisation is inside the graph either way.
+        input_type: of images: uint8 takes pixels 0..255, float32 pixels 0..1; normalisation is inside the graph either
+            way. Rows are float32.
         opset: ONNX operator set, 18 to 20.
 
     Raises:
@@ -71,13 +69,14 @@ class GraphReport:
 
 
 def write_onnx(
-    module: nn.Module, spec: InputSpec, options: GraphOptions, metadata: Mapping[str, str], path: Path
+    module: nn.Module, signature: Signature, opset: int, metadata: Mapping[str, str], path: Path
 ) -> GraphReport:
     """Trace ``module`` with a symbolic batch axis and write one ONNX file.
 
     Args:
-        module: image → logits, probabilities; in eval mode.
-        spec: size of the images.
+        module: input → outputs; in eval mode.
+        signature: their names and shapes.
+        opset: ONNX operator set.
         metadata: written into the file.
         path: of the file.
 
@@ -85,17 +84,17 @@ def write_onnx(
         GraphError: tracing failed, or the graph is not what it must be.
     """
     # Two rows: a batch axis of 1 is specialised away while tracing.
-    example = torch.zeros(2, spec.channels, spec.height, spec.width, dtype=_TORCH_TYPES[options.input_type])
+    example = torch.zeros(2, *signature.input.shape, dtype=_TORCH_TYPES[signature.input_type])
     try:
         with _quietly():
             program = torch.onnx.export(
                 module,
                 (example,),
                 dynamo=True,
-                input_names=[INPUT],
-                output_names=list(OUTPUTS),
+                input_names=[signature.input.name],
+                output_names=[output.name for output in signature.outputs],
                 dynamic_shapes=({0: torch.export.Dim(BATCH)},),
-                opset_version=options.opset,
+                opset_version=opset,
                 external_data=False,
                 verbose=False,
             )

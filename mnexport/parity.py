@@ -1,6 +1,6 @@
-"""Does the export answer as the trained model does? A stage of every export, on real held-out images.
+"""Does the export answer as the trained model does? A stage of every export, on real held-out examples.
 
-Shapes: images uint8 [N, channels, H, W], logits and probabilities [N, C].
+Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F]; logits and probabilities [N, C] or values [N, 1].
 
 Compared at batch 1, 2 and a large one: the static form (PyTorch) with the trained model, and the ONNX file (ONNX
 Runtime, CPU) with the trained model too, or with the static form where that approximates. Every failure is collected
@@ -16,20 +16,17 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mnexport.errors import GraphError, ParityError
-from mnexport.graph import INPUT, OUTPUTS, InputType
-from mnexport.tolerance import Allowance, Outputs
-from mntrain.data.preprocessing import Preprocessing
-from mntrain.models.base import Model
+from mnexport.signature import Signature
+from mnexport.tolerance import Allowance, Answers
+from mntrain.models.base import Estimate, Model, Prediction
 
-Array = npt.NDArray[np.float32]
-Images = npt.NDArray[np.uint8]
-
-Runner = Callable[[Images], tuple[Array, Array]]
-# Small batches are checked on this many images; the large batch runs over all of them.
-_SMALL_BATCH_IMAGES = 64
+Examples = npt.NDArray[Any]
+Runner = Callable[[Examples], Answers]
+# Small batches are checked on this many examples; the large batch runs over all of them.
+_SMALL_BATCH_EXAMPLES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +38,9 @@ class Comparison:
         reference: what it was compared with: the trained model, or the static form where that is an approximation.
         tolerance: how far they may be apart.
         batch: rows at a time.
-        images: compared.
-        max_logit_error: largest absolute difference of a logit.
-        max_probability_error: largest absolute difference of a probability.
-        argmax_differences: images with another predicted class than is allowed.
+        examples: compared.
+        max_error: largest absolute difference of each output.
+        argmax_differences: examples with another predicted class than is allowed.
         beyond_tolerance: values that differ by more than the tolerance, or are not finite.
     """
 
@@ -52,9 +48,8 @@ class Comparison:
     reference: str
     tolerance: str
     batch: int
-    images: int
-    max_logit_error: float
-    max_probability_error: float
+    examples: int
+    max_error: dict[str, float]
     argmax_differences: int
     beyond_tolerance: int
 
@@ -63,18 +58,38 @@ class Comparison:
         """Whether the export may be published."""
         return self.beyond_tolerance == 0 and self.argmax_differences == 0
 
+    @property
+    def failure(self) -> str:
+        """What did not agree, in words."""
+        errors = ", ".join(f"{name} {value:.3g}" for name, value in self.max_error.items())
+        return (
+            f"{self.what} at batch {self.batch}: {self.beyond_tolerance} values beyond {self.tolerance} of the "
+            f"{self.reference} (largest errors: {errors}), {self.argmax_differences} of {self.examples} examples with "
+            "another class"
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ParityReport:
     """All comparisons of an export.
 
     Args:
-        source: which images were used.
+        source: which examples were used.
         comparisons: one for each engine and batch size.
     """
 
     source: str
     comparisons: tuple[Comparison, ...]
+
+    @property
+    def failed(self) -> tuple[Comparison, ...]:
+        """What did not agree."""
+        return tuple(item for item in self.comparisons if not item.passed)
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything agreed."""
+        return not self.failed
 
     def raise_failures(self) -> None:
         """Raise one error that names every failed comparison.
@@ -82,15 +97,8 @@ class ParityReport:
         Raises:
             ParityError: there is one.
         """
-        failed = [item for item in self.comparisons if not item.passed]
-        if failed:
-            lines = "; ".join(
-                f"{item.what} at batch {item.batch}: {item.beyond_tolerance} values beyond {item.tolerance} of the "
-                f"{item.reference} (largest error of a logit {item.max_logit_error:.3g}, of a probability "
-                f"{item.max_probability_error:.3g}), "
-                f"{item.argmax_differences} of {item.images} images with another class"
-                for item in failed
-            )
+        if self.failed:
+            lines = "; ".join(item.failure for item in self.failed)
             raise ParityError(
                 f"The export does not answer as the trained model does: {lines}. Nothing was published; a looser "
                 "--atol (or --tolerance, for a form that approximates) publishes it knowingly."
@@ -104,29 +112,37 @@ class ParityReport:
         }
 
 
-def trained_runner(model: Model, preprocessing: Preprocessing) -> Runner:
-    """The trained model itself, in eval mode, through its own forward pass."""
+def trained_runner(model: Model, preprocessing: nn.Module, unscale: Callable[[Tensor], Tensor]) -> Runner:
+    """The trained model itself, in eval mode, through its own forward pass.
+
+    Args:
+        unscale: values as the model estimates them → the target's own units.
+    """
 
     @torch.inference_mode()
-    def run(images: Images) -> tuple[Array, Array]:
-        logits = model(preprocessing(torch.from_numpy(images))).logits
-        return logits.numpy(), torch.softmax(logits, dim=-1).numpy()
+    def run(examples: Examples) -> Answers:
+        found = model(preprocessing(torch.from_numpy(examples)))
+        if isinstance(found, Estimate):
+            return {"value": unscale(found.values).unsqueeze(-1).numpy()}
+        assert isinstance(found, Prediction)
+        return {"logits": found.logits.numpy(), "probabilities": torch.softmax(found.logits, dim=-1).numpy()}
 
     return run
 
 
-def module_runner(module: nn.Module, input_type: InputType) -> Runner:
+def module_runner(module: nn.Module, signature: Signature) -> Runner:
     """A static form in PyTorch."""
+    names = [output.name for output in signature.outputs]
 
     @torch.inference_mode()
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = module(torch.from_numpy(_as_input(images, input_type)))
-        return logits.numpy(), probabilities.numpy()
+    def run(examples: Examples) -> Answers:
+        found = module(torch.from_numpy(signature.as_input(examples)))
+        return {name: tensor.numpy() for name, tensor in zip(names, found, strict=True)}
 
     return run
 
 
-def onnxruntime_runner(path: Path, input_type: InputType) -> Runner:
+def onnxruntime_runner(path: Path, signature: Signature) -> Runner:
     """The ONNX file, on the CPU.
 
     Raises:
@@ -138,10 +154,11 @@ def onnxruntime_runner(path: Path, input_type: InputType) -> Runner:
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exception types share no public base class
         raise GraphError(f"ONNX Runtime does not load the exported file: {error}") from error
+    names = [output.name for output in signature.outputs]
 
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = session.run(list(OUTPUTS), {INPUT: _as_input(images, input_type)})
-        return np.asarray(logits), np.asarray(probabilities)
+    def run(examples: Examples) -> Answers:
+        found = session.run(names, {signature.input.name: signature.as_input(examples)})
+        return {name: np.asarray(array) for name, array in zip(names, found, strict=True)}
 
     return run
 
@@ -167,59 +184,56 @@ class Check:
 
 def compare(
     checks: Sequence[Check],
-    images: Images,
+    examples: Examples,
     *,
     large_batch: int,
     source: str,
     advance: Callable[[str], None] = lambda message: None,
 ) -> ParityReport:
-    """Run every check over the images at every batch size.
+    """Run every check over the examples at every batch size.
 
     Args:
         checks: what must equal what.
-        images: uint8 [N, channels, H, W], real and held out.
-        large_batch: rows of the large batch, which runs over all images.
-        source: what the images are, for the report.
+        examples: [N, …], real and held out.
+        large_batch: rows of the large batch, which runs over all examples.
+        source: what the examples are, for the report.
         advance: told about each comparison before it starts.
     """
-    references: dict[Runner, Outputs] = {}
+    references: dict[Runner, Answers] = {}
     found = []
     for check in checks:
         if check.expected not in references:
-            references[check.expected] = _collect(check.expected, images, large_batch)
+            references[check.expected] = _collect(check.expected, examples, large_batch)
         expected = references[check.expected]
         for batch in sorted({1, 2, large_batch}):
-            part = images if batch == large_batch else images[:_SMALL_BATCH_IMAGES]
-            advance(f"{check.what}, batch {batch}, {len(part)} images")
+            part = examples if batch == large_batch else examples[:_SMALL_BATCH_EXAMPLES]
+            advance(f"{check.what}, batch {batch}, {len(part)} examples")
             got = _collect(check.runner, part, batch)
-            found.append(_compare_one(check, batch, got, Outputs(*(item[: len(part)] for item in expected))))
+            found.append(
+                _compare_one(check, batch, got, {name: right[: len(part)] for name, right in expected.items()})
+            )
     return ParityReport(source=source, comparisons=tuple(found))
 
 
-def _compare_one(check: Check, batch: int, got: Outputs, expected: Outputs) -> Comparison:
-    error = Outputs(*(np.abs(mine.astype(np.float64) - right) for mine, right in zip(got, expected, strict=True)))
+def _compare_one(check: Check, batch: int, got: Answers, expected: Answers) -> Comparison:
+    error = {name: np.abs(mine.astype(np.float64) - expected[name]) for name, mine in got.items()}
     return Comparison(
         what=check.what,
         reference=check.reference,
         tolerance=str(check.tolerance),
         batch=batch,
-        images=len(error.logits),
-        max_logit_error=float(error.logits.max()),
-        max_probability_error=float(error.probabilities.max()),
+        examples=len(next(iter(got.values()))),
+        max_error={name: float(values.max()) for name, values in error.items()},
         argmax_differences=check.tolerance.other_classes(got, expected),
         beyond_tolerance=check.tolerance.beyond(error, expected),
     )
 
 
-def _collect(runner: Runner, images: Images, batch: int) -> Outputs:
-    parts = [runner(chunk) for chunk in _chunks(images, batch)]
-    return Outputs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
+def _collect(runner: Runner, examples: Examples, batch: int) -> Answers:
+    parts = [runner(chunk) for chunk in _chunks(examples, batch)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _chunks(images: Images, batch: int) -> Iterator[Images]:
-    for start in range(0, len(images), batch):
-        yield images[start : start + batch]
-
-
-def _as_input(images: Images, input_type: InputType) -> npt.NDArray[Any]:
-    return images if input_type == "uint8" else images.astype(np.float32) / np.float32(255)
+def _chunks(examples: Examples, batch: int) -> Iterator[Examples]:
+    for start in range(0, len(examples), batch):
+        yield examples[start : start + batch]

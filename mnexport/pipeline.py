@@ -3,35 +3,26 @@
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mnexport.calibrating import calibration_images
-from mnexport.errors import FormError
+from mnexport.calibrating import calibration_examples
+from mnexport.checking import parity_checks, parity_examples, run_checks
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.graph import GraphReport, write_onnx
 from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.options import ExportOptions
-from mnexport.parity import (
-    Check,
-    ParityReport,
-    compare,
-    module_runner,
-    onnxruntime_runner,
-    trained_runner,
-)
+from mnexport.parity import ParityReport
 from mnexport.publishing import locked, publishing
 from mnexport.repository import check_target, sha256
-from mnexport.tolerance import Allowance, ProbabilityTolerance
-from mntrain.artifact import ImageArtifact, current_versions, load_artifact
+from mnexport.signature import Signature, image_signature, table_signature
+from mntrain.artifact import ImageArtifact, TableArtifact, current_versions, load_artifact
 from mntrain.errors import ArtifactError
-from mntrain.models.base import Model
-from mntrain.training.held_out import load_split
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,35 +68,37 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     """
     tell(f"reading {options.artifact}")
     artifact = load_artifact(options.artifact)
-    if not isinstance(artifact, ImageArtifact):
-        raise FormError(f"{options.artifact} holds a model of rows; export of table models is not built yet.")
+    assert isinstance(artifact, ImageArtifact | TableArtifact)
     provenance = _provenance(options, artifact)
     model = without_adaptation(artifact.model) if options.vanilla else artifact.model
     family = "vanilla" if options.vanilla else artifact.config.family
     plan = FormPlan(
         form=options.form,
         tolerance=options.approximation,
-        calibration=calibration_images(options, artifact, tell),
+        calibration=calibration_examples(options, artifact, tell),
     )
     static = static_form(model, plan, artifact.preprocessing)
-    card = ModelCard(
-        input=artifact.config.input,
-        input_type=options.graph.input_type,
-        labels=artifact.config.labels,
-        max_batch_size=options.max_batch_size,
-        family=family,
-        form=static.form,
-    )
+    signature = _signature(options, artifact)
     # Seen before any work is done; the answer may be another one when the work is finished.
     with locked(options.target):
-        check_target(options.target, card)
+        check_target(options.target, _card(options, signature, family, static))
+    examples = parity_examples(options, artifact, tell)
     with tempfile.TemporaryDirectory(prefix="mnexport-") as scratch:
         file = Path(scratch) / "model.onnx"
-        tell(f"tracing the {static.form} form")
-        graph = write_onnx(static.module, card.input, options.graph, _metadata(options, card), file)
-        images, source = _parity_images(options, artifact, tell)
-        parity = _parity(model, static, file, (images, source), options, artifact, tell)
+
+        def build(static: StaticModel) -> tuple[GraphReport, ParityReport]:
+            tell(f"tracing the {static.form} form")
+            metadata = _metadata(options, _card(options, signature, family, static))
+            graph = write_onnx(static.module, signature, options.graph.opset, metadata, file)
+            checks = parity_checks(model, static, file, signature, options, artifact)
+            return graph, run_checks(checks, examples, options, tell)
+
+        graph, parity = build(static)
+        if static.approximate and options.form == "auto" and not parity.passed:
+            static = _exact_instead(static_form(model, replace(plan, calibration=None), artifact.preprocessing), parity)
+            graph, parity = build(static)
         parity.raise_failures()
+        card = _card(options, signature, family, static)
         with locked(options.target):
             number = check_target(options.target, card)
             tell(f"publishing {options.target.folder / str(number)}")
@@ -129,48 +122,20 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     )
 
 
-def _parity(
-    model: Model,
-    static: StaticModel,
-    file: Path,
-    images: tuple[Any, str],
-    options: ExportOptions,
-    artifact: ImageArtifact,
-    tell: Callable[[str], None],
-) -> ParityReport:
-    """An exact form and its file answer as the trained model; an approximation comes near it, its file equals it."""
-    input_type = options.graph.input_type
-    trained, form = trained_runner(model, artifact.preprocessing), module_runner(static.module, input_type)
-    near: Allowance = options.tolerance
-    right = ("trained model", trained)
-    if static.approximate:
-        near, right = ProbabilityTolerance(limit=options.approximation), ("static form", form)
-    checks = (
-        Check(what="static form", runner=form, reference="trained model", expected=trained, tolerance=near),
-        Check(
-            what="onnxruntime",
-            runner=onnxruntime_runner(file, input_type),
-            reference=right[0],
-            expected=right[1],
-            tolerance=options.tolerance,
-        ),
-    )
-    return compare(
-        checks,
-        images[0],
-        large_batch=options.max_batch_size,
-        source=images[1],
-        advance=lambda message: tell(f"checking parity: {message}"),
-    )
+def _exact_instead(exact: StaticModel, parity: ParityReport) -> StaticModel:
+    """The exact form, and what was wrong with the approximation."""
+    failed = "; ".join(item.failure for item in parity.failed)
+    return replace(exact, record={"reason": f"exact: the low_rank form did not pass the parity check ({failed})"})
 
 
-def _parity_images(options: ExportOptions, artifact: ImageArtifact, tell: Callable[[str], None]) -> tuple[Any, str]:
-    if options.parity_images == "samples":
-        images = artifact.samples.images
-        return images, f"{len(images)} held-out images of the artifact"
-    tell("loading the test split")
-    test = load_split(artifact.config, "test", options.data_path)
-    return test.inputs, f"test split, {len(test)} images"
+def _card(options: ExportOptions, signature: Signature, family: str, static: StaticModel) -> ModelCard:
+    return ModelCard(signature=signature, max_batch_size=options.max_batch_size, family=family, form=static.form)
+
+
+def _signature(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> Signature:
+    if isinstance(artifact, ImageArtifact):
+        return image_signature(artifact.config, options.graph.input_type)
+    return table_signature(artifact.config)
 
 
 def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:
@@ -180,13 +145,13 @@ def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:
         "mn.name": options.target.name,
         "mn.family": card.family,
         "mn.form": card.form,
-        "mn.input": json.dumps(card.input_description),
-        "mn.input_type": card.input_type,
-        "mn.labels": json.dumps(list(card.labels), ensure_ascii=False),
+        "mn.input": json.dumps(card.signature.description, ensure_ascii=False),
+        "mn.input_type": card.signature.input_type,
+        "mn.labels": json.dumps(card.signature.labels, ensure_ascii=False),
     }
 
 
-def _provenance(options: ExportOptions, artifact: ImageArtifact) -> dict[str, Any]:
+def _provenance(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> dict[str, Any]:
     """Where the model comes from, as ``export.json`` tells it.
 
     Raises:
@@ -215,10 +180,10 @@ def _record(card: ModelCard, graph: GraphReport, parity: ParityReport, provenanc
         "family": card.family,
         "form": card.form,
         "dtype": "float32",
-        "input_type": card.input_type,
-        "input": card.input_description,
-        "labels": list(card.labels),
-        **tensor_specs(card),
+        "input_type": card.signature.input_type,
+        "input": card.signature.description,
+        "labels": None if card.signature.labels is None else list(card.signature.labels),
+        **tensor_specs(card.signature),
         "graph": asdict(graph),
         "parity": parity.to_dict(),
         "artifact": provenance,

@@ -69,7 +69,9 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
         OSError: the repository cannot be written; nothing was published.
         PublishError: the version was published, but a file that describes the model could not be replaced.
     """
-    texts = {"labels.txt": card.labels_txt(), "config.pbtxt": card.config_pbtxt(target.name)}
+    texts = {"config.pbtxt": card.config_pbtxt(target.name)}
+    if (labels := card.labels_txt()) is not None:
+        texts = {"labels.txt": labels} | texts
     if agrees(target, card):
         with _staged(target.folder, texts) as staged:
             changed = sorted(item.name for item in staged.iterdir())

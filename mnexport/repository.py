@@ -153,4 +153,5 @@ def _interface(target: Target, version: int) -> tuple[Any, Any]:
 
 
 def _wanted(card: ModelCard) -> tuple[Any, Any]:
-    return tensor_specs(card)["inputs"], list(card.labels)
+    labels = card.signature.labels
+    return tensor_specs(card.signature)["inputs"], None if labels is None else list(labels)

@@ -1,11 +1,11 @@
 """How far an export may be from what it must equal.
 
-Shapes: logits and probabilities [N, C].
+Shapes: logits and probabilities [N, C], values [N, 1].
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,32 +16,30 @@ from mnexport.errors import UsageError
 _ROUNDING = 1e-6
 
 
-class Outputs(NamedTuple):
-    """What a model answers, or how far two answers are apart."""
-
-    logits: npt.NDArray[Any]
-    probabilities: npt.NDArray[Any]
+Answers = dict[str, npt.NDArray[Any]]
+"""Outputs by name, or how far two answers are apart: logits and probabilities, or values."""
 
 
 class Allowance(Protocol):
     """What parity asks of a tolerance; its text says what it is."""
 
-    def beyond(self, error: Outputs, expected: Outputs) -> int:
-        """Values that differ by more than is allowed, or are not finite."""
+    def beyond(self, error: Answers, expected: Answers) -> int:
+        """Numbers that differ by more than is allowed, or are not finite."""
 
-    def other_classes(self, got: Outputs, expected: Outputs) -> int:
-        """Images that get a class they must not get."""
+    def other_classes(self, got: Answers, expected: Answers) -> int:
+        """Examples that get a class they must not get."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """|export − trained| ≤ atol + rtol·|trained| on every logit.
+    """|export − trained| ≤ atol + rtol·|trained| on every logit or value.
 
     A probability may be off by as much as the logits of its row: softmax amplifies no difference.
 
     Args:
-        atol: absolute.
+        atol: absolute; of values in units of ``unit``.
         rtol: relative; 0 by default, so that nothing is hidden in it.
+        unit: standard deviation of the target, for a model that estimates values.
 
     Raises:
         UsageError: one is negative or not finite, or both are 0.
@@ -49,6 +47,7 @@ class Tolerance:
 
     atol: float = 1e-4
     rtol: float = 0.0
+    unit: float = 1.0
 
     def __post_init__(self) -> None:
         given = (self.atol, self.rtol)
@@ -58,40 +57,49 @@ class Tolerance:
                 "of them above 0 (atol 1e-4 is usual)."
             )
 
-    def beyond(self, error: Outputs, expected: Outputs) -> int:
-        """Logits and probabilities that differ by more, or are not finite."""
-        allowed = self.atol + self.rtol * np.abs(expected.logits)
-        allowed_probability = allowed.max(axis=1, keepdims=True) + _ROUNDING
+    def beyond(self, error: Answers, expected: Answers) -> int:
+        """Numbers that differ by more, or are not finite."""
         # Written so that a NaN counts as a failure.
-        return int(np.sum(~(error.logits <= allowed)) + np.sum(~(error.probabilities <= allowed_probability)))
+        if "value" in error:
+            return int(np.sum(~(error["value"] <= self.atol * self.unit + self.rtol * np.abs(expected["value"]))))
+        allowed = self.atol + self.rtol * np.abs(expected["logits"])
+        of_row = allowed.max(axis=1, keepdims=True) + _ROUNDING
+        return int(np.sum(~(error["logits"] <= allowed)) + np.sum(~(error["probabilities"] <= of_row)))
 
-    def other_classes(self, got: Outputs, expected: Outputs) -> int:
-        """Images with another predicted class."""
-        return int(np.sum(got.logits.argmax(axis=1) != expected.logits.argmax(axis=1)))
+    def other_classes(self, got: Answers, expected: Answers) -> int:
+        """Examples with another predicted class; 0 for values."""
+        if "value" in got:
+            return 0
+        return int(np.sum(got["logits"].argmax(axis=1) != expected["logits"].argmax(axis=1)))
 
     def __str__(self) -> str:
         return f"atol {self.atol:g}, rtol {self.rtol:g}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbabilityTolerance:
-    """|export − trained| ≤ limit on every probability, for a form that approximates.
+class Approximation:
+    """|export − trained| ≤ limit on every probability, or on every value in standard deviations of the target.
 
     Args:
         limit: above 0 and below 1.
+        unit: standard deviation of the target, for a model that estimates values.
     """
 
     limit: float
+    unit: float = 1.0
 
-    def beyond(self, error: Outputs, expected: Outputs) -> int:
-        """Probabilities that differ by more, or are not finite."""
-        return int(np.sum(~(error.probabilities <= self.limit + _ROUNDING)))
+    def beyond(self, error: Answers, expected: Answers) -> int:
+        """Probabilities or values that differ by more, or are not finite."""
+        found = error["value"] / self.unit if "value" in error else error["probabilities"]
+        return int(np.sum(~(found <= self.limit + _ROUNDING)))
 
-    def other_classes(self, got: Outputs, expected: Outputs) -> int:
-        """Images with another predicted class, though the trained model tells the two apart by more than the limit."""
-        rows = np.arange(len(got.logits))
-        chosen = expected.probabilities[rows, got.probabilities.argmax(axis=1)]
-        return int(np.sum(~(expected.probabilities.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
+    def other_classes(self, got: Answers, expected: Answers) -> int:
+        """Examples with another predicted class, though the trained model tells the two apart by twice the limit."""
+        if "value" in got:
+            return 0
+        rows, right = np.arange(len(got["logits"])), expected["probabilities"]
+        chosen = right[rows, got["probabilities"].argmax(axis=1)]
+        return int(np.sum(~(right.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
 
     def __str__(self) -> str:
-        return f"{self.limit:g} on probabilities"
+        return f"{self.limit:g} on probabilities" if self.unit == 1.0 else f"{self.limit:g} deviations of the target"

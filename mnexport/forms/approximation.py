@@ -1,14 +1,13 @@
 """Whether a model is worth approximating, and its low-rank form if it is.
 
-Shapes: images uint8 [N, channels, H, W], features [N, d].
+Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F], features [N, d].
 """
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from mnexport.forms.attention import shares_keys
@@ -16,17 +15,16 @@ from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.cost import Cost, HeadSize
 from mnexport.forms.low_rank.choice import LowRank, low_rank
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
-from mntrain.data.preprocessing import Preprocessing
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.inner import InnerProblem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 # An approximation has to save this share of the whole model's cost before auto takes it.
-_WORTH_IT = 0.02
+WORTH_IT = 0.02
 _CALIBRATION_BATCH = 64
 
 
-def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel | str:
+def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel | str:
     """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
     size, exact = _costs(model)
     problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
@@ -40,8 +38,8 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Prepr
     least = size.low_rank(rank=size.classes)
     images = plan.calibration.held_out[:1]
     whole = exact.weight + _backbone_multiplications(model, preprocessing, images)
-    if plan.form == "auto" and exact.weight - least.weight < _WORTH_IT * whole:
-        return f"exact: an approximation could save no more than {_WORTH_IT:.0%} of the model's cost"
+    if plan.form == "auto" and exact.weight - least.weight < WORTH_IT * whole:
+        return f"exact: an approximation could save no more than {WORTH_IT:.0%} of the model's cost"
     fitted, held_out = (
         _features(model, preprocessing, images) for images in (plan.calibration.fitted, plan.calibration.held_out)
     )
@@ -52,8 +50,8 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Prepr
             f"{plan.table_limit / 2**20:.0f} MiB; a looser --tolerance, or an exact form (--form factored or explicit)"
         )
     cost = size.low_rank(found.rank)
-    if plan.form == "auto" and exact.weight - cost.weight < _WORTH_IT * whole:
-        return f"exact: rank {found.rank} would save no more than {_WORTH_IT:.0%} of the model's cost"
+    if plan.form == "auto" and exact.weight - cost.weight < WORTH_IT * whole:
+        return f"exact: rank {found.rank} would save no more than {WORTH_IT:.0%} of the model's cost"
     module = DeployedClassifier(preprocessing, model.backbone, found.head)
     record = _record(found, plan.calibration, plan.tolerance, {"exact": exact, "low_rank": cost})
     return StaticModel(form="low_rank", module=module, approximate=True, record=record)
@@ -74,18 +72,16 @@ def _costs(model: MetaNeighborhoods) -> tuple[HeadSize, Cost]:
 
 
 @torch.no_grad()
-def _backbone_multiplications(
-    model: MetaNeighborhoods, preprocessing: Preprocessing, image: npt.NDArray[np.uint8]
-) -> float:
+def _backbone_multiplications(model: MetaNeighborhoods, preprocessing: nn.Module, example: npt.NDArray[Any]) -> float:
     with FlopCounterMode(display=False) as counter:
-        model.backbone(preprocessing(torch.from_numpy(image)))
+        model.backbone(preprocessing(torch.from_numpy(example)))
     return float(counter.get_total_flops()) / 2
 
 
 @torch.no_grad()
-def _features(model: MetaNeighborhoods, preprocessing: Preprocessing, images: npt.NDArray[np.uint8]) -> Tensor:
-    starts = range(0, len(images), _CALIBRATION_BATCH)
-    parts = [torch.from_numpy(images[start : start + _CALIBRATION_BATCH]) for start in starts]
+def _features(model: MetaNeighborhoods, preprocessing: nn.Module, examples: npt.NDArray[Any]) -> Tensor:
+    starts = range(0, len(examples), _CALIBRATION_BATCH)
+    parts = [torch.from_numpy(examples[start : start + _CALIBRATION_BATCH]) for start in starts]
     return torch.cat([model.backbone(preprocessing(part)) for part in parts])
 
 
@@ -96,9 +92,9 @@ def _record(found: LowRank, calibration: Calibration, tolerance: float, costs: d
         "tolerance": tolerance,
         "calibration": {
             "source": calibration.source,
-            "fitted_images": len(calibration.fitted),
+            "fitted": len(calibration.fitted),
             "fitted_error": found.fitted_error,
-            "held_out_images": len(calibration.held_out),
+            "held_out": len(calibration.held_out),
             "held_out_error": found.held_out_error,
         },
         "costs": {name: cost.to_dict() for name, cost in costs.items()},

@@ -9,22 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from mnexport.forms.merged_norm import merge_norms
-from mntrain.data.preprocessing import Preprocessing
 
 
 class DeployedClassifier(nn.Module):
-    """Pixels → logits and probabilities: the graph that is exported.
+    """Pixels or rows → logits and probabilities: the graph that is exported.
 
     The trained model is never changed: preprocessing and backbone are copied, and in the copy every normalisation layer
     with iFiLM becomes one affine map.
 
     Args:
-        preprocessing: pixels → normalised images.
-        backbone: normalised images → features.
+        preprocessing: pixels → normalised images, or rows → standardised rows.
+        backbone: what comes out of that → features.
         classifier: features → logits; the static form of whatever stands on the backbone.
     """
 
-    def __init__(self, preprocessing: Preprocessing, backbone: nn.Module, classifier: nn.Module) -> None:
+    def __init__(self, preprocessing: nn.Module, backbone: nn.Module, classifier: nn.Module) -> None:
         super().__init__()
         self.preprocessing = copy.deepcopy(preprocessing)
         self.backbone = copy.deepcopy(backbone)
@@ -32,7 +31,7 @@ class DeployedClassifier(nn.Module):
         self.classifier = classifier
         self.eval().requires_grad_(False)
 
-    def forward(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Image [B, channels, H, W] → logits [B, C], probabilities [B, C]."""
-        logits: Tensor = self.classifier(self.backbone(self.preprocessing(image)))
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Images [B, channels, H, W] or rows [B, F] → logits [B, C], probabilities [B, C]."""
+        logits: Tensor = self.classifier(self.backbone(self.preprocessing(inputs)))
         return logits, torch.softmax(logits, dim=-1)

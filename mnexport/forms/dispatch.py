@@ -8,21 +8,25 @@ from functools import singledispatch
 from torch import nn
 
 from mnexport.errors import FormError
+from mnexport.forms.approximate_regressor import approximate_regressor
 from mnexport.forms.approximation import approximation
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.heads import static_head
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mnexport.forms.plan import FormPlan, StaticModel
-from mntrain.data.preprocessing import Preprocessing
+from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor, PlainEstimator
+from mntrain.data.standardization import Standardization
 from mntrain.models.base import Model
 from mntrain.models.maxl.model import Maxl
 from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.model import Vanilla
+from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 @singledispatch
-def static_form(model: Model, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
+def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
     """The static form of a trained model that ``plan`` asks for; ``auto`` chooses.
 
     Raises:
@@ -35,18 +39,14 @@ def static_form(model: Model, plan: FormPlan, preprocessing: Preprocessing) -> S
 
 @static_form.register(Vanilla)
 @static_form.register(Maxl)
-def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
-    if plan.form != "auto":
-        raise FormError(
-            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {plan.form!r}; leave out --form "
-            "(or give --form auto)."
-        )
+def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
+    _refuse_form(model, plan)
     module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
     return StaticModel(form="vanilla", module=module, approximate=False, record={})
 
 
 @static_form.register
-def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Preprocessing) -> StaticModel:
+def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
     if plan.form in ("auto", "low_rank"):
         found = approximation(model, plan, preprocessing)
         if isinstance(found, StaticModel):
@@ -69,12 +69,48 @@ def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: Preprocessing) ->
     return StaticModel(form=chosen, module=module, approximate=False, record={"reason": reason})
 
 
-def without_adaptation(model: Model) -> Vanilla:
-    """The same backbone and head without the dictionary; iFiLM is a part of the backbone and stays.
+@static_form.register
+def _(model: VanillaRegressor, plan: FormPlan, preprocessing: Standardization) -> StaticModel:
+    _refuse_form(model, plan)
+    module = DeployedRegressor(preprocessing, PlainEstimator(model.network))
+    return StaticModel(form="vanilla", module=module, approximate=False, record={})
+
+
+@static_form.register
+def _(model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standardization) -> StaticModel:
+    if plan.form == "explicit":
+        raise FormError(
+            "A regressor is adapted in all its layers; no form builds weights of its own for every row, so there is no "
+            "--form explicit. The exact form is --form factored."
+        )
+    reason = "asked for"
+    if plan.form != "factored":
+        found = approximate_regressor(model, plan, preprocessing)
+        if isinstance(found, StaticModel):
+            return found
+        reason = found
+        if plan.form == "low_rank":
+            raise FormError(reason)
+    module = DeployedRegressor(preprocessing, AdaptiveEstimator(model))
+    return StaticModel(form="factored", module=module, approximate=False, record={"reason": reason})
+
+
+def _refuse_form(model: Model, plan: FormPlan) -> None:
+    if plan.form != "auto":
+        raise FormError(
+            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {plan.form!r}; leave out --form "
+            "(or give --form auto)."
+        )
+
+
+def without_adaptation(model: Model) -> Vanilla | VanillaRegressor:
+    """The same network without the dictionary; iFiLM is a part of the backbone and stays.
 
     Raises:
         FormError: the model has no backbone and head.
     """
+    if isinstance(model, MetaNeighborhoodsRegressor | VanillaRegressor):
+        return VanillaRegressor(model.network).eval()
     backbone, head = getattr(model, "backbone", None), getattr(model, "head", None)
     if not isinstance(backbone, nn.Module) or not isinstance(head, nn.Module):
         raise FormError(f"{type(model).__name__} has no backbone and head that answer without adaptation.")

@@ -1,17 +1,16 @@
 """What form is asked for, and what a form is chosen by.
 
-Shapes: images uint8 [N, channels, H, W].
+Shapes: images uint8 [N, channels, H, W], or rows float32 [N, F].
 """
 
 import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
+from torch import nn
 
 from mnexport.errors import UsageError
-from mnexport.forms.base import DeployedClassifier
 
 FORMS = ("auto", "explicit", "factored", "low_rank")
 _MEBIBYTE = 2**20
@@ -19,22 +18,22 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """Real images that an approximation is fitted to and judged by.
+    """Real examples that an approximation is fitted to and judged by.
 
     Args:
-        fitted: images that directions are fitted to.
-        held_out: other images, which the error is measured on.
+        fitted: examples that directions are fitted to.
+        held_out: other examples.
         source: what they are, for the report.
     """
 
-    fitted: npt.NDArray[np.uint8]
-    held_out: npt.NDArray[np.uint8]
+    fitted: npt.NDArray[Any]
+    held_out: npt.NDArray[Any]
     source: str
 
     @classmethod
-    def halves(cls, images: npt.NDArray[np.uint8], source: str) -> "Calibration | None":
-        """Every second image fits, the others are held out; None where there are not two."""
-        return cls(fitted=images[::2], held_out=images[1::2], source=source) if len(images) > 1 else None
+    def halves(cls, examples: npt.NDArray[Any], source: str) -> "Calibration | None":
+        """Every second example fits, the others are held out; None where there are not two."""
+        return cls(fitted=examples[::2], held_out=examples[1::2], source=source) if len(examples) > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,9 +42,10 @@ class FormPlan:
 
     Args:
         form: auto, explicit, factored or low_rank.
-        tolerance: largest absolute error of a probability that an approximation may have.
+        tolerance: largest absolute error that an approximation may have, of a probability, or of a value in standard
+            deviations of the target.
         table_limit: largest constant table of an approximation, bytes.
-        calibration: images for the approximation; without them auto takes an exact form.
+        calibration: examples for the approximation; without them auto takes an exact form.
 
     Raises:
         UsageError: another form, or a tolerance or a limit that cannot be.
@@ -61,8 +61,9 @@ class FormPlan:
             raise UsageError(f"Form {self.form!r} does not exist; choose from {', '.join(FORMS)}.")
         if not (math.isfinite(self.tolerance) and 0 < self.tolerance < 1):
             raise UsageError(
-                f"--tolerance is {self.tolerance:g}; it is the largest error of a probability, above 0 and below 1 "
-                "(1e-3 is usual). Where no error is acceptable, take --form factored or --form explicit."
+                f"--tolerance is {self.tolerance:g}; it is the largest error of a probability (or of a value, in "
+                "standard deviations of the target), above 0 and below 1 (1e-3 is usual). Where no error is "
+                "acceptable, take --form factored or --form explicit."
             )
         if self.table_limit < 1:
             raise UsageError(f"The table limit is {self.table_limit} bytes; it must be above 0.")
@@ -74,12 +75,12 @@ class StaticModel:
 
     Args:
         form: name of the form that was chosen.
-        module: pixels → logits, probabilities.
+        module: examples → outputs.
         approximate: whether it differs from the trained model by more than rounding.
         record: rank, errors and costs, as ``export.json`` tells them.
     """
 
     form: str
-    module: DeployedClassifier
+    module: nn.Module
     approximate: bool
     record: dict[str, Any]

@@ -16,13 +16,21 @@ import torch
 from mnexport.errors import FormError
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.plan import FORMS, FormPlan, StaticModel
-from mnexport.graph import GraphOptions, write_onnx
-from mntrain.artifact import Artifact, InputSpec, load_artifact
+from mnexport.graph import write_onnx
+from mnexport.signature import Signature, TensorSpec, image_signature
+from mntrain.artifact import Artifact, load_artifact
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
 TOLERANCE = 1e-4
+SIGNATURE = Signature(
+    input=TensorSpec(name="image", datatype="UINT8", shape=(3, 16, 16)),
+    input_type="uint8",
+    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(4,)) for name in ("logits", "probabilities")),
+    labels=tuple("abcd"),
+    description={},
+)
 
 
 def forms_of(artifact: Artifact) -> list[StaticModel]:
@@ -74,8 +82,8 @@ def test_every_exported_graph_answers_as_the_trained_model(artifact: Artifact, i
     fed = images if input_type == "uint8" else images.astype(np.float32) / np.float32(255)
     for static in forms_of(artifact):
         file = tmp_path / f"{static.form}.onnx"
-        options = GraphOptions(input_type=input_type)  # type: ignore[arg-type]
-        write_onnx(static.module, artifact.config.input, options, {}, file)
+        signature = image_signature(artifact.config, input_type)  # type: ignore[arg-type]
+        write_onnx(static.module, signature, 20, {}, file)
         session = onnxruntime.InferenceSession(str(file))
         for batch in (1, 2, 3, len(images)):
             logits, probabilities = session.run(None, {"image": fed[:batch]})
@@ -137,7 +145,7 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
     model.eval()
     preprocessing = Preprocessing(PreprocessingConfig.identity(3))
     static = static_form(model, FormPlan(), preprocessing)
-    write_onnx(static.module, InputSpec(channels=3, height=16, width=16), GraphOptions(), {}, tmp_path / "m.onnx")
+    write_onnx(static.module, SIGNATURE, 20, {}, tmp_path / "m.onnx")
     images = np.random.default_rng(0).integers(0, 256, (6, 3, 16, 16), dtype=np.uint8)
     with torch.inference_mode():
         expected = model(preprocessing(torch.from_numpy(images))).logits.numpy()

@@ -14,7 +14,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
-from mnexport.graph import GraphOptions, write_onnx
+from mnexport.graph import write_onnx
+from mnexport.signature import image_signature
 from mntrain.artifact import load_artifact
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -56,9 +57,10 @@ def test_our_graph_equals_the_graph_of_autograd(runs: Path, tmp_path: Path) -> N
     )(example)
     theirs, ours = tmp_path / "theirs.onnx", tmp_path / "ours.onnx"
     oracle = FromAutograd(copy.deepcopy(artifact.preprocessing), copy.deepcopy(model.backbone), head).eval()
-    write_onnx(oracle, artifact.config.input, GraphOptions(), {}, theirs)
+    signature = image_signature(artifact.config, "uint8")
+    write_onnx(oracle, signature, 20, {}, theirs)
     static = static_form(model, FormPlan(form="factored"), artifact.preprocessing)
-    write_onnx(static.module, artifact.config.input, GraphOptions(), {}, ours)
+    write_onnx(static.module, signature, 20, {}, ours)
 
     images = artifact.samples.images
     expected = onnxruntime.InferenceSession(str(theirs)).run(["logits"], {"image": images})[0]

@@ -11,9 +11,15 @@ from torch import Tensor, nn
 
 from mnexport.errors import GraphError, UsageError
 from mnexport.graph import GraphOptions, write_onnx
-from mntrain.artifact import InputSpec
+from mnexport.signature import Signature, TensorSpec
 
-SPEC = InputSpec(channels=1, height=4, width=4)
+SPEC = Signature(
+    input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
+    input_type="uint8",
+    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(3,)) for name in ("logits", "probabilities")),
+    labels=tuple("abc"),
+    description={},
+)
 
 
 class Probe(nn.Module):
@@ -71,7 +77,7 @@ class Broken(Probe):
 
 
 def test_a_proper_module_is_written(tmp_path: Path) -> None:
-    assert write_onnx(Probe().eval(), SPEC, GraphOptions(), {}, tmp_path / "m.onnx").size > 0
+    assert write_onnx(Probe().eval(), SPEC, 20, {}, tmp_path / "m.onnx").size > 0
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_a_proper_module_is_written(tmp_path: Path) -> None:
 )
 def test_a_graph_that_would_fail_in_a_server_is_refused(module: type[Probe], words: str, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=words):
-        write_onnx(module().eval(), SPEC, GraphOptions(), {}, tmp_path / "m.onnx")
+        write_onnx(module().eval(), SPEC, 20, {}, tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -101,7 +107,7 @@ def test_what_cannot_be_traced_is_explained_by_its_cause(
     module: type[Probe], words: str, hint: str | None, tmp_path: Path
 ) -> None:
     with pytest.raises(GraphError) as caught:
-        write_onnx(module().eval(), SPEC, GraphOptions(), {}, tmp_path / "m.onnx")
+        write_onnx(module().eval(), SPEC, 20, {}, tmp_path / "m.onnx")
     message = str(caught.value)
     assert message.startswith(f"{module.__name__} cannot be traced: ")
     assert words in message

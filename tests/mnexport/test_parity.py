@@ -7,16 +7,33 @@ import numpy as np
 import pytest
 
 from mnexport.errors import GraphError, ParityError, UsageError
-from mnexport.parity import Array, Check, Images, ParityReport, Runner, compare, onnxruntime_runner
-from mnexport.tolerance import Allowance, ProbabilityTolerance, Tolerance
+from mnexport.parity import Check, Examples, ParityReport, Runner, compare, onnxruntime_runner
+from mnexport.signature import Signature, TensorSpec
+from mnexport.tolerance import Allowance, Answers, Approximation, Tolerance
 
+SIGNATURE = Signature(
+    input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
+    input_type="uint8",
+    outputs=(TensorSpec(name="logits", datatype="FP32", shape=(3,)),),
+    labels=tuple("abc"),
+    description={},
+)
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
 
 
-def answer(images: Images) -> tuple[Array, Array]:
+def answer(images: Examples) -> Answers:
     logits = images.reshape(len(images), -1)[:, :3].astype(np.float32) / 100
     shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return logits, shifted / shifted.sum(axis=1, keepdims=True)
+    return answers(logits, shifted / shifted.sum(axis=1, keepdims=True))
+
+
+def answers(logits: Any, probabilities: Any) -> Answers:
+    return {"logits": logits, "probabilities": probabilities}
+
+
+def both(images: Examples) -> tuple[Any, Any]:
+    found = answer(images)
+    return found["logits"], found["probabilities"]
 
 
 def check(candidate: Runner, tolerance: Allowance, expected: Runner, what: str = "candidate") -> Check:
@@ -28,16 +45,16 @@ def report(candidate: Runner, **tolerance: Any) -> ParityReport:
 
 
 def changed(change: Any) -> Runner:
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
-        return change(logits, images), probabilities
+    def run(images: Examples) -> Answers:
+        logits, probabilities = both(images)
+        return answers(change(logits, images), probabilities)
 
     return run
 
 
 def test_an_equal_export_passes_at_batch_1_2_and_a_large_one() -> None:
     found = report(answer)
-    assert [(item.batch, item.images) for item in found.comparisons] == [(1, 64), (2, 64), (64, 70)]
+    assert [(item.batch, item.examples) for item in found.comparisons] == [(1, 64), (2, 64), (64, 70)]
     found.raise_failures()
 
 
@@ -49,7 +66,7 @@ def test_an_equal_export_passes_at_batch_1_2_and_a_large_one() -> None:
             "one wrong value",
             lambda logits, images: logits + (images.reshape(len(images), -1)[:, :1] == IMAGES[5, 0, 0, 0]),
         ),
-        ("a constant from the example", lambda logits, images: np.repeat(answer(IMAGES[:1])[0], len(images), 0)),
+        ("a constant from the example", lambda logits, images: np.repeat(both(IMAGES[:1])[0], len(images), 0)),
         ("rows swapped in a batch", lambda logits, images: logits[::-1]),
         ("a baked-in batch size", lambda logits, images: logits if len(images) == 64 else logits * 0),
     ],
@@ -61,10 +78,10 @@ def test_a_wrong_export_fails(name: str, change: Any) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_one_value_that_is_not_finite_is_beyond_any_tolerance(value: float) -> None:
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
+    def run(images: Examples) -> Answers:
+        logits, probabilities = both(images)
         logits[0, logits[0].argmin()] = value
-        return logits, probabilities
+        return answers(logits, probabilities)
 
     found = compare([check(run, Tolerance(atol=1e6), answer)], IMAGES[:1], large_batch=4, source="test")
     assert [item.beyond_tolerance for item in found.comparisons] == [1, 1, 1]
@@ -72,14 +89,14 @@ def test_one_value_that_is_not_finite_is_beyond_any_tolerance(value: float) -> N
 
 
 def test_a_nan_fails_where_the_class_is_right() -> None:
-    def nan_everywhere(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
-        return np.full_like(logits, np.nan), probabilities
+    def nan_everywhere(images: Examples) -> Answers:
+        logits, probabilities = both(images)
+        return answers(np.full_like(logits, np.nan), probabilities)
 
-    def first_class(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
+    def first_class(images: Examples) -> Answers:
+        logits, probabilities = both(images)
         logits[:, 0] = 1000
-        return logits, probabilities
+        return answers(logits, probabilities)
 
     found = compare([check(nan_everywhere, Tolerance(), first_class)], IMAGES, large_batch=64, source="test")
     assert [item.argmax_differences for item in found.comparisons] == [0, 0, 0], "arg-max of NaNs is 0, which is right"
@@ -89,11 +106,11 @@ def test_a_nan_fails_where_the_class_is_right() -> None:
 
 @pytest.mark.parametrize("change", [lambda p: np.full_like(p, np.nan), lambda p: p + 0.01, lambda p: p[:, ::-1]])
 def test_wrong_probabilities_fail_although_the_logits_are_right(change: Any) -> None:
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
-        return logits, change(probabilities)
+    def run(images: Examples) -> Answers:
+        logits, probabilities = both(images)
+        return answers(logits, change(probabilities))
 
-    with pytest.raises(ParityError, match="0 of 70 images with another class"):
+    with pytest.raises(ParityError, match="0 of 70 examples with another class"):
         report(run).raise_failures()
 
 
@@ -101,15 +118,15 @@ def test_a_file_that_onnxruntime_does_not_load_is_told(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(b"no model")
     with pytest.raises(GraphError, match="does not load"):
-        onnxruntime_runner(file, "uint8")
+        onnxruntime_runner(file, SIGNATURE)
 
 
 def test_the_same_class_is_demanded_even_within_the_tolerance() -> None:
-    def nearly(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = answer(images)
+    def nearly(images: Examples) -> Answers:
+        logits, probabilities = both(images)
         top = logits.argmax(axis=1)
         logits[np.arange(len(logits)), (top + 1) % 3] = logits.max(axis=1) + 1e-3
-        return logits, probabilities
+        return answers(logits, probabilities)
 
     with pytest.raises(ParityError, match="with another class"):
         report(nearly, atol=100).raise_failures()
@@ -145,11 +162,11 @@ def test_a_tolerance_that_means_nothing_is_refused(tolerance: dict[str, float]) 
 
 
 def approximate(probabilities: Any) -> ParityReport:
-    def run(images: Images) -> tuple[Array, Array]:
-        logits, right = answer(images)
-        return logits + 0.5, probabilities(right)
+    def run(images: Examples) -> Answers:
+        logits, right = both(images)
+        return answers(logits + 0.5, probabilities(right))
 
-    return compare([check(run, ProbabilityTolerance(limit=1e-3), answer)], IMAGES, large_batch=64, source="test")
+    return compare([check(run, Approximation(limit=1e-3), answer)], IMAGES, large_batch=64, source="test")
 
 
 def test_an_approximation_is_held_to_its_probabilities_alone() -> None:
@@ -160,19 +177,38 @@ def test_an_approximation_is_held_to_its_probabilities_alone() -> None:
 
 
 def test_an_approximation_may_not_swap_classes_that_are_well_apart() -> None:
-    def tie(images: Images) -> tuple[Array, Array]:
+    def tie(images: Examples) -> Answers:
         probabilities = np.tile(np.array([[0.4005, 0.4, 0.1995]], np.float32), (len(images), 1))
-        return np.log(probabilities), probabilities
+        return answers(np.log(probabilities), probabilities)
 
-    def swapped(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = tie(images)
-        return logits[:, [1, 0, 2]], probabilities[:, [1, 0, 2]]
+    def swapped(images: Examples) -> Answers:
+        logits, probabilities = tie(images).values()
+        return answers(logits[:, [1, 0, 2]], probabilities[:, [1, 0, 2]])
 
-    def third(images: Images) -> tuple[Array, Array]:
-        logits, probabilities = tie(images)
-        return logits[:, [2, 1, 0]], probabilities[:, [2, 1, 0]]
+    def third(images: Examples) -> Answers:
+        logits, probabilities = tie(images).values()
+        return answers(logits[:, [2, 1, 0]], probabilities[:, [2, 1, 0]])
 
-    within = ProbabilityTolerance(limit=1e-3)
+    within = Approximation(limit=1e-3)
     compare([check(swapped, within, tie)], IMAGES, large_batch=64, source="test").raise_failures()
     found = compare([check(third, within, tie)], IMAGES, large_batch=64, source="test")
     assert [item.argmax_differences for item in found.comparisons] == [64, 64, 70]
+
+
+def values(change: Any, tolerance: Allowance) -> ParityReport:
+    def right(rows: Examples) -> Answers:
+        return {"value": rows[:, :1] * 100}
+
+    def run(rows: Examples) -> Answers:
+        return {"value": change(right(rows)["value"])}
+
+    rows = np.random.default_rng(1).normal(size=(70, 2)).astype(np.float32)
+    return compare([check(run, tolerance, right)], rows, large_batch=64, source="test")
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(atol=1e-3, unit=100.0), Approximation(limit=1e-3, unit=100.0)])
+def test_values_are_measured_in_deviations_of_the_target(tolerance: Allowance) -> None:
+    values(lambda value: value + 0.09, tolerance).raise_failures()
+    for wrong in (lambda value: value + 0.11, lambda value: value * np.nan):
+        with pytest.raises(ParityError, match="Nothing was published"):
+            values(wrong, tolerance).raise_failures()

@@ -55,7 +55,7 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     adaptation = record["adaptation"]
     assert (adaptation["kind"], adaptation["tolerance"]) == ("norm", 1e-3)
     assert 0 <= adaptation["calibration"]["held_out_error"] <= 5e-4
-    assert (adaptation["calibration"]["fitted_images"], adaptation["calibration"]["held_out_images"]) == (128, 128)
+    assert (adaptation["calibration"]["fitted"], adaptation["calibration"]["held_out"]) == (128, 128)
     assert adaptation["costs"]["low_rank"]["multiplications"] < adaptation["costs"]["exact"]["multiplications"]
     assert record["inputs"] == [{"name": "image", "datatype": "UINT8", "shape": [-1, 1, 8, 8]}]
     assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 16] * 2
@@ -112,7 +112,7 @@ def test_vanilla_exports_the_same_model_without_adaptation(artifact: Path, repos
 
 def test_parity_over_the_whole_test_split(artifact: Path, repository: Path) -> None:
     report = export(options(artifact, repository, parity_images="test"))
-    assert report.parity.comparisons[-1].images == 359
+    assert report.parity.comparisons[-1].examples == 359
 
 
 def test_a_further_version_takes_the_next_number(artifact: Path, repository: Path) -> None:
@@ -146,14 +146,14 @@ def test_what_the_repository_cannot_take_is_told_before_the_work(artifact: Path,
 def test_the_version_is_chosen_when_it_is_published(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compare = mnexport.pipeline.compare
+    run = mnexport.pipeline.run_checks
 
     def overtaken(*fields: Any, **named: Any) -> Any:
-        monkeypatch.setattr(mnexport.pipeline, "compare", compare)
+        monkeypatch.setattr(mnexport.pipeline, "run_checks", run)
         export(options(artifact, repository, form="explicit"))
-        return compare(*fields, **named)
+        return run(*fields, **named)
 
-    monkeypatch.setattr(mnexport.pipeline, "compare", overtaken)
+    monkeypatch.setattr(mnexport.pipeline, "run_checks", overtaken)
     report = export(options(artifact, repository))
     assert report.path == repository / "m/2/model.onnx"
     records = [json.loads((repository / f"m/{number}/export.json").read_text()) for number in (1, 2)]
@@ -205,6 +205,8 @@ def test_an_export_that_fails_parity_publishes_nothing(artifact: Path, repositor
     with pytest.raises(ParityError, match=r"static form at batch 1:.*onnxruntime at batch 64:"):
         export(options(artifact, repository, form="factored"))
     with pytest.raises(ParityError, match=r"static form at batch 64: .* beyond 0\.001 on probabilities of the trained"):
+        export(options(artifact, repository, form="low_rank"))
+    with pytest.raises(ParityError, match="static form at batch 1:"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()
 
@@ -303,7 +305,7 @@ def test_an_approximation_can_be_fitted_to_the_training_split(artifact: Path, re
     report = export(options(artifact, repository, form="low_rank", calibration="train"))
     found = report.adaptation["calibration"]
     assert found["source"].startswith("training split")
-    assert found["fitted_images"] > 256
+    assert found["fitted"] > 256
 
 
 def test_an_artifact_with_one_sample_exports_exactly(artifact: Path, repository: Path, tmp_path: Path) -> None:

@@ -13,19 +13,25 @@ from mnexport.errors import PublishError, UsageError
 from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.publishing import locked, publishing
 from mnexport.repository import MAX_VERSION, Target, check_target, versions
-from mntrain.artifact import InputSpec
+from mnexport.signature import InputType, Signature, TensorSpec
 
 
-def card(**changes: Any) -> ModelCard:
-    fields: dict[str, Any] = {
-        "input": InputSpec(channels=1, height=8, width=8),
-        "input_type": "uint8",
-        "labels": ("a", "b"),
-        "max_batch_size": 4,
-        "family": "vanilla",
-        "form": "vanilla",
-    }
-    return ModelCard(**fields | changes)
+def card(
+    *,
+    input_type: InputType = "uint8",
+    labels: tuple[str, ...] = ("a", "b"),
+    form: str = "vanilla",
+    max_batch_size: int = 4,
+) -> ModelCard:
+    names = ("logits", "probabilities")
+    signature = Signature(
+        input=TensorSpec(name="image", datatype="UINT8" if input_type == "uint8" else "FP32", shape=(1, 8, 8)),
+        input_type=input_type,
+        outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(len(labels),)) for name in names),
+        labels=labels,
+        description={},
+    )
+    return ModelCard(signature=signature, max_batch_size=max_batch_size, family="vanilla", form=form)
 
 
 def publish(target: Target, what: ModelCard, *, before: Callable[[], object] = lambda: None) -> int:
@@ -33,8 +39,10 @@ def publish(target: Target, what: ModelCard, *, before: Callable[[], object] = l
     with locked(target):
         number = check_target(target, what)
         with publishing(target, number, what) as folder:
-            (folder / "model.onnx").write_text(f"{what.input_type} {what.form}")
-            (folder / "export.json").write_text(json.dumps(tensor_specs(what) | {"labels": what.labels}))
+            (folder / "model.onnx").write_text(f"{what.signature.input_type} {what.form}")
+            (folder / "export.json").write_text(
+                json.dumps(tensor_specs(what.signature) | {"labels": what.signature.labels})
+            )
             before()
     return number
 
@@ -200,7 +208,8 @@ def test_another_interface_replaces_the_whole_model_in_one_step(
     monkeypatch.setattr(Path, "replace", watched(replace))
     publish(Target(repository=target.repository, name="m", version=1, overwrite=True), new)
     whole = [
-        (f"{item.input_type} {item.form}", item.config_pbtxt("m"), item.labels_txt().encode()) for item in (old, new)
+        (f"{item.signature.input_type} {item.form}", item.config_pbtxt("m"), item.labels_txt().encode())
+        for item in (old, new)
     ]
     assert states
     assert all(state in whole for state in states), "a model stood under a description that is not its own"
@@ -260,7 +269,10 @@ def test_a_description_that_cannot_be_replaced_is_told_truthfully(
         {"1/model.onnx": "theirs", "1/export.json": "[" * 100_000},
         {"1/model.onnx": "theirs", "1/export.json": '"text"'},
         {"1/model.onnx": "theirs", "1/export.json": "{}"},
-        {"1/model.onnx": "theirs", "7/export.json": json.dumps(tensor_specs(card()) | {"labels": ["a", "b"]})},
+        {
+            "1/model.onnx": "theirs",
+            "7/export.json": json.dumps(tensor_specs(card().signature) | {"labels": ["a", "b"]}),
+        },
     ],
 )
 def test_a_model_of_another_origin_is_never_touched(target: Target, files: dict[str, str], overwrite: bool) -> None:

@@ -29,7 +29,8 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 Kind = Literal["norm", "subspace"]
 Fields = TypeVar("Fields", bound=tuple[Tensor, ...])
 _KEYS = 1024
-_MARGIN = 0.5
+# Share of the tolerance that is used up on known images.
+MARGIN = 0.5
 # Numbers in the largest intermediate while fitting: 128 MB in double precision.
 _CHUNK_NUMBERS = 2**24
 
@@ -104,7 +105,7 @@ def low_rank(
     )
     kind = low_rank_kind(model)
     measure = _norm if kind == "norm" else _subspace
-    return measure(model, problem, steps, data, _Limits(_MARGIN * tolerance, table_limit))
+    return measure(model, problem, steps, data, _Limits(MARGIN * tolerance, table_limit))
 
 
 class _Data(NamedTuple):

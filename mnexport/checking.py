@@ -1,0 +1,76 @@
+"""What an export has to equal, and the examples it is checked on.
+
+Shapes: examples are images uint8 [N, channels, H, W] or rows float32 [N, F].
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mnexport.calibrating import noun
+from mnexport.forms.plan import StaticModel
+from mnexport.forms.regression import unscaled
+from mnexport.options import ExportOptions
+from mnexport.parity import Check, ParityReport, compare, module_runner, onnxruntime_runner, trained_runner
+from mnexport.signature import Signature
+from mnexport.tolerance import Allowance, Approximation
+from mntrain.artifact import ImageArtifact, TableArtifact
+from mntrain.models.base import Model
+from mntrain.training.held_out import load_split
+
+
+def parity_checks(
+    model: Model,
+    static: StaticModel,
+    file: Path,
+    signature: Signature,
+    options: ExportOptions,
+    artifact: ImageArtifact | TableArtifact,
+) -> tuple[Check, ...]:
+    """An exact form and its file answer as the trained model; an approximation comes near it, its file equals it."""
+    unit, unscale = 1.0, lambda values: values
+    if isinstance(artifact, TableArtifact) and artifact.config.labels is None:
+        unit = artifact.config.standardization.target_std
+        unscale = partial(unscaled, standardization=artifact.preprocessing)
+    trained = trained_runner(model, artifact.preprocessing, unscale)
+    form = module_runner(static.module, signature)
+    tolerance = replace(options.tolerance, unit=unit)
+    near: Allowance = tolerance
+    right = ("trained model", trained)
+    if static.approximate:
+        near, right = Approximation(limit=options.approximation, unit=unit), ("static form", form)
+    return (
+        Check(what="static form", runner=form, reference="trained model", expected=trained, tolerance=near),
+        Check(
+            what="onnxruntime",
+            runner=onnxruntime_runner(file, signature),
+            reference=right[0],
+            expected=right[1],
+            tolerance=tolerance,
+        ),
+    )
+
+
+def run_checks(
+    checks: tuple[Check, ...], examples: tuple[Any, str], options: ExportOptions, tell: Callable[[str], None]
+) -> ParityReport:
+    return compare(
+        checks,
+        examples[0],
+        large_batch=options.max_batch_size,
+        source=examples[1],
+        advance=lambda message: tell(f"checking parity: {message}"),
+    )
+
+
+def parity_examples(
+    options: ExportOptions, artifact: ImageArtifact | TableArtifact, tell: Callable[[str], None]
+) -> tuple[Any, str]:
+    if options.parity_images == "samples":
+        examples = artifact.samples.inputs
+        return examples, f"{len(examples)} held-out {noun(artifact)} of the artifact"
+    tell("loading the test split")
+    test = load_split(artifact.config, "test", options.data_path)
+    return test.inputs, f"test split, {len(test)} {noun(artifact)}"

@@ -1,0 +1,120 @@
+"""Whether a regressor is worth approximating, and its low-rank form if it is.
+
+Shapes: N queries, S entries, F features. rows float32 [N, F], attention ω [N, S], values [N].
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mnexport.forms.approximation import WORTH_IT
+from mnexport.forms.constants import Constants
+from mnexport.forms.cost import Cost
+from mnexport.forms.low_rank.choice import MARGIN
+from mnexport.forms.low_rank.rank import smallest_rank
+from mnexport.forms.low_rank.tables import CutTable, LayerFactors, cut_tables, cut_values, factored_tables
+from mnexport.forms.plan import FormPlan, StaticModel
+from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
+from mntrain.data.standardization import Standardization
+from mntrain.models.meta_neighborhoods.attention import attention, similarity
+from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+
+_FITTED_KEYS = 1024
+
+
+class CutEstimator(nn.Module):
+    """The adapted perceptron with cut tables."""
+
+    def __init__(self, exact: AdaptiveEstimator, tables: Sequence[CutTable]) -> None:
+        super().__init__()
+        self.temperature, self.network, self.index = exact.temperature, exact.network, exact.index
+        self.tables = nn.ModuleList(Constants(table) for table in tables)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Standardised rows [B, F] → values [B]."""
+        weights = attention(similarity(inputs, self.index()), self.temperature)
+        return cut_values(inputs, weights, self.network.parameters_of_layers(), [table() for table in self.tables])
+
+
+@torch.no_grad()
+def approximate_regressor(
+    model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standardization
+) -> StaticModel | str:
+    """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
+    if plan.calibration is None:
+        return (
+            "low_rank is fitted to real rows, and there are none in the artifact; give --calibration train, or take "
+            "--form factored"
+        )
+    exact = AdaptiveEstimator(model)
+    layers = model.network.parameters_of_layers()
+    entries = len(model.keys)
+    network = sum(weight.numel() for weight, _ in layers)
+    whole = _cost(entries, layers, None)
+    fitted, held_out = (
+        preprocessing(torch.from_numpy(rows)).double() for rows in (plan.calibration.fitted, plan.calibration.held_out)
+    )
+    wide = AdaptiveEstimator(model).double()
+    tables = [LayerTable(table().inputs, wide.step_size * table().errors) for table in wide.tables]
+    wide_layers = wide.network.parameters_of_layers()
+
+    def weights_of(rows: Tensor) -> Tensor:
+        return attention(similarity(rows, wide.index()), wide.temperature)
+
+    queries = torch.cat([fitted, model.keys[:_FITTED_KEYS].double()])
+    factors = factored_tables(queries, weights_of(queries), wide_layers, tables)
+
+    def error(rows: Tensor, rank: int) -> float:
+        weights = weights_of(rows)
+        right = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
+        return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
+
+    largest = sum(len(side.strengths) for layer in factors for side in layer)
+    limit = MARGIN * plan.tolerance
+    rank = smallest_rank(lambda rank: max(error(fitted, rank), error(held_out, rank)), largest, limit)
+    if rank is None:
+        return f"no cut of the tables comes within {plan.tolerance:g} deviations of the target; take --form factored"
+    cut = cut_tables(factors, rank)
+    cost = _cost(entries, layers, cut)
+    if plan.form == "auto" and whole.weight - cost.weight < WORTH_IT * (whole.weight + network):
+        return f"exact: rank {rank} would save no more than {WORTH_IT:.0%} of the model's cost"
+    single = [CutTable(*(item.float() for item in table)) for table in cut]
+    record = _record(plan, factors, rank, (error(fitted, rank), error(held_out, rank)), (whole, cost))
+    module = DeployedRegressor(preprocessing, CutEstimator(exact, single))
+    return StaticModel(form="low_rank", module=module, approximate=True, record=record)
+
+
+def _cost(entries: int, layers: Sequence[tuple[Tensor, Tensor]], tables: Sequence[CutTable] | None) -> Cost:
+    features = layers[0][0].shape[1]
+    if tables is None:
+        numbers = sum(entries * sum(weight.shape) for weight, _ in layers)
+    else:
+        numbers = sum(sum(item.numel() for item in table) for table in tables)
+    return Cost(multiplications=numbers + entries * features, table_numbers=numbers + entries * features)
+
+
+def _record(
+    plan: FormPlan,
+    factors: Sequence[LayerFactors],
+    rank: int,
+    errors: tuple[float, float],
+    costs: tuple[Cost, Cost],
+) -> dict[str, Any]:
+    assert plan.calibration is not None
+    return {
+        "kind": "tables",
+        "rank": rank,
+        "full_rank": sum(len(side.strengths) for layer in factors for side in layer),
+        "tolerance": plan.tolerance,
+        "calibration": {
+            "source": plan.calibration.source,
+            "fitted": len(plan.calibration.fitted),
+            "fitted_error": errors[0],
+            "held_out": len(plan.calibration.held_out),
+            "held_out_error": errors[1],
+        },
+        "costs": {"exact": costs[0].to_dict(), "low_rank": costs[1].to_dict()},
+    }

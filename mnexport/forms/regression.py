@@ -1,0 +1,77 @@
+"""Static forms of regressors: rows in, values in the target's own units out.
+
+Shapes: B queries, S entries, F features; layer l maps i_l to o_l. rows [B, F], attention ω [B, S], value [B, 1];
+tables of layer l: A_l [S, i_l], D_l [S, o_l].
+"""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from mnexport.forms.constants import Constants
+from mntrain.data.standardization import Standardization
+from mntrain.models.meta_neighborhoods.attention import KeyIndex, attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+
+
+class DeployedRegressor(nn.Module):
+    """Rows → value: the graph that is exported.
+
+    Args:
+        standardization: rows in the columns' own units → what the estimator takes, and the scale of the target.
+        estimator: standardised rows → standardised values [B].
+    """
+
+    def __init__(self, standardization: Standardization, estimator: nn.Module) -> None:
+        super().__init__()
+        self.standardization = copy.deepcopy(standardization)
+        self.estimator = estimator
+        self.eval().requires_grad_(False)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor]:
+        """Rows float32 [B, F] → value [B, 1]."""
+        values: Tensor = self.estimator(self.standardization(rows))
+        return (unscaled(values, self.standardization).unsqueeze(-1),)
+
+
+def unscaled(values: Tensor, standardization: Standardization) -> Tensor:
+    """Standardised values → the target's own units."""
+    scale = standardization.config
+    return values * scale.target_std + scale.target_mean
+
+
+class PlainEstimator(nn.Module):
+    """The perceptron without adaptation."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Standardised rows [B, F] → values [B]."""
+        outputs: Tensor = self.network(inputs)
+        return outputs.squeeze(-1)
+
+
+class AdaptiveEstimator(nn.Module):
+    """The perceptron with all its layers adapted; the tables of its layers are constants."""
+
+    step_size: Tensor
+
+    def __init__(self, model: MetaNeighborhoodsRegressor) -> None:
+        super().__init__()
+        self.temperature = model.config.temperature
+        self.network = copy.deepcopy(model.network)
+        with torch.no_grad():
+            self.index: Constants[KeyIndex] = Constants(key_index(model.keys, model.config.similarity))
+            tables = layer_tables(model.keys, model.values, model.network.parameters_of_layers())
+            self.tables = nn.ModuleList(Constants(table) for table in tables)
+            self.register_buffer("step_size", model.step_size.detach().clone())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Standardised rows [B, F] → values [B]."""
+        weights = attention(similarity(inputs, self.index()), self.temperature)
+        tables: list[LayerTable] = [table() for table in self.tables]
+        return adapted_values(inputs, weights, self.network.parameters_of_layers(), tables, self.step_size)
