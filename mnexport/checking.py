@@ -24,8 +24,7 @@ from mntrain.training.held_out import load_split
 def parity_checks(
     model: Model,
     static: StaticModel,
-    file: Path,
-    signature: Signature,
+    files: dict[str, tuple[Path, Signature]],
     options: ExportOptions,
     artifact: ImageArtifact | TableArtifact,
 ) -> tuple[Check, ...]:
@@ -34,8 +33,9 @@ def parity_checks(
     if isinstance(artifact, TableArtifact) and artifact.config.labels is None:
         unit = artifact.config.standardization.target_std
         unscale = partial(unscaled, standardization=artifact.preprocessing)
-    trained = trained_runner(model, artifact.preprocessing, unscale)
-    form = module_runner(static.module, signature)
+    whole = files["model.onnx"][1]
+    trained = trained_runner(model, artifact.preprocessing, unscale, explain=bool(options.explain))
+    form = module_runner(static.module, whole)
     tolerance = replace(options.tolerance, unit=unit)
     near: Allowance = tolerance
     right = ("trained model", trained)
@@ -43,12 +43,15 @@ def parity_checks(
         near, right = Approximation(limit=options.approximation, unit=unit), ("static form", form)
     return (
         Check(what="static form", runner=form, reference="trained model", expected=trained, tolerance=near),
-        Check(
-            what="onnxruntime",
-            runner=onnxruntime_runner(file, signature),
-            reference=right[0],
-            expected=right[1],
-            tolerance=tolerance,
+        *(
+            Check(
+                what="onnxruntime" if name == "model.onnx" else f"onnxruntime, {name}",
+                runner=onnxruntime_runner(path, signature),
+                reference=right[0],
+                expected=right[1],
+                tolerance=tolerance,
+            )
+            for name, (path, signature) in files.items()
         ),
     )
 

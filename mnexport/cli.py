@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
 if TYPE_CHECKING:
     from mnexport.pipeline import ExportReport
@@ -24,6 +23,7 @@ examples:
   mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn
   mnexport runs/digits-meta-neighborhoods/artifact repository/digits-plain --vanilla
   mnexport runs/fashion-mnist-meta-neighborhoods/artifact repository/fashion-mn --form explicit --parity test
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --tolerance 1e-4 --explain 5
   mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --input-type float32 --json
 
 The result is a model repository in Triton's layout: serve it with `mnserve serve repository`.
@@ -78,6 +78,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--vanilla", action="store_true", help="the same backbone and head without the dictionary")
     parser.add_argument(
+        "--explain",
+        type=int,
+        default=0,
+        metavar="K",
+        help="further outputs, computed for those alone who ask: the K neighbours with the largest share in an answer, "
+        "and the answer without adaptation (0: none)",
+    )
+    parser.add_argument(
         "--input-type",
         default="uint8",
         choices=("uint8", "float32"),
@@ -123,6 +131,7 @@ def _export(arguments: argparse.Namespace) -> int:
         form=arguments.form,
         approximation=arguments.tolerance,
         calibration=arguments.calibration,
+        explain=arguments.explain,
         vanilla=arguments.vanilla,
         graph=GraphOptions(input_type=arguments.input_type, opset=arguments.opset),
         tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol),
@@ -144,32 +153,37 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _print(report: "ExportReport") -> None:
-    console = Console()
-    table = Table(title=f"parity ({report.parity.source})")
-    words = ("export", "against")
-    outputs = list(report.parity.comparisons[0].max_error)
-    for heading in (*words, "batch", "examples", *(f"max |Δ {name}|" for name in outputs), "other class"):
-        table.add_column(heading, justify="left" if heading in words else "right")
-    for item in report.parity.comparisons:
-        table.add_row(
-            item.what,
-            item.reference,
-            str(item.batch),
-            str(item.examples),
-            *(f"{item.max_error[name]:.2e}" for name in outputs),
-            str(item.argmax_differences),
+    from mntrain.result_table import ResultTable
+
+    comparisons = report.parity.comparisons
+    answers = [name for name in ("logits", "probabilities", "value") if name in comparisons[0].max_error]
+    explained = ["explanation"] if any(len(item.max_error) > len(answers) for item in comparisons) else []
+    rows = []
+    for item in comparisons:
+        others = [error for name, error in item.max_error.items() if name not in answers]
+        rows.append(
+            [
+                f"{item.what} – {item.reference}",
+                str(item.batch),
+                str(item.examples),
+                *(f"{item.max_error[name]:.2e}" for name in answers),
+                *(f"{max(others):.2e}" if others else "" for _ in explained),
+                str(item.argmax_differences),
+            ]
         )
-    console.print(table)
-    allowed = dict.fromkeys(f"{item.what} within {item.tolerance}" for item in report.parity.comparisons)
-    console.print(f"allowed: {'; '.join(allowed)}", highlight=False, soft_wrap=True)
-    console.print(
-        f"{report.family}, form {report.form}: {report.graph.nodes} operators, {report.graph.size / 1e6:.2f} MB, "
-        f"opset {report.graph.opset}",
-        highlight=False,
-        soft_wrap=True,
+    errors = [f"max |Δ {name}|" for name in (*answers, *explained)]
+    allowed = dict.fromkeys(f"{item.what} within {item.tolerance}" for item in comparisons)
+    table = ResultTable(
+        headings=("compared", "batch", "examples", *errors, "other class"),
+        rows=rows,
+        caption=f"Allowed: {'; '.join(allowed)}.",
     )
-    console.print(_why(report.adaptation), highlight=False, soft_wrap=True)
-    console.print(f"published {report.path}", highlight=False, soft_wrap=True)
+    size = (
+        f"{report.family}, form {report.form}: {report.graph.nodes} operators, {report.graph.size / 1e6:.2f} MB, "
+        f"opset {report.graph.opset}"
+    )
+    notes = (size, _why(report.adaptation), f"published {report.path}")
+    table.show(Console(), title=f"parity ({report.parity.source})", notes=notes)
 
 
 def _why(adaptation: dict[str, Any]) -> str:

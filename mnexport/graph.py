@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
+import onnx.utils
 import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -112,6 +113,25 @@ def write_onnx(
         opset=next(item.version for item in model.opset_import if item.domain == ""),
         ir_version=model.ir_version,
     )
+
+
+def write_core(path: Path, signature: Signature, core: Path) -> None:
+    """The part of an ONNX file that gives the outputs that everyone gets, as a file of its own.
+
+    ONNX Runtime computes a graph whole, whichever outputs are asked for.
+
+    Args:
+        path: of the whole file.
+        signature: of the whole file.
+        core: the file to write.
+    """
+    wanted = [output.name for output in signature.without_explanation().outputs]
+    whole = onnx.load(str(path))
+    part = onnx.utils.Extractor(whole).extract_model([signature.input.name], wanted)
+    part.producer_name, part.producer_version = whole.producer_name, whole.producer_version
+    onnx.helper.set_model_props(part, {item.key: item.value for item in whole.metadata_props})
+    _check(part)
+    onnx.save(part, str(core))
 
 
 def _cause(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from mnexport.errors import PublishError
 from mnexport.signature import DataType, Signature, TensorSpec
 
-_TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32"}
+_TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,9 @@ class ModelCard:
         }
         if self.signature.labels is not None:
             parameters["mn.labels"] = json.dumps(list(self.signature.labels), ensure_ascii=False)
+        on_request = [output.name for output in self.signature.outputs if output.on_request]
+        if on_request:
+            parameters["mn.on_request"] = json.dumps(on_request)
         lines = [
             f"name: {_quoted(name)}",
             'backend: "onnxruntime"',

@@ -26,6 +26,7 @@ class ExportOptions:
         calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
             training split, judged on the validation split.
         vanilla: the same backbone and head without adaptation.
+        explain: neighbours whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
         tolerance: of the parity check.
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
@@ -39,6 +40,7 @@ class ExportOptions:
     approximation: float = 1e-3
     calibration: CalibrationImages = "samples"
     vanilla: bool = False
+    explain: int = 0
     graph: GraphOptions = field(default_factory=GraphOptions)
     tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
@@ -47,6 +49,10 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         FormPlan(form=self.form, tolerance=self.approximation)
+        if self.explain < 0:
+            raise UsageError(f"--explain is {self.explain}; give the number of neighbours to tell, or 0 for none.")
+        if self.vanilla and self.explain:
+            raise UsageError("--vanilla exports no adaptation, so there is nothing to --explain; leave one out.")
         if self.vanilla and self.form != "auto":
             raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
         if not 1 <= self.max_batch_size <= 65536:

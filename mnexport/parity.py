@@ -22,9 +22,15 @@ from mnexport.errors import GraphError, ParityError
 from mnexport.signature import Signature
 from mnexport.tolerance import Allowance, Answers
 from mntrain.models.base import Estimate, Model, Prediction
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 Examples = npt.NDArray[Any]
 Runner = Callable[[Examples], Answers]
+# Beside the outputs, where neighbours are told: the attention over all entries.
+_ATTENTION = "attention"
+# Follow from which entries are named; where weights are equal, either may be.
+_OF_NEIGHBOURS = frozenset({"neighbor_indices", "neighbor_labels", "neighbor_values"})
 # Small batches are checked on this many examples; the large batch runs over all of them.
 _SMALL_BATCH_EXAMPLES = 64
 
@@ -112,20 +118,32 @@ class ParityReport:
         }
 
 
-def trained_runner(model: Model, preprocessing: nn.Module, unscale: Callable[[Tensor], Tensor]) -> Runner:
+def trained_runner(
+    model: Model, preprocessing: nn.Module, unscale: Callable[[Tensor], Tensor], *, explain: bool = False
+) -> Runner:
     """The trained model itself, in eval mode, through its own forward pass.
 
     Args:
         unscale: values as the model estimates them → the target's own units.
+        explain: whether the answer without adaptation and the attention over all entries are given, too.
     """
 
     @torch.inference_mode()
     def run(examples: Examples) -> Answers:
-        found = model(preprocessing(torch.from_numpy(examples)))
+        inputs = preprocessing(torch.from_numpy(examples))
+        found = model(inputs)
         if isinstance(found, Estimate):
-            return {"value": unscale(found.values).unsqueeze(-1).numpy()}
-        assert isinstance(found, Prediction)
-        return {"logits": found.logits.numpy(), "probabilities": torch.softmax(found.logits, dim=-1).numpy()}
+            answers = {"value": unscale(found.values).unsqueeze(-1)}
+            if found.unadapted_values is not None:
+                answers["unadapted_value"] = unscale(found.unadapted_values).unsqueeze(-1)
+        else:
+            assert isinstance(found, Prediction)
+            answers = {"logits": found.logits, "probabilities": torch.softmax(found.logits, dim=-1)}
+            if found.unadapted_logits is not None:
+                answers["unadapted_probabilities"] = torch.softmax(found.unadapted_logits, dim=-1)
+        if explain:
+            answers[_ATTENTION] = _attention(model, inputs)
+        return {name: tensor.numpy() for name, tensor in answers.items()}
 
     return run
 
@@ -215,8 +233,31 @@ def compare(
     return ParityReport(source=source, comparisons=tuple(found))
 
 
+def _attention(model: Model, inputs: Tensor) -> Tensor:
+    """ω [B, S] of a model that has neighbours to explain an answer with."""
+    if isinstance(model, MetaNeighborhoodsRegressor):
+        return model.attention_over_all(inputs)
+    assert isinstance(model, MetaNeighborhoods)
+    return model.attention_over_all(model.backbone(inputs))
+
+
+def _neighbour_error(got: Answers, expected: Answers) -> dict[str, npt.NDArray[Any]]:
+    """How far the weights that were told are from those of the entries named, and those from the largest there are.
+
+    Entries are not compared by number: equal weights have no order.
+    """
+    if "neighbor_indices" not in got or _ATTENTION not in expected:
+        return {}
+    attention, told = expected[_ATTENTION].astype(np.float64), got["neighbor_weights"]
+    named = np.take_along_axis(attention, got["neighbor_indices"], axis=1)
+    largest = -np.sort(-attention, axis=1)[:, : told.shape[1]]
+    return {"neighbor_weights": np.maximum(np.abs(told - named), np.abs(named - largest))}
+
+
 def _compare_one(check: Check, batch: int, got: Answers, expected: Answers) -> Comparison:
-    error = {name: np.abs(mine.astype(np.float64) - expected[name]) for name, mine in got.items()}
+    compared = (got.keys() & expected.keys()) - _OF_NEIGHBOURS
+    error = {name: np.abs(got[name].astype(np.float64) - expected[name]) for name in got if name in compared}
+    error |= _neighbour_error(got, expected)
     return Comparison(
         what=check.what,
         reference=check.reference,

@@ -12,7 +12,7 @@ from mnexport.calibrating import calibration_examples
 from mnexport.checking import parity_checks, parity_examples, run_checks
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.plan import FormPlan, StaticModel
-from mnexport.graph import GraphReport, write_onnx
+from mnexport.graph import GraphReport, write_core, write_onnx
 from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.options import ExportOptions
 from mnexport.parity import ParityReport
@@ -75,6 +75,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     plan = FormPlan(
         form=options.form,
         tolerance=options.approximation,
+        explain=options.explain,
         calibration=calibration_examples(options, artifact, tell),
     )
     static = static_form(model, plan, artifact.preprocessing)
@@ -90,7 +91,12 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             tell(f"tracing the {static.form} form")
             metadata = _metadata(options, _card(options, signature, family, static))
             graph = write_onnx(static.module, signature, options.graph.opset, metadata, file)
-            checks = parity_checks(model, static, file, signature, options, artifact)
+            files = {"model.onnx": (file, signature)}
+            if options.explain:
+                core = file.with_name("core.onnx")
+                write_core(file, signature, core)
+                files["core.onnx"] = core, signature.without_explanation()
+            checks = parity_checks(model, static, files, options, artifact)
             return graph, run_checks(checks, examples, options, tell)
 
         graph, parity = build(static)
@@ -103,12 +109,13 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             number = check_target(options.target, card)
             tell(f"publishing {options.target.folder / str(number)}")
             with publishing(options.target, number, card) as folder:
-                (folder / "model.onnx").write_bytes(file.read_bytes())
+                for item in file.parent.iterdir():
+                    (folder / item.name).write_bytes(item.read_bytes())
                 record = _record(card, graph, parity, provenance) | {
                     "name": options.target.name,
                     "adaptation": static.record,
                     "version": number,
-                    "sha256": {"model.onnx": sha256(folder / "model.onnx")},
+                    "sha256": {item.name: sha256(folder / item.name) for item in file.parent.iterdir()},
                 }
                 text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
                 (folder / "export.json").write_text(text, encoding="utf-8")
@@ -134,8 +141,8 @@ def _card(options: ExportOptions, signature: Signature, family: str, static: Sta
 
 def _signature(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> Signature:
     if isinstance(artifact, ImageArtifact):
-        return image_signature(artifact.config, options.graph.input_type)
-    return table_signature(artifact.config)
+        return image_signature(artifact.config, options.graph.input_type, options.explain)
+    return table_signature(artifact.config, options.explain)
 
 
 def _metadata(options: ExportOptions, card: ModelCard) -> dict[str, str]:

@@ -4,7 +4,7 @@ Shapes: of one example, without the batch axis. Image [channels, H, W], row [F];
 [1].
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mntrain.artifact_config import ImageArtifactConfig, TableArtifactConfig
 
 InputType = Literal["uint8", "float32"]
-DataType = Literal["UINT8", "FP32"]
+DataType = Literal["UINT8", "FP32", "INT64"]
 _DATATYPES: dict[InputType, DataType] = {"uint8": "UINT8", "float32": "FP32"}
 _SCALES = {"uint8": "0..255", "float32": "0..1"}
 
@@ -26,11 +26,13 @@ class TensorSpec:
         name: in the graph and on the wire.
         datatype: as the Open Inference Protocol names it.
         shape: of one example.
+        on_request: whether it is an explanation, computed for those alone who name it.
     """
 
     name: str
     datatype: DataType
     shape: tuple[int, ...]
+    on_request: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,10 @@ class Signature:
     labels: tuple[str, ...] | None
     description: dict[str, Any]
 
+    def without_explanation(self) -> "Signature":
+        """The same with the outputs that everyone gets, alone."""
+        return replace(self, outputs=tuple(output for output in self.outputs if not output.on_request))
+
     def as_input(self, examples: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Stored examples as the model takes them: pixels 0..255 become 0..1 for a float32 input of images."""
         if examples.dtype == np.uint8 and self.input_type == "float32":
@@ -58,31 +64,50 @@ class Signature:
         return examples
 
 
-def image_signature(config: ImageArtifactConfig, input_type: InputType) -> Signature:
-    """Of a classifier of images."""
+def image_signature(config: ImageArtifactConfig, input_type: InputType, explain: int = 0) -> Signature:
+    """Of a classifier of images; ``explain`` neighbours are told."""
     size = config.input
     shape = (size.channels, size.height, size.width)
     return Signature(
         input=TensorSpec(name="image", datatype=_DATATYPES[input_type], shape=shape),
         input_type=input_type,
-        outputs=_classifier_outputs(len(config.labels)),
+        outputs=_classifier_outputs(len(config.labels), explain),
         labels=config.labels,
         description={"layout": "NCHW", "color": size.color, "scale": _SCALES[input_type]},
     )
 
 
-def table_signature(config: TableArtifactConfig) -> Signature:
-    """Of a model of rows: float32 in the columns' own units."""
-    value = (TensorSpec(name="value", datatype="FP32", shape=(1,)),)
+def table_signature(config: TableArtifactConfig, explain: int = 0) -> Signature:
+    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbours are told."""
+    labels = config.labels
+    outputs = _regressor_outputs(explain) if labels is None else _classifier_outputs(len(labels), explain)
     return Signature(
         input=TensorSpec(name="row", datatype="FP32", shape=(len(config.columns),)),
         input_type="float32",
-        outputs=value if config.labels is None else _classifier_outputs(len(config.labels)),
-        labels=config.labels,
+        outputs=outputs,
+        labels=labels,
         description={"layout": "rows", "columns": list(config.columns), "target": config.target},
     )
 
 
-def _classifier_outputs(classes: int) -> tuple[TensorSpec, ...]:
-    names = ("logits", "probabilities")
-    return tuple(TensorSpec(name=name, datatype="FP32", shape=(classes,)) for name in names)
+def _classifier_outputs(classes: int, explain: int) -> tuple[TensorSpec, ...]:
+    logits, probabilities, unadapted = (
+        TensorSpec(name=name, datatype="FP32", shape=(classes,), on_request=name.startswith("unadapted"))
+        for name in ("logits", "probabilities", "unadapted_probabilities")
+    )
+    labels = TensorSpec(name="neighbor_labels", datatype="INT64", shape=(explain,), on_request=True)
+    return (logits, probabilities, *((*_neighbours(explain), labels, unadapted) if explain else ()))
+
+
+def _regressor_outputs(explain: int) -> tuple[TensorSpec, ...]:
+    value = TensorSpec(name="value", datatype="FP32", shape=(1,))
+    values = TensorSpec(name="neighbor_values", datatype="FP32", shape=(explain,), on_request=True)
+    unadapted = TensorSpec(name="unadapted_value", datatype="FP32", shape=(1,), on_request=True)
+    return (value, *((*_neighbours(explain), values, unadapted) if explain else ()))
+
+
+def _neighbours(explain: int) -> tuple[TensorSpec, TensorSpec]:
+    return (
+        TensorSpec(name="neighbor_indices", datatype="INT64", shape=(explain,), on_request=True),
+        TensorSpec(name="neighbor_weights", datatype="FP32", shape=(explain,), on_request=True),
+    )

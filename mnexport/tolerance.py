@@ -14,6 +14,7 @@ from mnexport.errors import UsageError
 
 # Of a float32 softmax, whatever tolerance the logits have.
 _ROUNDING = 1e-6
+_EXPLANATION = 1e-4
 
 
 Answers = dict[str, npt.NDArray[Any]]
@@ -59,12 +60,11 @@ class Tolerance:
 
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Numbers that differ by more, or are not finite."""
-        # Written so that a NaN counts as a failure.
         if "value" in error:
-            return int(np.sum(~(error["value"] <= self.atol * self.unit + self.rtol * np.abs(expected["value"]))))
+            return _beyond(error, {"value": self.atol * self.unit + self.rtol * np.abs(expected["value"])}, self.unit)
         allowed = self.atol + self.rtol * np.abs(expected["logits"])
         of_row = allowed.max(axis=1, keepdims=True) + _ROUNDING
-        return int(np.sum(~(error["logits"] <= allowed)) + np.sum(~(error["probabilities"] <= of_row)))
+        return _beyond(error, {"logits": allowed, "probabilities": of_row}, self.unit)
 
     def other_classes(self, got: Answers, expected: Answers) -> int:
         """Examples with another predicted class; 0 for values."""
@@ -90,8 +90,10 @@ class Approximation:
 
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Probabilities or values that differ by more, or are not finite."""
-        found = error["value"] / self.unit if "value" in error else error["probabilities"]
-        return int(np.sum(~(found <= self.limit + _ROUNDING)))
+        limit = self.limit + _ROUNDING
+        if "value" in error:
+            return _beyond(error, {"value": limit * self.unit}, self.unit)
+        return _beyond(error, {"probabilities": limit, "logits": np.inf}, self.unit)
 
     def other_classes(self, got: Answers, expected: Answers) -> int:
         """Examples with another predicted class, though the trained model tells the two apart by twice the limit."""
@@ -103,3 +105,11 @@ class Approximation:
 
     def __str__(self) -> str:
         return f"{self.limit:g} on probabilities" if self.unit == 1.0 else f"{self.limit:g} deviations of the target"
+
+
+def _beyond(error: Answers, allowed: dict[str, Any], unit: float) -> int:
+    """Numbers beyond what is allowed; of an explanation, which no form approximates, beyond 1e-4."""
+    explanation = {name: _EXPLANATION * (unit if name.endswith("value") else 1) for name in error}
+    limits = explanation | allowed
+    # Written so that a NaN counts as a failure.
+    return sum(int(np.sum(~(found <= limits[name]))) for name, found in error.items())

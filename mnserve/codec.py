@@ -174,7 +174,7 @@ def _by_name(request: pb.ModelInferRequest, signature: Signature) -> dict[str, i
 def _requested_outputs(request: pb.ModelInferRequest, signature: Signature) -> tuple[str, ...]:
     rules = signature.output_rules
     if not request.outputs:
-        return tuple(rules)
+        return signature.default_outputs
     wanted: dict[str, None] = {}
     for tensor in request.outputs:
         name = tensor.name

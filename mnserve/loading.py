@@ -13,6 +13,7 @@ import numpy as np
 
 from mnserve.batching import BatcherOptions
 from mnserve.engines.base import Engine, EngineOptions
+from mnserve.engines.core_first import CORE_NAME, CoreFirstEngine
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
@@ -86,7 +87,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     files = read_model(root, name, version)
     check_supported(files.config)
     verify(files)
-    engine = options.factory(files.model_path, options.engine)
+    engine = _open(files.model_path, options)
     try:
         config = complete(
             files.config,
@@ -102,6 +103,24 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
         engine.close()
         raise
     return LoadedModel(name=name, version=version, config=config, signature=rules, engine=engine, batching=batching)
+
+
+def _open(path: Path, options: LoadOptions) -> Engine:
+    """The engine of a model, in two parts where it was published with a smaller file beside it."""
+    whole = options.factory(path, options.engine)
+    core_path = path.with_name(CORE_NAME)
+    if not core_path.is_file():
+        return whole
+    try:
+        core = options.factory(core_path, options.engine)
+        try:
+            return CoreFirstEngine(whole, core)
+        except BaseException:
+            core.close()
+            raise
+    except BaseException:
+        whole.close()
+        raise
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:
@@ -123,6 +142,7 @@ def _warm_up(engine: Engine, rules: Signature) -> None:
         ModelConfigError: There is not enough memory for it.
         EngineError: The engine fails, or answers with something else than the configuration says.
     """
+    wanted = {tuple(rules.output_rules), tuple(rules.default_outputs)}
     for rows in sorted({1, max(1, rules.max_batch_size)}):
         size = sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
         if size > WARM_UP_BYTES:
@@ -133,7 +153,8 @@ def _warm_up(engine: Engine, rules: Signature) -> None:
             )
             return
         try:
-            _run_zeros(engine, rules, rows)
+            for outputs in sorted(wanted, key=len):
+                _run_zeros(engine, rules, rows, outputs)
         except MemoryError as error:
             raise ModelConfigError(
                 f"model '{rules.model}': no memory for a warm-up batch of {rows} rows; lower max_batch_size in "
@@ -141,9 +162,9 @@ def _warm_up(engine: Engine, rules: Signature) -> None:
             ) from error
 
 
-def _run_zeros(engine: Engine, rules: Signature, rows: int) -> None:
+def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, ...]) -> None:
     feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
-    work = Work(feeds=feeds, rows=rows, outputs=tuple(rules.output_rules))
+    work = Work(feeds=feeds, rows=rows, outputs=outputs)
     try:
         execution = execute(engine, [work], batched=rules.max_batch_size > 0)
     except MnServeError as error:
@@ -155,7 +176,7 @@ def _run_zeros(engine: Engine, rules: Signature, rows: int) -> None:
         raise EngineLoadError(
             f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
         ) from error
-    _check_outputs(rules, execution.answers[0])
+    _check_outputs(rules, dict(zip(outputs, execution.answers[0], strict=True)))
 
 
 def _shape(rule: TensorRule, rows: int, rules: Signature) -> list[int]:
@@ -170,8 +191,9 @@ def _zeros(rule: TensorRule, rows: int, rules: Signature) -> np.ndarray[Any, Any
     return np.zeros(shape, dtype=rule.datatype.dtype)
 
 
-def _check_outputs(rules: Signature, arrays: list[np.ndarray[Any, Any]]) -> None:
-    for rule, array in zip(rules.outputs, arrays, strict=True):
+def _check_outputs(rules: Signature, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    for name, array in arrays.items():
+        rule = rules.output_rules[name]
         if not rule.datatype.is_bytes and array.dtype != rule.datatype.dtype:
             raise EngineRunError(
                 f"model '{rules.model}': output '{rule.name}' comes as {array.dtype}, expected {rule.datatype.name}"

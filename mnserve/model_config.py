@@ -5,6 +5,7 @@ Shapes in config.pbtxt leave the batch dimension out where ``max_batch_size`` > 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,11 +15,12 @@ from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 from mnserve.signature import Signature, TensorRule
 
-__all__ = ["check_supported", "complete", "signature"]
+__all__ = ["check_supported", "complete", "default_outputs", "signature"]
 
 PLATFORM: Final = "onnxruntime_onnx"
 BACKEND: Final = "onnxruntime"
 ALLOW_NON_FINITE: Final = "allow_non_finite"
+ON_REQUEST: Final = "mn.on_request"
 
 
 def check_supported(config: ModelConfig) -> None:
@@ -111,6 +113,7 @@ def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequen
         max_batch_size=config.max_batch_size,
         inputs=tuple(input_rules),
         outputs=tuple(output_rules),
+        on_request=_on_request(config),
         allow_non_finite=_flag(config, ALLOW_NON_FINITE),
     )
 
@@ -178,3 +181,31 @@ def _flag(config: ModelConfig, name: str) -> bool:
             f"model '{config.name}': parameter {name} is '{text}' in config.pbtxt; expected \"true\" or \"false\""
         )
     return text == "true"
+
+
+def default_outputs(config: ModelConfig) -> tuple[str, ...]:
+    """What a request gets that names no outputs.
+
+    Raises:
+        ModelConfigError: The parameter mn.on_request is wrong.
+    """
+    left_out = _on_request(config)
+    return tuple(item.name for item in config.output if item.name not in left_out)
+
+
+def _on_request(config: ModelConfig) -> frozenset[str]:
+    """Outputs that only those get who name them: the parameter mn.on_request, a JSON list of names."""
+    if ON_REQUEST not in config.parameters:
+        return frozenset()
+    text = config.parameters[ON_REQUEST].string_value
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    known = [item.name for item in config.output]
+    if not isinstance(names, list) or not all(name in known for name in names) or set(names) >= set(known):
+        raise ModelConfigError(
+            f"model '{config.name}': parameter {ON_REQUEST} is '{text[:80]}' in config.pbtxt; expected a JSON list of "
+            f"some of the outputs {', '.join(known)}"
+        )
+    return frozenset(names)

@@ -38,6 +38,7 @@ class Signature:
         max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
         inputs: Inputs, all of them required.
         outputs: Outputs on offer.
+        on_request: Names of the outputs that only those get who name them.
         allow_non_finite: Let NaN and infinite inputs through.
     """
 
@@ -45,6 +46,7 @@ class Signature:
     max_batch_size: int
     inputs: tuple[TensorRule, ...]
     outputs: tuple[TensorRule, ...]
+    on_request: frozenset[str] = frozenset()
     allow_non_finite: bool = False
 
     @cached_property
@@ -56,6 +58,11 @@ class Signature:
     def output_rules(self) -> Mapping[str, TensorRule]:
         """Outputs by name, in the model's order."""
         return {rule.name: rule for rule in self.outputs}
+
+    @cached_property
+    def default_outputs(self) -> tuple[str, ...]:
+        """What a request gets that names no outputs, in the model's order."""
+        return tuple(name for name in self.output_rules if name not in self.on_request)
 
     def full_shape(self, rule: TensorRule) -> list[int]:
         """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""

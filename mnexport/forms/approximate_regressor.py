@@ -33,10 +33,15 @@ class CutEstimator(nn.Module):
         self.temperature, self.network, self.index = exact.temperature, exact.network, exact.index
         self.tables = nn.ModuleList(Constants(table) for table in tables)
 
+    def weights(self, inputs: Tensor) -> Tensor:
+        """Standardised rows [B, F] → attention [B, S]."""
+        return attention(similarity(inputs, self.index()), self.temperature)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Standardised rows [B, F] → values [B]."""
-        weights = attention(similarity(inputs, self.index()), self.temperature)
-        return cut_values(inputs, weights, self.network.parameters_of_layers(), [table() for table in self.tables])
+        return cut_values(
+            inputs, self.weights(inputs), self.network.parameters_of_layers(), [table() for table in self.tables]
+        )
 
 
 @torch.no_grad()
@@ -60,15 +65,11 @@ def approximate_regressor(
     wide = AdaptiveEstimator(model).double()
     tables = [LayerTable(table().inputs, wide.step_size * table().errors) for table in wide.tables]
     wide_layers = wide.network.parameters_of_layers()
-
-    def weights_of(rows: Tensor) -> Tensor:
-        return attention(similarity(rows, wide.index()), wide.temperature)
-
     queries = torch.cat([fitted, model.keys[:_FITTED_KEYS].double()])
-    factors = factored_tables(queries, weights_of(queries), wide_layers, tables)
+    factors = factored_tables(queries, wide.weights(queries), wide_layers, tables)
 
     def error(rows: Tensor, rank: int) -> float:
-        weights = weights_of(rows)
+        weights = wide.weights(rows)
         right = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
         return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
 

@@ -1,8 +1,9 @@
 """Trained model → static form: the one place of the exporter that knows the model families.
 
-A new family registers one function here with ``static_form.register``.
+A new family registers one function here with ``unexplained_form.register``.
 """
 
+from dataclasses import replace
 from functools import singledispatch
 
 from torch import nn
@@ -11,6 +12,7 @@ from mnexport.errors import FormError
 from mnexport.forms.approximate_regressor import approximate_regressor
 from mnexport.forms.approximation import approximation
 from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.explained import ExplainedClassifier, ExplainedRegressor
 from mnexport.forms.heads import static_head
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mnexport.forms.plan import FormPlan, StaticModel
@@ -25,9 +27,30 @@ from mntrain.models.vanilla.model import Vanilla
 from mntrain.models.vanilla.regression import VanillaRegressor
 
 
-@singledispatch
 def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
     """The static form of a trained model that ``plan`` asks for; ``auto`` chooses.
+
+    Raises:
+        FormError: the family has no static form, not this one, or none within the tolerance.
+        UsageError: more neighbours are to be told than there are.
+    """
+    found = unexplained_form(model, plan, preprocessing)
+    if not plan.explain:
+        return found
+    module = found.module
+    if isinstance(model, MetaNeighborhoods) and isinstance(module, DeployedClassifier):
+        return replace(found, module=ExplainedClassifier(module, model, plan.explain))
+    if isinstance(model, MetaNeighborhoodsRegressor) and isinstance(module, DeployedRegressor):
+        return replace(found, module=ExplainedRegressor(module, model, plan.explain))
+    raise FormError(
+        f"A {type(model).__name__.lower()} model looks no neighbours up, so there is nothing to explain; leave out "
+        "--explain."
+    )
+
+
+@singledispatch
+def unexplained_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
+    """:func:`static_form` without the explanation.
 
     Raises:
         FormError: the family has no static form, not this one, or none within the tolerance.
@@ -37,15 +60,15 @@ def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> Stati
     )
 
 
-@static_form.register(Vanilla)
-@static_form.register(Maxl)
+@unexplained_form.register(Vanilla)
+@unexplained_form.register(Maxl)
 def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
     _refuse_form(model, plan)
     module = DeployedClassifier(preprocessing, model.backbone, static_head(model.head))
     return StaticModel(form="vanilla", module=module, approximate=False, record={})
 
 
-@static_form.register
+@unexplained_form.register
 def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
     if plan.form in ("auto", "low_rank"):
         found = approximation(model, plan, preprocessing)
@@ -69,14 +92,14 @@ def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> Sta
     return StaticModel(form=chosen, module=module, approximate=False, record={"reason": reason})
 
 
-@static_form.register
+@unexplained_form.register
 def _(model: VanillaRegressor, plan: FormPlan, preprocessing: Standardization) -> StaticModel:
     _refuse_form(model, plan)
     module = DeployedRegressor(preprocessing, PlainEstimator(model.network))
     return StaticModel(form="vanilla", module=module, approximate=False, record={})
 
 
-@static_form.register
+@unexplained_form.register
 def _(model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standardization) -> StaticModel:
     if plan.form == "explicit":
         raise FormError(

@@ -38,6 +38,11 @@ class AdaptiveHead(nn.Module):
             self.register_buffer("weight", model.head.weight.detach().clone())
             self.register_buffer("step_size", model.step_size.detach().clone())
 
+    def weights(self, features: Tensor) -> Tensor:
+        """Features [B, d] → attention [B, S]."""
+        weights: Tensor = self.attention(features, self.problem())
+        return weights
+
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""
         problem = self.problem()

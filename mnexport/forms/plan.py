@@ -45,6 +45,7 @@ class FormPlan:
         tolerance: largest absolute error that an approximation may have, of a probability, or of a value in standard
             deviations of the target.
         table_limit: largest constant table of an approximation, bytes.
+        explain: neighbours K whose share in an answer is told; 0 tells none.
         calibration: examples for the approximation; without them auto takes an exact form.
 
     Raises:
@@ -54,6 +55,7 @@ class FormPlan:
     form: str = "auto"
     tolerance: float = 1e-3
     table_limit: int = 48 * _MEBIBYTE
+    explain: int = 0
     calibration: Calibration | None = None
 
     def __post_init__(self) -> None:

@@ -70,8 +70,12 @@ class AdaptiveEstimator(nn.Module):
             self.tables = nn.ModuleList(Constants(table) for table in tables)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
+    def weights(self, inputs: Tensor) -> Tensor:
+        """Standardised rows [B, F] → attention [B, S]."""
+        return attention(similarity(inputs, self.index()), self.temperature)
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Standardised rows [B, F] → values [B]."""
-        weights = attention(similarity(inputs, self.index()), self.temperature)
+        weights = self.weights(inputs)
         tables: list[LayerTable] = [table() for table in self.tables]
         return adapted_values(inputs, weights, self.network.parameters_of_layers(), tables, self.step_size)

@@ -16,6 +16,7 @@ from mnserve.bench.timing import Call
 from mnserve.client import Client
 from mnserve.engines.base import EngineOptions
 from mnserve.local_model import LocalModel
+from mnserve.model_config import default_outputs
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = ["EngineTarget", "ServerTarget", "Target", "open_targets"]
@@ -37,7 +38,7 @@ class Target(Protocol):
         ...
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
-        """A call with these inputs that fetches every output; preparing it is not timed."""
+        """A call with these inputs that fetches what a client gets who names no outputs; preparing it is not timed."""
         ...
 
 
@@ -59,7 +60,7 @@ class EngineTarget:
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
         """One run of the engine."""
-        run, outputs = self.model.engine.run, [output.name for output in self.model.config.output]
+        run, outputs = self.model.engine.run, default_outputs(self.model.config)
         return lambda: run(feeds, outputs)
 
 

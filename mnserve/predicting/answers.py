@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
+from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations
 from mnserve.protocol import model_config_pb2 as pb
 
 __all__ = ["AnswerReader", "Label", "Prediction"]
@@ -38,15 +39,18 @@ class Prediction:
     """Name of the file as it was given or found."""
     top: tuple[Label, ...]
     """Most probable classes, the best first."""
+    explanation: Explanation | None = None
+    """Why, where it was asked."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: file, label, probability, and all of ``top``."""
-        return {
+        """Plain JSON values: file, label, probability, all of ``top``, and the explanation where there is one."""
+        plain = {
             "file": self.file,
             "label": self.top[0].label,
             "probability": self.top[0].probability,
             "top": [{"label": one.label, "probability": one.probability} for one in self.top],
         }
+        return plain if self.explanation is None else plain | {"explanation": self.explanation.to_json()}
 
 
 class AnswerReader:
@@ -58,17 +62,26 @@ class AnswerReader:
     Args:
         config: configuration of the model.
         labels: class names for a model without the parameter ``mn.labels``; classes are numbered without both.
+        explain: read which neighbours shaped each answer, too.
 
     Raises:
-        ImageModelError: no output can hold class scores, or the parameter ``mn.labels`` is not a list of
-        names.
+        ImageModelError: no output can hold class scores, the parameter ``mn.labels`` is not a list of
+        names, or the model does not tell its neighbours although it should.
     """
 
-    def __init__(self, config: pb.ModelConfig, labels: Sequence[str] = ()) -> None:
+    def __init__(self, config: pb.ModelConfig, labels: Sequence[str] = (), *, explain: bool = False) -> None:
+        if explain:
+            check_explained(config)
+        self._explain = explain
         self.model = config.name
         self.output = _score_output(config)
         self.labels = _stated_labels(config) or tuple(labels)
         self._notes: dict[str, None] = {}
+
+    @property
+    def outputs(self) -> list[str]:
+        """What has to be asked for."""
+        return [self.output, *(EXPLANATION if self._explain else ())]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -103,9 +116,12 @@ class AnswerReader:
                 f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
             ] = None
             scores = _softmax(scores)
+        why = read_explanations(outputs, names) if self._explain else [None] * len(files)
         return [
-            Prediction(file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best))
-            for file, row, best in zip(files, scores, order, strict=True)
+            Prediction(
+                file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best), explanation=reason
+            )
+            for file, row, best, reason in zip(files, scores, order, why, strict=True)
         ]
 
     def _names(self, classes: int) -> Sequence[str]:

@@ -38,15 +38,16 @@ class Predictor:
         model: the model, on a server or in this process.
         top: classes to report for each image.
         resize: scale images of another size instead of refusing them.
+        explain: tell which neighbours shaped each answer.
 
     Raises:
-        ImageModelError: the model does not turn one image into class scores.
+        ImageModelError: the model does not turn one image into class scores, or does not tell its neighbours.
     """
 
-    def __init__(self, model: CalledModel, *, top: int, resize: bool) -> None:
+    def __init__(self, model: CalledModel, *, top: int, resize: bool, explain: bool = False) -> None:
         self._model = model
         self._input = ImageInput.from_config(model.config)
-        self._answers = AnswerReader(model.config, model.labels)
+        self._answers = AnswerReader(model.config, model.labels, explain=explain)
         self._top = top
         self._resize = resize
 
@@ -99,7 +100,7 @@ class Predictor:
     def _call(self, files: Sequence[str], images: Sequence[Pixels]) -> list[Outcome]:
         try:
             feeds = {self._input.name: self._input.encode(images)}
-            outputs = self._model.infer(feeds, [self._answers.output])
+            outputs = self._model.infer(feeds, self._answers.outputs)
             return [*self._answers.read(outputs, files, self._top)]
         except ServerUnreachableError:
             raise

@@ -13,14 +13,18 @@ from rich.text import Text
 
 from mnserve.names import printable
 from mnserve.predicting.answers import Label, Prediction
+from mnserve.predicting.explanations import Explanation
 
 __all__ = ["line", "print_table", "write_json"]
 
 
 def line(prediction: Prediction) -> str:
-    """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first."""
+    """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first; then the explanation, where there is one."""
     scores = ", ".join(f"{one.label} {one.probability:.4f}" for one in prediction.top)
-    return printable(f"{prediction.file}: {scores}")
+    if prediction.explanation is None:
+        return printable(f"{prediction.file}: {scores}")
+    unadapted, neighbours = _explained(prediction.explanation)
+    return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbours {neighbours}")
 
 
 def print_table(predictions: Sequence[Prediction], console: Console) -> None:
@@ -31,11 +35,17 @@ def print_table(predictions: Sequence[Prediction], console: Console) -> None:
     table.add_column("probability", justify="right")
     if any(len(one.top) > 1 for one in predictions):
         table.add_column("then")
+    explained = any(one.explanation is not None for one in predictions)
+    if explained:
+        table.add_column("without adaptation")
+        table.add_column("neighbours (entry, share)")
     for one in predictions:
         # Text, not str: brackets in file names and labels are no markup.
         cells = [Text(printable(one.file)), Text(printable(one.top[0].label)), Text(_percent(one.top[0]))]
         if len(one.top) > 1:
             cells.append(Text(printable(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:]))))
+        if one.explanation is not None:
+            cells += [Text(printable(text)) for text in _explained(one.explanation)]
         table.add_row(*cells)
     console.print(table)
 
@@ -44,6 +54,13 @@ def write_json(predictions: Sequence[Prediction], stream: TextIO) -> None:
     """A JSON list with one object for each prediction."""
     json.dump([one.to_json() for one in predictions], stream, indent=2)
     stream.write("\n")
+
+
+def _explained(explanation: Explanation) -> tuple[str, str]:
+    """The class without adaptation, and the neighbours."""
+    unadapted = f"{explanation.unadapted_label} {explanation.unadapted_probability:.1%}"
+    neighbours = (f"{one.label} (#{one.entry}, {one.weight:.1%})" for one in explanation.neighbours)
+    return unadapted, ", ".join(neighbours)
 
 
 def _percent(label: Label) -> str:

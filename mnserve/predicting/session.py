@@ -30,7 +30,7 @@ def predict(settings: PredictSettings) -> int:
     console = Console(highlight=False, soft_wrap=True)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     with open_model(settings.model, url=settings.url, timeout=settings.timeout) as model:
-        predictor = Predictor(model, top=settings.top, resize=settings.resize)
+        predictor = Predictor(model, top=settings.top, resize=settings.resize, explain=settings.explain)
         paths, failures = predictor.find(settings.files)
         for failure in failures:
             _say(errors, f"error: {failure.reason}")

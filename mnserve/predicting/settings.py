@@ -30,6 +30,8 @@ class PredictSettings:
     """Write a JSON list instead of text."""
     resize: bool = False
     """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
+    explain: bool = False
+    """Tell for each image the learned neighbours that shaped the answer, and the answer without adaptation."""
     timeout: float = 60.0
     """Seconds to wait for each answer of the server."""
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from mntrain.analysis.observation import sample
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Estimate, Model
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 _ROWS = 500
@@ -41,7 +40,6 @@ def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) 
     """Look at no more than ``most`` rows, whose targets are standardised; the model is in eval mode already."""
     chosen = sample(rows, most)[1]
     values, unadapted, weights = [], [], []
-    index = key_index(model.keys, model.config.similarity) if isinstance(model, MetaNeighborhoodsRegressor) else None
     for start in range(0, len(chosen), _ROWS):
         inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + _ROWS]))
         found = model(inputs)
@@ -49,8 +47,8 @@ def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) 
         values.append(found.values)
         if found.unadapted_values is not None:
             unadapted.append(found.unadapted_values)
-        if index is not None and isinstance(model, MetaNeighborhoodsRegressor):
-            weights.append(attention(similarity(inputs, index), model.config.temperature))
+        if isinstance(model, MetaNeighborhoodsRegressor):
+            weights.append(model.attention_over_all(inputs))
     return Estimates(
         total=len(rows),
         targets=torch.from_numpy(chosen.targets),

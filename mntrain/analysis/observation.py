@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from mntrain.data.images import ImageArray, ImageSet, IndexArray
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Model, Prediction
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 _BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S]: 80 MB
@@ -88,7 +87,7 @@ def observe(
         if isinstance(model, MetaNeighborhoods):
             z = model.backbone(inputs)
             prediction = model.classify(z)
-            weights.append(attention_of(model, z))
+            weights.append(model.attention_over_all(z))
             features.append(z)
         else:
             prediction = model(inputs)
@@ -108,9 +107,3 @@ def observe(
         unadapted=torch.cat(unadapted) if unadapted else None,
         attention=torch.cat(weights) if weights else None,
     )
-
-
-def attention_of(model: MetaNeighborhoods, features: Tensor) -> Tensor:
-    """ω [N, S] over all entries."""
-    index = key_index(model.dictionary.keys, model.similarity)
-    return attention(similarity(features, index), model.temperature)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mntrain.analysis.observation import attention_of, batch_size
+from mntrain.analysis.observation import batch_size
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, inner_problem
@@ -48,7 +48,7 @@ def prototype_cosines(model: MetaNeighborhoods, features: Tensor, labels: Tensor
     size = batch_size(model)
     for start in range(0, len(labels), size):
         z, y = features[start : start + size], labels[start : start + size]
-        adapted = adapted_weight(attention_of(model, z), problem, head.weight, model.step_size, model.step_count)
+        adapted = adapted_weight(model.attention_over_all(z), problem, head.weight, model.step_size, model.step_count)
         mine = adapted[torch.arange(len(y)), y]
         before.append((unit(z) * problem.prototypes[y]).sum(dim=-1))
         after.append((unit(z) * unit(mine)).sum(dim=-1))

@@ -1,5 +1,6 @@
 """Trained, exported, served, asked by clients of other people: the answers are the trained model's."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +30,7 @@ def server(runs: Path, tmp_path_factory: pytest.TempPathFactory, start_server: C
     repository = tmp_path_factory.mktemp("repository")
     for name, settings in {
         "digits-mn": {"form": "factored"},
-        "digits-low-rank": {"form": "low_rank"},
+        "digits-low-rank": {"form": "low_rank", "explain": 5},
         "digits-explicit": {"form": "explicit"},
         "digits-plain": {"vanilla": True},
     }.items():
@@ -68,6 +69,44 @@ def test_an_approximated_model_is_served_within_its_tolerance(server: Any, artif
     with triton.InferenceServerClient(server.address) as client:
         found = ask(client, "digits-low-rank", images[:64], "probabilities")
     np.testing.assert_allclose(found, (powers / powers.sum(axis=1, keepdims=True))[:64], atol=1e-3, rtol=0)
+
+
+def test_an_explanation_is_given_to_those_who_ask(server: Any, artifact: Artifact) -> None:
+    images = artifact.samples.images[:6]
+    tensor = triton.InferInput("image", list(images.shape), "UINT8")
+    tensor.set_data_from_numpy(images)
+    explanation = ("neighbor_indices", "neighbor_weights", "neighbor_labels", "unadapted_probabilities")
+    with triton.InferenceServerClient(server.address) as client:
+        offered = [output.name for output in client.get_model_metadata("digits-low-rank").outputs]
+        plain = client.infer("digits-low-rank", [tensor])
+        asked = client.infer("digits-low-rank", [tensor], outputs=[triton.InferRequestedOutput(n) for n in explanation])
+    assert offered == ["logits", "probabilities", *explanation]
+    assert [output.name for output in plain.get_response().outputs] == ["logits", "probabilities"]
+    with torch.inference_mode():
+        features = artifact.model.backbone(artifact.preprocessing(torch.from_numpy(images)))
+        attention = artifact.model.attention_over_all(features).numpy()
+    named = np.take_along_axis(attention, asked.as_numpy("neighbor_indices"), axis=1)
+    np.testing.assert_allclose(asked.as_numpy("neighbor_weights"), named, atol=1e-5)
+    assert asked.as_numpy("unadapted_probabilities").shape == (6, 10)
+
+
+def test_predict_explains(server: Any, artifact: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.fromarray(artifact.samples.images[0, 0]).save(tmp_path / "digit.png")
+    words = ["predict", "digits-low-rank", str(tmp_path / "digit.png"), "--url", server.address]
+    assert mnserve([*words, "--explain", "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    weights = [item["weight"] for item in answer["explanation"]["neighbors"]]
+    assert len(weights) == 5
+    assert weights == sorted(weights, reverse=True)
+    assert answer["explanation"]["unadapted"]["label"] in "0123456789"
+    assert mnserve([*words, "--explain"]) == 0
+    assert "; without adaptation " in (out := capsys.readouterr().out)
+    assert out.count("#") == 5
+    assert mnserve([*words]) == 0
+    assert "adaptation" not in capsys.readouterr().out
+    words[1] = "digits-mn"
+    assert mnserve([*words, "--explain"]) == 1
+    assert "mnexport --explain K" in capsys.readouterr().err
 
 
 def test_callers_of_mixed_sizes_get_their_own_rows(server: Any, artifact: Artifact) -> None:

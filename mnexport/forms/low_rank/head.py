@@ -32,6 +32,11 @@ class NormHead(nn.Module):
             self.norm = LowRankNorm(table)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
+    def weights(self, features: Tensor) -> Tensor:
+        """Features [B, d] → attention [B, S]."""
+        weights: Tensor = self.attention(features, self.problem())
+        return weights
+
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""
         problem = self.problem()
@@ -53,6 +58,11 @@ class SubspaceHead(nn.Module):
             self.attention = StaticAttention(model)
             self.subspace = subspace
         self.cosine = isinstance(problem, InnerProblem)
+
+    def weights(self, features: Tensor) -> Tensor:
+        """Features [B, d] → attention [B, S]."""
+        weights: Tensor = self.attention(features, self.problem())
+        return weights
 
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""

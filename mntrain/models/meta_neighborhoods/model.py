@@ -87,6 +87,10 @@ class MetaNeighborhoods(Classifier):
             unadapted_logits=self.head(features),
         )
 
+    def attention_over_all(self, features: Tensor) -> Tensor:
+        """Features z [B, d] → ω [B, S] over all entries, none dropped."""
+        return attention(similarity(features, key_index(self.dictionary.keys, self.similarity)), self.temperature)
+
     @property
     def trunk(self) -> nn.Module:
         """The backbone."""

@@ -68,6 +68,10 @@ class MetaNeighborhoodsRegressor(Regressor):
             return self.keys, self.values, kept.mask
         return self.keys[kept.positions], self.values[kept.positions], None
 
+    def attention_over_all(self, inputs: Tensor) -> Tensor:
+        """Standardised inputs [B, F] → ω [B, S] over all entries, none dropped."""
+        return attention(similarity(inputs, key_index(self.keys, self.config.similarity)), self.config.temperature)
+
     @property
     def trunk(self) -> nn.Module:
         """The network."""

@@ -1,0 +1,103 @@
+"""A deployed classifier or regressor that also tells which neighbours shaped its answer, and what it was without them.
+
+Shapes: B queries, S entries, C classes, K neighbours. attention ω [B, S]; outputs: indices and labels int64 [B, K],
+weights float32 [B, K], unadapted probabilities [B, C]; of a regressor values [B, K] and the unadapted value [B, 1].
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from mnexport.errors import UsageError
+from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.heads import static_head
+from mnexport.forms.regression import DeployedRegressor, PlainEstimator, unscaled
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+
+
+class Attends(Protocol):
+    """What looks its neighbours up."""
+
+    def weights(self, features: Tensor) -> Tensor:
+        """Features → attention [B, S]."""
+
+
+class ExplainedClassifier(nn.Module):
+    """Logits and probabilities, then the explanation.
+
+    Args:
+        deployed: the classifier; its head has attention.
+        model: trained.
+        neighbours: K.
+    """
+
+    labels: Tensor  # the likeliest class of each entry, int64 [S]
+
+    def __init__(self, deployed: DeployedClassifier, model: MetaNeighborhoods, neighbours: int) -> None:
+        super().__init__()
+        check_neighbours(neighbours, len(model.dictionary.keys))
+        self.deployed = deployed
+        self.plain = static_head(model.head)
+        self.neighbours = neighbours
+        self.register_buffer("labels", model.dictionary.values().argmax(dim=-1))
+        self.eval().requires_grad_(False)
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Images or rows → logits, probabilities, indices, weights, labels, unadapted probabilities."""
+        features = self.deployed.backbone(self.deployed.preprocessing(inputs))
+        logits: Tensor = self.deployed.classifier(features)
+        head: Attends = self.deployed.classifier  # type: ignore[assignment]
+        weights, indices = torch.topk(head.weights(features), self.neighbours, dim=-1)
+        unadapted = torch.softmax(self.plain(features), dim=-1)
+        return logits, torch.softmax(logits, dim=-1), indices, weights, self.labels[indices], unadapted
+
+
+class ExplainedRegressor(nn.Module):
+    """The value, then the explanation; everything in the target's own units.
+
+    Args:
+        deployed: the regressor; its estimator has attention.
+        model: trained.
+        neighbours: K.
+    """
+
+    values: Tensor  # of each entry, in the target's own units [S]
+
+    def __init__(self, deployed: DeployedRegressor, model: MetaNeighborhoodsRegressor, neighbours: int) -> None:
+        super().__init__()
+        check_neighbours(neighbours, len(model.keys))
+        self.deployed = deployed
+        self.plain = PlainEstimator(model.network)
+        self.neighbours = neighbours
+        self.register_buffer("values", unscaled(model.values.detach(), deployed.standardization))
+        self.eval().requires_grad_(False)
+
+    def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """Rows → value, indices, weights, values of the neighbours, unadapted value."""
+        standardised = self.deployed.standardization(rows)
+        scale = self.deployed.standardization
+        estimator: Attends = self.deployed.estimator  # type: ignore[assignment]
+        weights, indices = torch.topk(estimator.weights(standardised), self.neighbours, dim=-1)
+        answer, plain = self.deployed.estimator(standardised), self.plain(standardised)
+        values = (unscaled(estimate, scale).unsqueeze(-1) for estimate in (answer, plain))
+        value, unadapted = values
+        return value, indices, weights, self.values[indices], unadapted
+
+
+def check_neighbours(neighbours: int, entries: int) -> None:
+    """Whether so many neighbours can be told.
+
+    Raises:
+        UsageError: more than there are, or more than TensorRT sorts.
+    """
+    if not 1 <= neighbours <= min(entries, MOST_NEIGHBOURS):
+        raise UsageError(
+            f"--explain is {neighbours}; it must be from 1 to {min(entries, MOST_NEIGHBOURS)}: the dictionary has "
+            f"{entries} entries."
+        )
+
+
+# TensorRT's TopK takes fewer than 3,840.
+MOST_NEIGHBOURS = 1000

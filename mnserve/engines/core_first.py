@@ -1,0 +1,64 @@
+"""A model in two files: one that gives every output, and one that gives only what everyone wants.
+
+ONNX Runtime computes a graph whole, whichever outputs are asked for. A model that can explain its answers is published
+with a second file without the explanation; a batch in which nobody asks for it runs on that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mnserve.engines.base import Engine, TensorSpec
+from mnserve.errors import EngineLoadError
+
+__all__ = ["CORE_NAME", "CoreFirstEngine"]
+
+CORE_NAME = "core.onnx"
+"""File name of the model without its explanation, beside the whole model."""
+
+
+class CoreFirstEngine:
+    """Runs the smaller model wherever it gives all that is wanted.
+
+    Args:
+        whole: Gives every output.
+        core: Takes the same inputs and gives some of the outputs.
+
+    Raises:
+        EngineLoadError: The two do not take the same inputs, or the core has an output of its own.
+    """
+
+    def __init__(self, whole: Engine, core: Engine) -> None:
+        if core.inputs != whole.inputs or not set(core.outputs) <= set(whole.outputs):
+            raise EngineLoadError(f"{CORE_NAME} does not take and give what the model beside it does; export it again")
+        self._whole = whole
+        self._core = core
+        self._core_names = frozenset(spec.name for spec in core.outputs)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Inputs in the model's order."""
+        return self._whole.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Every output, in the whole model's order."""
+        return self._whole.outputs
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Of the whole model."""
+        return self._whole.metadata
+
+    def run(self, feeds: Mapping[str, np.ndarray[Any, Any]], outputs: Sequence[str]) -> list[np.ndarray[Any, Any]]:
+        """See :meth:`mnserve.engines.base.Engine.run`."""
+        engine = self._core if self._core_names.issuperset(outputs) else self._whole
+        return engine.run(feeds, outputs)
+
+    def close(self) -> None:
+        """Frees both."""
+        self._whole.close()
+        self._core.close()

@@ -1,0 +1,118 @@
+"""Exports that tell their neighbours: what they tell is what the trained model attends to."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+from mnexport.errors import FormError, UsageError
+from mnexport.options import ExportOptions
+from mnexport.parity import Check, compare
+from mnexport.pipeline import ExportReport, export
+from mnexport.repository import Target, sha256
+from mnexport.tolerance import Answers, Approximation, Tolerance
+from mntrain.artifact import load_artifact
+
+NEIGHBOURS = 4
+
+
+def published(runs: Path, repository: Path, family: str = "meta_neighborhoods", **changes: object) -> ExportReport:
+    target = Target(repository=repository, name="m")
+    fields = {"explain": NEIGHBOURS} | changes
+    return export(ExportOptions(artifact=runs / family / "artifact", target=target, **fields))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["explicit", "factored", "low_rank"])
+def test_what_is_told_is_what_the_trained_model_attends_to(runs: Path, repository: Path, form: str) -> None:
+    report = published(runs, repository, form=form)
+    artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
+    images = artifact.samples.images[:20]
+    session = onnxruntime.InferenceSession(str(report.path))
+    found = dict(zip((item.name for item in session.get_outputs()), session.run(None, {"image": images}), strict=True))
+    with torch.inference_mode():
+        pixels = artifact.preprocessing(torch.from_numpy(images))
+        attention = artifact.model.attention_over_all(artifact.model.backbone(pixels)).numpy()
+        plain = artifact.model(pixels).unadapted_logits.softmax(-1).numpy()
+        classes = artifact.model.dictionary.values().argmax(-1).numpy()
+    assert found["neighbor_indices"].dtype == found["neighbor_labels"].dtype == np.int64
+    assert found["neighbor_indices"].shape == (20, NEIGHBOURS)
+    named = np.take_along_axis(attention, found["neighbor_indices"], axis=1)
+    np.testing.assert_allclose(found["neighbor_weights"], named, atol=1e-6)
+    np.testing.assert_allclose(named, -np.sort(-attention, axis=1)[:, :NEIGHBOURS], atol=1e-6)
+    assert (found["neighbor_labels"] == classes[found["neighbor_indices"]]).all()
+    np.testing.assert_allclose(found["unadapted_probabilities"], plain, atol=1e-5)
+
+
+def test_a_smaller_file_gives_what_everyone_gets(runs: Path, repository: Path) -> None:
+    report = published(runs, repository)
+    core = report.path.with_name("core.onnx")
+    images = load_artifact(runs / "meta_neighborhoods" / "artifact").samples.images
+    whole, part = (onnxruntime.InferenceSession(str(path)) for path in (report.path, core))
+    assert [item.name for item in part.get_outputs()] == ["logits", "probabilities"]
+    for name in ("logits", "probabilities"):
+        expected = whole.run([name], {"image": images})[0]
+        np.testing.assert_allclose(part.run([name], {"image": images})[0], expected, atol=1e-5)
+    assert part.get_modelmeta().custom_metadata_map == whole.get_modelmeta().custom_metadata_map
+    record = json.loads(report.path.with_name("export.json").read_text())
+    assert record["sha256"] == {name: sha256(report.path.with_name(name)) for name in ("model.onnx", "core.onnx")}
+    assert {item["what"] for item in record["parity"]["comparisons"]} == {
+        "static form", "onnxruntime", "onnxruntime, core.onnx",
+    }  # fmt: skip
+
+
+def test_without_explanation_there_is_one_file(runs: Path, repository: Path) -> None:
+    report = published(runs, repository, explain=0)
+    assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "export.json"}
+
+
+@pytest.mark.parametrize("neighbours", [61, 10**9])
+def test_more_neighbours_than_there_are_entries_are_refused(runs: Path, repository: Path, neighbours: int) -> None:
+    with pytest.raises(UsageError, match="dictionary has 60"):
+        published(runs, repository, explain=neighbours)
+    assert list(repository.iterdir()) == []
+
+
+def test_what_has_no_neighbours_cannot_explain(runs: Path, repository: Path) -> None:
+    with pytest.raises(FormError, match="looks no neighbours up"):
+        published(runs, repository, family="vanilla")
+    with pytest.raises(UsageError, match="nothing to --explain"):
+        published(runs, repository, vanilla=True)
+    with pytest.raises(UsageError, match="--explain is -1"):
+        published(runs, repository, explain=-1)
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(), Approximation(limit=0.5)])
+@pytest.mark.parametrize("fault", ["another entry", "another weight", "another answer"])
+def test_parity_holds_the_explanation_to_the_truth(fault: str, tolerance: Tolerance | Approximation) -> None:
+    attention = np.random.default_rng(0).dirichlet(np.ones(9), 70).astype(np.float32)
+
+    def right(images: np.ndarray) -> Answers:
+        rows = attention[: len(images)] if len(images) == 70 else attention[images[:, 0]]
+        scores = np.tile(np.float32([[0.7, 0.3]]), (len(images), 1))
+        return {"logits": np.log(scores), "probabilities": scores, "unadapted_probabilities": scores, "attention": rows}
+
+    def told(images: np.ndarray) -> Answers:
+        answers = right(images)
+        rows = answers.pop("attention")
+        indices = np.argsort(-rows, axis=1)[:, :3]
+        weights = np.take_along_axis(rows, indices, axis=1)
+        if fault == "another entry":
+            indices = np.argsort(rows, axis=1)[:, :3]
+        elif fault == "another weight":
+            weights = weights + 0.01
+        elif fault == "another answer":
+            answers["unadapted_probabilities"] = answers["probabilities"][:, ::-1]
+        return answers | {"neighbor_indices": indices, "neighbor_weights": weights}
+
+    examples = np.arange(70)[:, None]
+
+    def passes() -> bool:
+        check = Check(what="it", runner=told, reference="trained", expected=right, tolerance=tolerance)
+        return compare([check], examples, large_batch=64, source="test").passed
+
+    assert not passes()
+    fault = "none"
+    assert passes()
