@@ -4,6 +4,7 @@ MnExportError
 ├── UsageError        wrong option or combination of options (exit code 2)
 │   └── FormError     the model has no such static form
 ├── GraphError        the static form does not become a valid ONNX file
+├── EngineError       no TensorRT engine can be built from it
 ├── ParityError       the export does not answer as the trained model does
 └── PublishError      the model repository cannot take the export
 """
@@ -27,6 +28,10 @@ class FormError(UsageError):
 
 class GraphError(MnExportError):
     """The static form does not become a valid ONNX file."""
+
+
+class EngineError(MnExportError):
+    """No TensorRT engine can be built from the exported graph."""
 
 
 class ParityError(MnExportError):

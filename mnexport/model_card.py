@@ -6,6 +6,7 @@ from typing import Any
 
 from mnexport.errors import PublishError
 from mnexport.signature import DataType, Signature, TensorSpec
+from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
 
 _TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
 
@@ -19,6 +20,7 @@ class ModelCard:
         max_batch_size: rows the server may put into one batch.
         family: model family.
         form: static form.
+        engine: tensorrt where Triton shall run the engine instead of the ONNX file.
 
     Raises:
         PublishError: a label has no visible character.
@@ -28,6 +30,7 @@ class ModelCard:
     max_batch_size: int
     family: str
     form: str
+    engine: EngineFormat | None = None
 
     def __post_init__(self) -> None:
         for index, label in enumerate(self.signature.labels or ()):
@@ -51,8 +54,7 @@ class ModelCard:
             parameters["mn.on_request"] = json.dumps(on_request)
         lines = [
             f"name: {_quoted(name)}",
-            'backend: "onnxruntime"',
-            'platform: "onnxruntime_onnx"',
+            *_runtime(self.engine),
             f"max_batch_size: {self.max_batch_size}",
             f"input {{ {_declared(self.signature.input)} }}",
         ]
@@ -80,6 +82,14 @@ def tensor_specs(signature: Signature) -> dict[str, list[dict[str, Any]]]:
         return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
 
     return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
+
+
+def _runtime(engine: EngineFormat | None) -> list[str]:
+    if engine == "tensorrt":
+        name = _quoted(ENGINE_NAMES[engine])
+        return ['backend: "tensorrt"', 'platform: "tensorrt_plan"', f"default_model_filename: {name}"]
+    # No server has a backend for engines of TensorRT for RTX: they are for programs that load them themselves.
+    return ['backend: "onnxruntime"', 'platform: "onnxruntime_onnx"']
 
 
 def _declared(tensor: TensorSpec) -> str:

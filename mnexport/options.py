@@ -8,6 +8,7 @@ from mnexport.errors import UsageError
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
 from mnexport.repository import Target
+from mnexport.tensorrt import EngineOptions
 from mnexport.tolerance import Tolerance
 
 ParityImages = Literal["samples", "test"]
@@ -28,6 +29,7 @@ class ExportOptions:
         vanilla: the same backbone and head without adaptation.
         explain: neighbours whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
+        engine: a TensorRT engine to build beside the ONNX file, or None.
         tolerance: of the parity check.
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
         data_path: where the data lies now, for ``test`` and ``train``.
@@ -42,6 +44,7 @@ class ExportOptions:
     vanilla: bool = False
     explain: int = 0
     graph: GraphOptions = field(default_factory=GraphOptions)
+    engine: EngineOptions | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
     data_path: str | None = None
@@ -57,6 +60,11 @@ class ExportOptions:
             raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
         if not 1 <= self.max_batch_size <= 65536:
             raise UsageError(f"--max-batch-size is {self.max_batch_size}; it must be from 1 to 65536.")
+        if self.engine is not None and self.engine.profile.maximum < self.max_batch_size:
+            raise UsageError(
+                f"--batch-profile ends at {self.engine.profile.maximum}, but a server may send batches of "
+                f"--max-batch-size {self.max_batch_size}; raise one or lower the other."
+            )
         if self.data_path is not None and (self.parity_images, self.calibration) == ("samples", "samples"):
             raise UsageError(
                 "--data-path is only read with --parity test or --calibration train; add one, or leave the path out."

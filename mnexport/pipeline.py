@@ -19,6 +19,7 @@ from mnexport.parity import ParityReport
 from mnexport.publishing import locked, publishing
 from mnexport.repository import check_target, sha256
 from mnexport.signature import Signature, image_signature, table_signature
+from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
 from mntrain.artifact import ImageArtifact, TableArtifact, current_versions, load_artifact
 from mntrain.errors import ArtifactError
 
@@ -36,6 +37,7 @@ class ExportReport:
         adaptation: why the form was chosen; rank, errors and costs of an approximation.
         graph: size of the graph.
         parity: how close the export is.
+        engine: the TensorRT engine that was built beside it, or None.
     """
 
     path: Path
@@ -44,6 +46,7 @@ class ExportReport:
     adaptation: dict[str, Any]
     graph: GraphReport
     parity: ParityReport
+    engine: EngineReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``--json``."""
@@ -54,6 +57,7 @@ class ExportReport:
             "adaptation": self.adaptation,
             "graph": asdict(self.graph),
             "parity": self.parity.to_dict(),
+            "engine": None if self.engine is None else self.engine.to_dict(),
         }
 
 
@@ -66,6 +70,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     Raises:
         MnExportError, MnTrainError: see their trees.
     """
+    if options.engine is not None:
+        check_installed(options.engine.format)
     tell(f"reading {options.artifact}")
     artifact = load_artifact(options.artifact)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
@@ -104,6 +110,11 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             static = _exact_instead(static_form(model, replace(plan, calibration=None), artifact.preprocessing), parity)
             graph, parity = build(static)
         parity.raise_failures()
+        engine = None
+        if options.engine is not None:
+            tell(f"building the {options.engine.format} engine")
+            target = file.with_name(ENGINE_NAMES[options.engine.format])
+            engine = build_engine(file, signature, options.engine, target)
         card = _card(options, signature, family, static)
         with locked(options.target):
             number = check_target(options.target, card)
@@ -114,6 +125,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
                 record = _record(card, graph, parity, provenance) | {
                     "name": options.target.name,
                     "adaptation": static.record,
+                    "engine": None if engine is None else engine.to_dict(),
                     "version": number,
                     "sha256": {item.name: sha256(folder / item.name) for item in file.parent.iterdir()},
                 }
@@ -126,6 +138,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         adaptation=static.record,
         graph=graph,
         parity=parity,
+        engine=engine,
     )
 
 
@@ -136,7 +149,13 @@ def _exact_instead(exact: StaticModel, parity: ParityReport) -> StaticModel:
 
 
 def _card(options: ExportOptions, signature: Signature, family: str, static: StaticModel) -> ModelCard:
-    return ModelCard(signature=signature, max_batch_size=options.max_batch_size, family=family, form=static.form)
+    return ModelCard(
+        signature=signature,
+        max_batch_size=options.max_batch_size,
+        family=family,
+        form=static.form,
+        engine=None if options.engine is None else options.engine.format,
+    )
 
 
 def _signature(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> Signature:

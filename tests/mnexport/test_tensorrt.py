@@ -1,0 +1,127 @@
+"""Engines built ahead of time: TensorRT for RTX reads and builds what every form and family exports."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from mnexport.cli import main
+from mnexport.errors import EngineError, FormError, UsageError
+from mnexport.forms.plan import FORMS
+from mnexport.options import ExportOptions
+from mnexport.pipeline import ExportReport, export
+from mnexport.repository import Target
+from mnexport.signature import Signature, TensorSpec
+from mnexport.tensorrt import BatchProfile, EngineOptions, build_engine
+from mntrain.models.families import FAMILIES
+
+needs_rtx = pytest.mark.skipif(
+    importlib.util.find_spec("tensorrt_rtx") is None, reason="TensorRT for RTX is not installed (extra tensorrt-rtx)"
+)
+RTX = EngineOptions(format="tensorrt-rtx", capabilities=("8.9",))
+# What TensorRT says about an output of integers, whose binding on the client's side has to be one, too.
+EXPLAINED = "Int64 binding"
+
+
+def built(runs: Path, repository: Path, family: str, form: str, explain: int = 0) -> ExportReport:
+    target = Target(repository=repository, name="m")
+    options = ExportOptions(artifact=runs / family / "artifact", target=target, form=form, explain=explain, engine=RTX)
+    return export(options)
+
+
+@needs_rtx
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_an_engine_is_built_from_every_form_of_every_family(
+    runs: Path, repository: Path, family: str, form: str
+) -> None:
+    try:
+        report = built(runs, repository, family, form)
+    except FormError:
+        assert form != "auto"
+        pytest.skip(f"{family} has no form {form}")
+    assert report.engine is not None
+    assert report.engine.warnings == ()
+    file = report.path.with_name("model.rtx")
+    assert file.stat().st_size == report.engine.size > 10_000
+    record = json.loads(report.path.with_name("export.json").read_text())
+    assert record["engine"]["profile"] == {"minimum": 1, "optimum": 8, "maximum": 64}
+    assert "model.rtx" in record["sha256"]
+
+
+@needs_rtx
+def test_integers_are_the_only_warning_of_an_explained_model(runs: Path, repository: Path) -> None:
+    report = built(runs, repository, "meta_neighborhoods", "auto", explain=3)
+    assert report.engine is not None
+    assert len(report.engine.warnings) == 2
+    assert all(EXPLAINED in warning for warning in report.engine.warnings)
+
+
+@needs_rtx
+def test_a_graph_that_it_cannot_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"no graph")
+    signature = Signature(
+        input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
+        input_type="uint8",
+        outputs=(),
+        labels=None,
+        description={},
+    )
+    with pytest.raises(EngineError, match="cannot read the exported graph"):
+        build_engine(tmp_path / "m.onnx", signature, RTX, tmp_path / "m.rtx")
+    assert not (tmp_path / "m.rtx").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorrt") is not None, reason="standard TensorRT is installed here")
+def test_an_engine_whose_builder_is_not_installed_is_refused_before_any_work(
+    runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(runs / "vanilla" / "artifact"), str(repository / "m"), "--format", "tensorrt"]
+    assert main(words) == 1
+    err = capsys.readouterr().err
+    assert "pip install 'mn-runtime[tensorrt]'" in err
+    assert "reading" not in err
+    assert list(repository.iterdir()) == []
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 2), (2, 1, 3), (1, 3, 2), (-1, -1, -1)])
+def test_batch_sizes_out_of_order_are_refused(sizes: tuple[int, int, int]) -> None:
+    with pytest.raises(UsageError, match="smallest, usual and largest"):
+        BatchProfile(minimum=sizes[0], optimum=sizes[1], maximum=sizes[2])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--batch-profile", "1,2,3"], "--batch-profile is of an engine"),
+        (["--compute-capability", "8.9"], "--compute-capability is of an engine"),
+        (["--format", "tensorrt-rtx", "--batch-profile", "8,1"], "three whole numbers"),
+        (["--format", "tensorrt-rtx", "--batch-profile", "8,1,64"], "smallest, usual and largest"),
+        (["--format", "tensorrt-rtx", "--batch-profile", "1,8,32"], "raise one or lower the other"),
+        (["--format", "tensorrt-rtx", "--compute-capability", "9.0"], "choose from 7.5"),
+        (["--format", "tensorrt", "--compute-capability", "8.9"], "builds for the GPU of this machine"),
+    ],
+)
+def test_options_of_an_engine_that_cannot_be(
+    runs: Path, repository: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert main([str(runs / "vanilla" / "artifact"), str(repository / "m"), *words]) == 2
+    assert told in capsys.readouterr().err
+    assert list(repository.iterdir()) == []
+
+
+def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:
+    from mnexport.model_card import ModelCard
+
+    signature = Signature(
+        input=TensorSpec(name="row", datatype="FP32", shape=(2,)),
+        input_type="float32",
+        outputs=(TensorSpec(name="value", datatype="FP32", shape=(1,)),),
+        labels=None,
+        description={},
+    )
+    card = ModelCard(signature=signature, max_batch_size=4, family="vanilla", form="vanilla", engine="tensorrt")
+    text = card.config_pbtxt("m")
+    assert 'platform: "tensorrt_plan"' in text
+    assert 'default_model_filename: "model.plan"' in text
