@@ -55,6 +55,19 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("--vanilla", action="store_true", help="the same backbone and head without the dictionary")
     words.add_argument(
+        "--dtype",
+        default="float32",
+        choices=("float32", "float16", "bfloat16", "int8"),
+        help="of the backbone; what adapts stays float32 (float32)",
+    )
+    words.add_argument(
+        "--max-accuracy-drop",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="largest loss of accuracy that a lower --dtype may have, on the examples of --parity (0.01: one point)",
+    )
+    words.add_argument(
         "--format",
         default="onnx",
         choices=("onnx", "tensorrt", "tensorrt-rtx"),
@@ -113,6 +126,7 @@ def options_of(arguments: argparse.Namespace) -> "ExportOptions":
     Raises:
         UsageError: a value that cannot be.
     """
+    from mnexport.accuracy import Precision
     from mnexport.graph import GraphOptions
     from mnexport.options import ExportOptions
     from mnexport.repository import Target
@@ -132,6 +146,7 @@ def options_of(arguments: argparse.Namespace) -> "ExportOptions":
         explain=arguments.explain,
         vanilla=arguments.vanilla,
         graph=GraphOptions(input_type=arguments.input_type, opset=arguments.opset),
+        precision=Precision(dtype=arguments.dtype, most_lost=arguments.max_accuracy_drop),
         engine=_engine(arguments),
         tolerance=Tolerance(atol=arguments.atol, rtol=arguments.rtol),
         parity_images=arguments.parity,

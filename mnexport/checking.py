@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from mnexport.calibrating import noun
 from mnexport.forms.plan import StaticModel
@@ -17,8 +17,17 @@ from mnexport.parity import Check, ParityReport, compare, module_runner, onnxrun
 from mnexport.signature import Signature
 from mnexport.tolerance import Allowance, Approximation
 from mntrain.artifact import ImageArtifact, TableArtifact
+from mntrain.data.images import ImageSet
+from mntrain.data.tables import TableSet
 from mntrain.models.base import Model
 from mntrain.training.held_out import load_split
+
+
+class CheckedExamples(NamedTuple):
+    """Examples, and what they are."""
+
+    examples: ImageSet | TableSet
+    source: str
 
 
 def parity_checks(
@@ -57,23 +66,24 @@ def parity_checks(
 
 
 def run_checks(
-    checks: tuple[Check, ...], examples: tuple[Any, str], options: ExportOptions, tell: Callable[[str], None]
+    checks: tuple[Check, ...], examples: CheckedExamples, options: ExportOptions, tell: Callable[[str], None]
 ) -> ParityReport:
+    """All checks on all examples; nothing is raised."""
     return compare(
         checks,
-        examples[0],
+        examples.examples.inputs,
         large_batch=options.max_batch_size,
-        source=examples[1],
+        source=examples.source,
         advance=lambda message: tell(f"checking parity: {message}"),
     )
 
 
 def parity_examples(
     options: ExportOptions, artifact: ImageArtifact | TableArtifact, tell: Callable[[str], None]
-) -> tuple[Any, str]:
+) -> CheckedExamples:
+    """The held-out examples inside the artifact, or the whole test split."""
     if options.parity_images == "samples":
-        examples = artifact.samples.inputs
-        return examples, f"{len(examples)} held-out {noun(artifact)} of the artifact"
+        return CheckedExamples(artifact.samples, f"{len(artifact.samples)} held-out {noun(artifact)} of the artifact")
     tell("loading the test split")
     test = load_split(artifact.config, "test", options.data_path)
-    return test.inputs, f"test split, {len(test)} {noun(artifact)}"
+    return CheckedExamples(test, f"test split, {len(test)} {noun(artifact)}")

@@ -23,6 +23,8 @@ from mnexport.errors import GraphError, UsageError
 from mnexport.signature import InputType, Signature
 
 BATCH = "batch"
+# The first operator set whose convolution takes bfloat16; taken for nothing else.
+BFLOAT16_OPSET = 22
 # ONNX Runtime's CPU Einsum kills the process when a batch of 0 rows reaches it.
 _FORBIDDEN_OPERATORS = frozenset({"Einsum"})
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -97,6 +99,8 @@ def write_onnx(
                 dynamic_shapes=({0: torch.export.Dim(BATCH)},),
                 opset_version=opset,
                 external_data=False,
+                # Folding normalisation into a bfloat16 convolution would leave float32 weights behind.
+                optimize=opset < BFLOAT16_OPSET,
                 verbose=False,
             )
     except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:
@@ -107,6 +111,12 @@ def write_onnx(
     onnx.helper.set_model_props(model, dict(metadata))
     _check(model)
     onnx.save(model, str(path))
+    return describe(path)
+
+
+def describe(path: Path) -> GraphReport:
+    """What an ONNX file holds."""
+    model = onnx.load(str(path))
     return GraphReport(
         nodes=len(model.graph.node),
         size=path.stat().st_size,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from mnexport.accuracy import Precision
 from mnexport.errors import UsageError
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
@@ -29,6 +30,7 @@ class ExportOptions:
         vanilla: the same backbone and head without adaptation.
         explain: neighbours whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
+        precision: of the backbone.
         engine: a TensorRT engine to build beside the ONNX file, or None.
         tolerance: of the parity check.
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
@@ -44,6 +46,7 @@ class ExportOptions:
     vanilla: bool = False
     explain: int = 0
     graph: GraphOptions = field(default_factory=GraphOptions)
+    precision: Precision = field(default_factory=Precision)
     engine: EngineOptions | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"

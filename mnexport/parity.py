@@ -221,12 +221,12 @@ def compare(
     found = []
     for check in checks:
         if check.expected not in references:
-            references[check.expected] = _collect(check.expected, examples, large_batch)
+            references[check.expected] = collect(check.expected, examples, large_batch)
         expected = references[check.expected]
         for batch in sorted({1, 2, large_batch}):
             part = examples if batch == large_batch else examples[:_SMALL_BATCH_EXAMPLES]
             advance(f"{check.what}, batch {batch}, {len(part)} examples")
-            got = _collect(check.runner, part, batch)
+            got = collect(check.runner, part, batch)
             found.append(
                 _compare_one(check, batch, got, {name: right[: len(part)] for name, right in expected.items()})
             )
@@ -270,7 +270,8 @@ def _compare_one(check: Check, batch: int, got: Answers, expected: Answers) -> C
     )
 
 
-def _collect(runner: Runner, examples: Examples, batch: int) -> Answers:
+def collect(runner: Runner, examples: Examples, batch: int) -> Answers:
+    """All answers [N, …], ``batch`` examples at a time."""
     parts = [runner(chunk) for chunk in _chunks(examples, batch)]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 

@@ -8,14 +8,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from mnexport.accuracy import AccuracyReport, measure_accuracy
 from mnexport.calibrating import calibration_examples
-from mnexport.checking import parity_checks, parity_examples, run_checks
+from mnexport.checking import CheckedExamples, parity_checks, parity_examples, run_checks
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.plan import FormPlan, StaticModel
-from mnexport.graph import GraphReport, write_core, write_onnx
+from mnexport.graph import GraphReport, describe, write_core, write_onnx
+from mnexport.lowering import check_lowerable, lower
 from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.options import ExportOptions
-from mnexport.parity import ParityReport
+from mnexport.parity import Check, ParityReport, Runner
 from mnexport.publishing import locked, publishing
 from mnexport.repository import check_target, sha256
 from mnexport.signature import Signature, image_signature, table_signature
@@ -37,6 +41,7 @@ class ExportReport:
         adaptation: why the form was chosen; rank, errors and costs of an approximation.
         graph: size of the graph.
         parity: how close the export is.
+        accuracy: what a lower precision costs, or None.
         engine: the TensorRT engine that was built beside it, or None.
     """
 
@@ -46,6 +51,7 @@ class ExportReport:
     adaptation: dict[str, Any]
     graph: GraphReport
     parity: ParityReport
+    accuracy: AccuracyReport | None = None
     engine: EngineReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -57,6 +63,7 @@ class ExportReport:
             "adaptation": self.adaptation,
             "graph": asdict(self.graph),
             "parity": self.parity.to_dict(),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
             "engine": None if self.engine is None else self.engine.to_dict(),
         }
 
@@ -85,6 +92,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         calibration=calibration_examples(options, artifact, tell),
     )
     static = static_form(model, plan, artifact.preprocessing)
+    check_lowerable(static.module, options.precision)
     signature = _signature(options, artifact)
     # Seen before any work is done; the answer may be another one when the work is finished.
     with locked(options.target):
@@ -93,23 +101,30 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     with tempfile.TemporaryDirectory(prefix="mnexport-") as scratch:
         file = Path(scratch) / "model.onnx"
 
-        def build(static: StaticModel) -> tuple[GraphReport, ParityReport]:
-            tell(f"tracing the {static.form} form")
-            metadata = _metadata(options, _card(options, signature, family, static))
-            graph = write_onnx(static.module, signature, options.graph.opset, metadata, file)
-            files = {"model.onnx": (file, signature)}
-            if options.explain:
-                core = file.with_name("core.onnx")
-                write_core(file, signature, core)
-                files["core.onnx"] = core, signature.without_explanation()
-            checks = parity_checks(model, static, files, options, artifact)
-            return graph, run_checks(checks, examples, options, tell)
+        metadata = _metadata(options, _card(options, signature, family, static))
 
-        graph, parity = build(static)
+        def build(static: StaticModel) -> tuple[GraphReport, tuple[Check, ...]]:
+            tell(f"tracing the {static.form} form")
+            graph = write_onnx(static.module, signature, options.graph.opset, metadata | {"mn.form": static.form}, file)
+            return graph, parity_checks(model, static, _files(file, signature), options, artifact)
+
+        graph, checks = build(static)
+        parity = run_checks(checks, examples, options, tell)
         if static.approximate and options.form == "auto" and not parity.passed:
             static = _exact_instead(static_form(model, replace(plan, calibration=None), artifact.preprocessing), parity)
-            graph, parity = build(static)
+            graph, checks = build(static)
+            parity = run_checks(checks, examples, options, tell)
         parity.raise_failures()
+        accuracy = None
+        if options.precision.lower:
+            tell(f"lowering the backbone to {options.precision.dtype}")
+            calibration = artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
+            opset = options.graph.opset
+            lowered = lower(static.module, file, signature, options.precision, opset, metadata, calibration)
+            _files(file, signature)
+            accuracy = _accuracy(checks[0].expected, lowered, examples, options)
+            accuracy.raise_failure()
+            graph = describe(file)
         engine = None
         if options.engine is not None:
             tell(f"building the {options.engine.format} engine")
@@ -125,6 +140,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
                 record = _record(card, graph, parity, provenance) | {
                     "name": options.target.name,
                     "adaptation": static.record,
+                    "dtype": options.precision.dtype,
+                    "accuracy": None if accuracy is None else accuracy.to_dict(),
                     "engine": None if engine is None else engine.to_dict(),
                     "version": number,
                     "sha256": {item.name: sha256(folder / item.name) for item in file.parent.iterdir()},
@@ -138,7 +155,27 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         adaptation=static.record,
         graph=graph,
         parity=parity,
+        accuracy=accuracy,
         engine=engine,
+    )
+
+
+def _files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]]:
+    """The files of a version: the whole model, and what everyone gets where that is less."""
+    files = {file.name: (file, signature)}
+    core = signature.without_explanation()
+    if core != signature:
+        write_core(file, signature, file.with_name("core.onnx"))
+        files["core.onnx"] = file.with_name("core.onnx"), core
+    return files
+
+
+def _accuracy(
+    trained: Runner, lowered: tuple[str, Runner], examples: CheckedExamples, options: ExportOptions
+) -> AccuracyReport:
+    inputs, targets = examples.examples.inputs, examples.examples.targets
+    return measure_accuracy(
+        options.precision, trained, lowered, (inputs, targets.astype(np.int64)), options.max_batch_size
     )
 
 
@@ -205,7 +242,6 @@ def _record(card: ModelCard, graph: GraphReport, parity: ParityReport, provenanc
         "schema": SCHEMA,
         "family": card.family,
         "form": card.form,
-        "dtype": "float32",
         "input_type": card.signature.input_type,
         "input": card.signature.description,
         "labels": None if card.signature.labels is None else list(card.signature.labels),

@@ -44,9 +44,9 @@ class MergedNorm(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps before normalisation → adapted maps, both [B, C, H, W]."""
-        pooled = torch.addcmul(self.shift, maps.mean(dim=(2, 3)), self.scale)
+        pooled = torch.addcmul(self.shift, maps.to(self.scale.dtype).mean(dim=(2, 3)), self.scale)
         weights = torch.softmax(unit(pooled) @ self.keys, dim=-1)
-        factor, shift = (weights @ self.affine).unsqueeze(-1).unsqueeze(-1).chunk(2, dim=1)
+        factor, shift = (weights @ self.affine).to(maps.dtype).unsqueeze(-1).unsqueeze(-1).chunk(2, dim=1)
         return torch.addcmul(shift, maps, factor)
 
 

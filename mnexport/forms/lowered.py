@@ -1,0 +1,38 @@
+"""A backbone in 16-bit floats; what adapts stays in 32 bits.
+
+Shapes: images [B, channels, H, W], features [B, d] float32.
+
+Norms, softmax, and the gradient step are computed in float32: a sum of squares overflows float16 once a norm reaches
+256, and the 1e-12 that guards a division is 0 in it. So are pooling and lookup of iFiLM; only its affine map is applied
+in 16 bits.
+"""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from mnexport.forms.merged_norm import MergedNorm
+
+
+class LoweredBackbone(nn.Module):
+    """Images float32 → features float32, computed in 16 bits.
+
+    Args:
+        backbone: with merged normalisation layers; copied.
+        dtype: float16 or bfloat16.
+    """
+
+    def __init__(self, backbone: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.backbone = copy.deepcopy(backbone).to(dtype)
+        exact = {name: module for name, module in backbone.named_modules() if isinstance(module, MergedNorm)}
+        for name, module in exact.items():
+            # Rounding to 16 bits and back would not restore them.
+            self.backbone.get_submodule(name).load_state_dict(module.state_dict(), assign=True)
+        self.dtype = dtype
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images [B, channels, H, W] → features [B, d]."""
+        features: Tensor = self.backbone(images.to(self.dtype))
+        return features.float()

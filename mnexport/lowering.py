@@ -1,0 +1,75 @@
+"""From a float32 export that is proven to one whose backbone is computed in 16 or 8 bits."""
+
+import copy
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import nn
+
+from mnexport.accuracy import Precision
+from mnexport.errors import FormError
+from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.explained import ExplainedClassifier
+from mnexport.forms.lowered import LoweredBackbone
+from mnexport.graph import BFLOAT16_OPSET, write_onnx
+from mnexport.parity import Examples, Runner, module_runner, onnxruntime_runner
+from mnexport.quantization import quantize
+from mnexport.signature import Signature
+
+_TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def check_lowerable(module: nn.Module, precision: Precision) -> None:
+    """Whether a static form has a backbone that can be computed in fewer bits.
+
+    Raises:
+        FormError: it has not: all of it adapts.
+    """
+    if precision.lower and not isinstance(module, DeployedClassifier | ExplainedClassifier):
+        raise FormError(
+            f"--dtype {precision.dtype} lowers the backbone and keeps what adapts in float32, but a regressor is "
+            "adapted in all its layers; take --dtype float32."
+        )
+
+
+def opset_of(precision: Precision, opset: int) -> int:
+    """The operator set a file needs: the one asked for, or a later one where the dtype demands it."""
+    return max(opset, BFLOAT16_OPSET) if precision.dtype == "bfloat16" else opset
+
+
+def lower(
+    module: nn.Module,
+    file: Path,
+    signature: Signature,
+    precision: Precision,
+    opset: int,
+    metadata: dict[str, str],
+    calibration: Examples,
+) -> tuple[str, Runner]:
+    """Rewrite the float32 file in the lower precision.
+
+    Args:
+        module: the static form in float32; not changed.
+        file: what was exported from it, and proven.
+        signature: of the file.
+        precision: what is wanted.
+        opset: ONNX operator set.
+        metadata: written into the file.
+        calibration: images that int8 takes the ranges of activations from.
+
+    Returns:
+        What computes the answers of the new file, and the answers.
+    """
+    if precision.dtype == "int8":
+        quantize(file, signature, calibration)
+        return "onnxruntime", onnxruntime_runner(file, signature)
+    lowered = copy.deepcopy(module)
+    deployed = cast("DeployedClassifier", lowered.deployed if isinstance(lowered, ExplainedClassifier) else lowered)
+    deployed.backbone = LoweredBackbone(deployed.backbone, _TORCH_TYPES[precision.dtype])
+    lowered.eval().requires_grad_(False)
+    write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
+    if precision.dtype == "bfloat16":
+        # ONNX Runtime's CPU provider has no bfloat16 convolution.
+        return "PyTorch", module_runner(lowered, signature)
+    return "onnxruntime", onnxruntime_runner(file, signature)

@@ -1,0 +1,82 @@
+"""The backbone's convolutions in int8, by ONNX Runtime's quantiser; everything else stays as it is.
+
+Quantise–dequantise pairs around every convolution, symmetric and per output channel, so that TensorRT reads them too:
+for that, biases stay float32, and ONNX Runtime quantises them when it loads the file.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from mnexport.errors import GraphError
+from mnexport.parity import Examples
+from mnexport.signature import Signature
+
+_BATCH = 32
+_OPERATORS = ["Conv"]
+
+
+def quantize(file: Path, signature: Signature, examples: Examples) -> None:
+    """Quantise an ONNX file in place.
+
+    Args:
+        file: float32.
+        signature: its input.
+        examples: calibration images; ranges of activations are taken from them.
+
+    Raises:
+        GraphError: it has no convolution, or cannot be quantised.
+    """
+    whole = onnx.load(str(file))
+    if not any(node.op_type in _OPERATORS for node in whole.graph.node):
+        raise GraphError("The backbone has no convolution, so there is nothing to quantise; take --dtype float32.")
+    prepared = file.with_name("prepared.onnx")
+    level = logging.root.level
+    logging.root.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # Folds normalisation into convolutions, which would else be quantised apart from it.
+            quant_pre_process(str(file), str(prepared), skip_symbolic_shape=True)
+            quantize_static(
+                str(prepared),
+                str(file),
+                _Reader(signature, examples),
+                quant_format=QuantFormat.QDQ,
+                op_types_to_quantize=_OPERATORS,
+                per_channel=True,
+                activation_type=QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
+            )
+    except Exception as error:  # whatever the quantiser raises
+        raise GraphError(f"ONNX Runtime cannot quantise the exported graph: {error}") from error
+    finally:
+        logging.root.setLevel(level)
+        prepared.unlink(missing_ok=True)
+    lowered = onnx.load(str(file))
+    lowered.producer_name, lowered.producer_version = whole.producer_name, whole.producer_version
+    del lowered.metadata_props[:]
+    lowered.metadata_props.extend(whole.metadata_props)
+    onnx.save(lowered, str(file))
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
+    """Calibration images in batches."""
+
+    def __init__(self, signature: Signature, examples: Examples) -> None:
+        inputs = signature.as_input(examples)
+        name = signature.input.name
+        self._batches: Iterator[dict[str, Any]] = (
+            {name: inputs[start : start + _BATCH]} for start in range(0, len(inputs), _BATCH)
+        )
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next batch, None at the end."""
+        return next(self._batches, None)

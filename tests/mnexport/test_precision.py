@@ -1,0 +1,166 @@
+"""Backbones in fewer bits: what they cost is measured, and too much is not published."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+
+import mnexport.pipeline
+from mnexport.accuracy import AccuracyReport, Precision
+from mnexport.cli import main
+from mnexport.errors import FormError, GraphError, ParityError, UsageError
+from mnexport.forms.lowered import LoweredBackbone
+from mnexport.forms.merged_norm import MergedNorm, merge_norms
+from mnexport.lowering import check_lowerable
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
+from mnexport.quantization import quantize
+from mnexport.repository import Target
+from mnexport.signature import Signature, TensorSpec
+from mnexport.tolerance import Answers
+from mntrain.artifact import load_artifact
+from mntrain.backbones.config import BackboneConfig, build_backbone
+from mntrain.models.families import FAMILIES
+
+
+def options(runs: Path, repository: Path, dtype: Any, **changes: Any) -> ExportOptions:
+    family = changes.pop("family", "meta_neighborhoods")
+    precision = Precision(dtype=dtype, most_lost=changes.pop("most_lost", 0.02))
+    target = Target(repository=repository, name="m")
+    return ExportOptions(artifact=runs / family / "artifact", target=target, precision=precision, **changes)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_lower_precision_answers_nearly_as_well(runs: Path, repository: Path, family: str, dtype: str) -> None:
+    report = export(options(runs, repository, dtype, family=family))
+    artifact = load_artifact(runs / family / "artifact")
+    images, labels = artifact.samples.images, artifact.samples.labels
+    found = onnxruntime.InferenceSession(str(report.path)).run(["probabilities"], {"image": images})[0]
+    assert found.dtype == np.float32
+    assert report.accuracy is not None
+    assert report.accuracy.exported == pytest.approx(float(np.mean(found.argmax(1) == labels)))
+    with torch.inference_mode():
+        trained = artifact.model(artifact.preprocessing(torch.from_numpy(images))).logits.argmax(-1).numpy()
+    assert report.accuracy.trained == pytest.approx(float(np.mean(trained == labels)))
+    record = json.loads(report.path.with_name("export.json").read_text())
+    assert record["dtype"] == record["accuracy"]["dtype"] == dtype
+    assert record["graph"]["size"] == report.path.stat().st_size
+    empty = onnxruntime.InferenceSession(str(report.path)).run(["probabilities"], {"image": images[:0]})[0]
+    assert empty.shape == (0, 10)
+
+
+def test_only_the_backbone_is_lowered(runs: Path, repository: Path) -> None:
+    for dtype, lowest in (("float16", onnx.TensorProto.FLOAT16), ("bfloat16", onnx.TensorProto.BFLOAT16)):
+        report = export(options(runs, repository, dtype, form="factored"))
+        graph = onnx.load(report.path).graph
+        weights = {item.name: item for item in graph.initializer}
+        convolutions = [node for node in graph.node if node.op_type == "Conv"]
+        assert convolutions
+        assert all(weights[node.input[1]].data_type == lowest for node in convolutions)
+        matrices = [name for node in graph.node if node.op_type == "MatMul" for name in node.input]
+        products = [weights[name] for name in matrices if name in weights]
+        assert products
+        assert all(item.data_type == onnx.TensorProto.FLOAT for item in products)
+
+
+def test_an_int8_graph_quantises_every_convolution_and_nothing_else(runs: Path, repository: Path) -> None:
+    report = export(options(runs, repository, "int8", explain=2))
+    for name in ("model.onnx", "core.onnx"):
+        model = onnx.load(report.path.with_name(name))
+        makers = {output: node for node in model.graph.node for output in node.output}
+        for node in model.graph.node:
+            if node.op_type == "Conv":
+                assert [makers[item].op_type for item in node.input[:2]] == ["DequantizeLinear"] * 2
+            elif node.op_type == "MatMul":
+                assert not any(item in makers and makers[item].op_type == "DequantizeLinear" for item in node.input)
+        assert {item.key for item in model.metadata_props} >= {"mn.form", "mn.labels"}
+
+
+def test_bfloat16_is_checked_where_it_can_be_computed(
+    runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [str(runs / "meta_neighborhoods" / "artifact"), str(repository / "m"), "--dtype", "bfloat16"]
+    assert main([*words, "--max-accuracy-drop", "0.05"]) == 0
+    out = capsys.readouterr().out
+    assert "bfloat16 (PyTorch): accuracy" in out
+    assert "on GPUs only" in out
+
+
+@pytest.mark.parametrize("answer", [lambda right: right[:, ::-1], lambda right: right * np.nan])
+def test_too_much_loss_is_not_published(
+    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    def spoiled(*fields: Any) -> tuple[str, Any]:
+        name, runner = real(*fields)
+
+        def run(images: Any) -> Answers:
+            return {"probabilities": answer(runner(images)["probabilities"])}
+
+        return name, run
+
+    real = mnexport.pipeline.lower
+    monkeypatch.setattr(mnexport.pipeline, "lower", spoiled)
+    with pytest.raises(ParityError, match=r"In float16 the export has an accuracy of .*Nothing was published"):
+        export(options(runs, repository, "float16"))
+    assert list(repository.iterdir()) == []
+
+
+def test_a_gain_is_no_loss() -> None:
+    figures: dict[str, Any] = {"dtype": "int8", "engine": "onnxruntime", "examples": 10, "other_class": 1}
+    better = AccuracyReport(**figures, trained=0.5, exported=0.6, max_probability_error=0.1, most_lost=0.0)
+    better.raise_failure()
+    with pytest.raises(ParityError):
+        AccuracyReport(**figures, trained=0.6, exported=0.59, max_probability_error=0.1, most_lost=0.0).raise_failure()
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf")])
+def test_a_loss_that_cannot_be_is_refused(share: float) -> None:
+    with pytest.raises(UsageError, match="from 0 to 1"):
+        Precision(dtype="int8", most_lost=share)
+    with pytest.raises(UsageError, match="choose from float32"):
+        Precision(dtype="int4")  # type: ignore[arg-type]
+
+
+def test_what_adapts_in_all_its_layers_is_not_lowered() -> None:
+    with pytest.raises(FormError, match="adapted in all its layers"):
+        check_lowerable(nn.Linear(1, 1), Precision(dtype="float16"))
+    check_lowerable(nn.Linear(1, 1), Precision())
+
+
+def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
+    spec = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 2])
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "g", [spec], [onnx.helper.make_tensor_value_info("y", 1, ["batch", 2])])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
+    signature = Signature(
+        input=TensorSpec(name="x", datatype="FP32", shape=(2,)),
+        input_type="float32",
+        outputs=(TensorSpec(name="y", datatype="FP32", shape=(2,)),),
+        labels=None,
+        description={},
+    )
+    with pytest.raises(GraphError, match="nothing to quantise"):
+        quantize(tmp_path / "m.onnx", signature, np.zeros((4, 2), np.float32))
+
+
+def test_the_lookup_of_ifilm_stays_in_float32() -> None:
+    """Maps so large that their squares overflow float16."""
+    torch.manual_seed(0)
+    backbone = build_backbone(BackboneConfig(name="convnet4", width=0.25, ifilm=True), (3, 16, 16)).eval()
+    merge_norms(backbone)
+    lowered = LoweredBackbone(backbone, torch.float16)
+    exact = [module for module in lowered.modules() if isinstance(module, MergedNorm)]
+    assert exact
+    assert all(buffer.dtype == torch.float32 for module in exact for buffer in module.buffers())
+    maps = torch.full((2, exact[0].scale.shape[0], 4, 4), 500.0)
+    with torch.inference_mode():
+        low, high = exact[0](maps.half()), exact[0](maps)
+    assert low.dtype == torch.float16
+    torch.testing.assert_close(low.float(), high, rtol=2e-3, atol=2e-3)
