@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mnserve.engines.base import EngineOptions
+from mnserve.engines.providers import parse_option, provider_name
 from mnserve.errors import SettingsError
 
 __all__ = ["ServeSettings"]
@@ -47,7 +48,9 @@ class ServeSettings:
     inter_op_threads: int = 1
     """Threads of an engine across operators."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
-    """Execution providers of ONNX Runtime, best first."""
+    """Execution providers, best first: cpu, cuda, tensorrt, openvino, or any name that ONNX Runtime has."""
+    provider_options: tuple[str, ...] = ()
+    """Options of these providers, each PROVIDER.KEY=VALUE, such as cuda.cudnn_conv_algo_search=EXHAUSTIVE."""
     allow_fallback: bool = False
     """Serve with fewer providers than asked for instead of failing."""
     warm_up: bool = True
@@ -92,7 +95,8 @@ class ServeSettings:
     def engine_options(self) -> EngineOptions:
         """The part that concerns engines."""
         return EngineOptions(
-            providers=self.providers,
+            providers=tuple(provider_name(name) for name in self.providers),
+            provider_options=tuple(parse_option(text) for text in self.provider_options),
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,
             allow_fallback=self.allow_fallback,

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from mnserve.engines.providers import ProviderOption
 from mnserve.errors import SettingsError
 
 __all__ = ["MAX_THREADS", "Engine", "EngineOptions", "TensorSpec"]
@@ -40,12 +41,14 @@ class EngineOptions:
 
     Attributes:
         providers: Execution providers, best first, under ONNX Runtime's names.
+        provider_options: Options of these providers, over the defaults.
         intra_op_threads: Threads inside one operator, at most MAX_THREADS; 0 takes the CPUs this process may use.
         inter_op_threads: Threads across operators, at most MAX_THREADS; 1 runs them one after the other.
         allow_fallback: Serve on fewer providers than asked for instead of failing.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
+    provider_options: tuple[ProviderOption, ...] = ()
     intra_op_threads: int = 0
     inter_op_threads: int = 1
     allow_fallback: bool = False
@@ -53,6 +56,12 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if not self.providers:
             raise SettingsError("providers is empty; name at least one, such as CPUExecutionProvider")
+        for option in self.provider_options:
+            if option.provider not in self.providers:
+                raise SettingsError(
+                    f"there is an option {option.key} for {option.provider}, which is not among the providers "
+                    f"{', '.join(self.providers)}; add it to them, or leave the option out"
+                )
         if not 0 <= self.intra_op_threads <= MAX_THREADS:
             raise SettingsError(
                 f"intra_op_threads is {self.intra_op_threads}; it must be 0 (automatic) or a number up to {MAX_THREADS}"

@@ -16,6 +16,7 @@ import onnxruntime as ort
 
 from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions, TensorSpec
+from mnserve.engines.providers import default_options
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 
 __all__ = ["OnnxRuntimeEngine"]
@@ -61,7 +62,7 @@ class OnnxRuntimeEngine:
             session = ort.InferenceSession(
                 path,
                 sess_options=session_options,
-                providers=_present(options.providers),
+                providers=_present(path, options),
                 enable_fallback=False,
             )
         except Exception as error:  # the runtime's exceptions derive from Exception alone
@@ -142,8 +143,30 @@ def _check_providers(options: EngineOptions) -> None:
     )
 
 
-def _present(providers: Sequence[str]) -> list[str]:
-    return [name for name in providers if name in ort.get_available_providers()]
+def _present(path: Path, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
+    """The providers that this build has, with their options."""
+    available = ort.get_available_providers()
+    found = []
+    for name in options.providers:
+        if name not in available:
+            continue
+        given = {option.key: option.value for option in options.provider_options if option.provider == name}
+        settings = {**default_options(name, path), **given}
+        for key, value in settings.items():
+            if key.endswith("cache_path"):
+                _make_folder(Path(value), name)
+        found.append((name, settings))
+    return found
+
+
+def _make_folder(path: Path, provider: str) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineLoadError(
+            f"{provider} cannot keep its engines in {path}: {error.strerror}; give another folder with the option for "
+            "its cache path"
+        ) from error
 
 
 def _spec(argument: Any, path: Path) -> TensorSpec:

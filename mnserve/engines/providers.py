@@ -1,0 +1,151 @@
+"""Execution providers of ONNX Runtime: their names, their options, and where TensorRT keeps what it built."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions, version
+from pathlib import Path
+from typing import Final
+
+from mnserve.errors import EngineLoadError, SettingsError
+
+__all__ = [
+    "ProviderOption",
+    "cache_key",
+    "cache_root",
+    "default_options",
+    "machine_versions",
+    "parse_option",
+    "provider_name",
+]
+
+_SUFFIX: Final = "ExecutionProvider"
+_SHORT: Final = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "tensorrt": "Tensorrt",
+    "nvtensorrtrtx": "NvTensorRTRTX",
+    "openvino": "OpenVINO",
+    "rocm": "ROCM",
+    "migraphx": "MIGraphX",
+    "dml": "Dml",
+    "coreml": "CoreML",
+    "xnnpack": "Xnnpack",
+    "dnnl": "Dnnl",
+    "qnn": "QNN",
+}
+_TENSORRT: Final = f"Tensorrt{_SUFFIX}"
+_CUDA: Final = f"CUDA{_SUFFIX}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderOption:
+    """One option of one provider.
+
+    Attributes:
+        provider: Name of the provider as ONNX Runtime has it.
+        key: Name of the option.
+        value: Its value.
+    """
+
+    provider: str
+    key: str
+    value: str
+
+
+def provider_name(text: str) -> str:
+    """ONNX Runtime's name of a provider: ``cuda`` is ``CUDAExecutionProvider``; unknown names stand as they are."""
+    short = text.strip().lower().removesuffix(_SUFFIX.lower())
+    return f"{_SHORT[short]}{_SUFFIX}" if short in _SHORT else text.strip()
+
+
+def parse_option(text: str) -> ProviderOption:
+    """``PROVIDER.KEY=VALUE`` of the command line.
+
+    Raises:
+        SettingsError: It has another form.
+    """
+    name, equals, value = text.partition("=")
+    provider, dot, key = name.partition(".")
+    if not (equals and dot and provider.strip() and key.strip()):
+        raise SettingsError(
+            f"provider option {text!r} cannot be read; write PROVIDER.KEY=VALUE, such as "
+            "cuda.cudnn_conv_algo_search=HEURISTIC"
+        )
+    return ProviderOption(provider=provider_name(provider), key=key.strip(), value=value.strip())
+
+
+def default_options(provider: str, model: Path) -> Mapping[str, str]:
+    """What a provider gets where nothing else is said.
+
+    TensorRT keeps the engines it builds and the timings it measures, for building takes minutes. CUDA grows its memory
+    by what is needed instead of doubling it, and looks for a convolution algorithm by rule instead of trying all of
+    them on every new batch size.
+
+    Args:
+        provider: Name as ONNX Runtime has it.
+        model: The model file.
+    """
+    if provider == _TENSORRT:
+        cache = str(cache_root() / cache_key(model, machine_versions()))
+        return {
+            "trt_engine_cache_enable": "1",
+            "trt_engine_cache_path": cache,
+            "trt_timing_cache_enable": "1",
+            "trt_timing_cache_path": cache,
+        }
+    if provider == _CUDA:
+        return {"arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC"}
+    return {}
+
+
+def cache_key(model: Path, versions: Sequence[str]) -> str:
+    """Name of the folder for what was built from a model: another file, runtime or GPU has another.
+
+    Args:
+        model: The model file.
+        versions: Of whatever the result depends on.
+
+    Raises:
+        EngineLoadError: The file cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with model.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    except OSError as error:
+        raise EngineLoadError(f"cannot read {model}: {error.strerror}") from error
+    for item in versions:
+        digest.update(f"\0{item}".encode())
+    return digest.hexdigest()[:32]
+
+
+def machine_versions(driver: Path = Path("/proc/driver/nvidia")) -> list[str]:
+    """What an engine of TensorRT depends on besides the model: libraries, driver and GPUs.
+
+    Args:
+        driver: Where NVIDIA's driver tells about itself.
+    """
+    names = sorted(
+        name
+        for item in distributions()
+        if (name := (item.metadata["Name"] or "").lower()).startswith(("onnxruntime", "tensorrt"))
+    )
+    found = [f"{name} {version(name)}" for name in dict.fromkeys(names)]
+    for file in [driver / "version", *sorted(driver.glob("gpus/*/information"))]:
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+        # Of a GPU its model alone; two of one model share their engines.
+        found += [line.strip() for line in text.splitlines() if file.name == "version" or line.startswith("Model")]
+    return found
+
+
+def cache_root() -> Path:
+    """Where caches lie: ``$XDG_CACHE_HOME/mnserve``, by default ``~/.cache/mnserve``."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".cache") / "mnserve"
