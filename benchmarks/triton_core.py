@@ -68,10 +68,14 @@ def _complaints(binary: Path, folder: Path, repository: Path, models: list[str])
     finally:
         process.send_signal(signal.SIGTERM)
         rest, _ = process.communicate(timeout=_SECONDS)
-    cells = [
-        [cell.strip() for cell in line.split("|")] for line in [*lines, *rest.splitlines()] if line.count("|") >= 4
-    ]
-    return {row[1]: row[3] for row in cells if row[1] in models}
+    everything = [*lines, *rest.splitlines()]
+    rows = ([cell.strip() for cell in line.split("|")] for line in everything)
+    found = {row[1]: row[3] for row in rows if len(row) > 4 and row[1] in models}
+    # A configuration that cannot be read is not in the table; the log tells why.
+    for name in models:
+        said = [line.strip() for line in everything if f"/{name}/" in line or f"'{name}'" in line]
+        found.setdefault(name, said[0] if said else "not mentioned")
+    return found
 
 
 if __name__ == "__main__":
