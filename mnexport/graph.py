@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnx.utils
@@ -72,7 +73,12 @@ class GraphReport:
 
 
 def write_onnx(
-    module: nn.Module, signature: Signature, opset: int, metadata: Mapping[str, str], path: Path
+    module: nn.Module,
+    signature: Signature,
+    opset: int,
+    metadata: Mapping[str, str],
+    path: Path,
+    translations: dict[Any, Any] | None = None,
 ) -> GraphReport:
     """Trace ``module`` with a symbolic batch axis and write one ONNX file.
 
@@ -82,6 +88,7 @@ def write_onnx(
         opset: ONNX operator set.
         metadata: written into the file.
         path: of the file.
+        translations: of operators of our own.
 
     Raises:
         GraphError: tracing failed, or the graph is not what it must be.
@@ -101,6 +108,7 @@ def write_onnx(
                 external_data=False,
                 # Folding normalisation into a bfloat16 convolution would leave float32 weights behind.
                 optimize=opset < BFLOAT16_OPSET,
+                custom_translation_table=translations,
                 verbose=False,
             )
     except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:

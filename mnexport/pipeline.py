@@ -12,15 +12,17 @@ import numpy as np
 
 from mnexport.accuracy import AccuracyReport, measure_accuracy
 from mnexport.calibrating import calibration_examples
-from mnexport.checking import CheckedExamples, parity_checks, parity_examples, run_checks
+from mnexport.checking import CPU_NAME, CheckedExamples, parity_checks, parity_examples, run_checks
 from mnexport.forms.dispatch import static_form, without_adaptation
+from mnexport.forms.low_rank.integer_keys import onnx_translations
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.graph import GraphReport, describe, write_core, write_onnx
 from mnexport.lowering import check_lowerable, lower
 from mnexport.model_card import ModelCard, tensor_specs
 from mnexport.options import ExportOptions
-from mnexport.parity import Check, ParityReport, Runner
+from mnexport.parity import Check, ParityReport, Runner, onnxruntime_runner
 from mnexport.publishing import locked, publishing
+from mnexport.quantization import quantize
 from mnexport.repository import check_target, sha256
 from mnexport.signature import Signature, image_signature, table_signature
 from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
@@ -105,7 +107,14 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
 
         def build(static: StaticModel) -> tuple[GraphReport, tuple[Check, ...]]:
             tell(f"tracing the {static.form} form")
-            graph = write_onnx(static.module, signature, options.graph.opset, metadata | {"mn.form": static.form}, file)
+            told = metadata | {"mn.form": static.form}
+            graph = write_onnx(static.module, signature, options.graph.opset, told, file)
+            cpu = file.with_name(CPU_NAME)
+            cpu.unlink(missing_ok=True)
+            if static.cpu_module is not None and options.precision.dtype in ("float32", "int8"):
+                tell("tracing it with keys in 8 bits")
+                core = signature.without_explanation()
+                write_onnx(static.cpu_module, core, options.graph.opset, told, cpu, onnx_translations())
             return graph, parity_checks(model, static, _files(file, signature), options, artifact)
 
         graph, checks = build(static)
@@ -121,9 +130,14 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             calibration = artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
             opset = options.graph.opset
             lowered = lower(static.module, file, signature, options.precision, opset, metadata, calibration)
-            _files(file, signature)
+            files = _files(file, signature)
             accuracy = _accuracy(checks[0].expected, lowered, examples, options)
             accuracy.raise_failure()
+            if CPU_NAME in files:
+                cpu, core = files[CPU_NAME]
+                quantize(cpu, core, calibration)
+                again = _accuracy(checks[0].expected, ("onnxruntime", onnxruntime_runner(cpu, core)), examples, options)
+                again.raise_failure()
             graph = describe(file)
         engine = None
         if options.engine is not None:
@@ -167,6 +181,8 @@ def _files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]
     if core != signature:
         write_core(file, signature, file.with_name("core.onnx"))
         files["core.onnx"] = file.with_name("core.onnx"), core
+    if file.with_name(CPU_NAME).exists():
+        files[CPU_NAME] = file.with_name(CPU_NAME), core
     return files
 
 

@@ -64,10 +64,14 @@ def _why(adaptation: dict[str, Any]) -> str:
     if "rank" not in adaptation:
         return str(adaptation.get("reason", "no adaptation"))
     costs, calibration = adaptation["costs"], adaptation["calibration"]
+    integer = adaptation.get("integer_keys")
+    on_cpus = (
+        "" if integer is None else f"; with keys in 8 bits {integer['held_out_error']:.1e} at rank {integer['rank']}"
+    )
     saved = costs["exact"]["multiplications"] / costs["low_rank"]["multiplications"]
     return (
         f"rank {adaptation['rank']} of the {adaptation['kind']}: {saved:.1f} times fewer multiplications in the head; "
         f"largest error {calibration['held_out_error']:.1e} on {calibration['held_out']} held-out examples, "
         f"{calibration['fitted_error']:.1e} on {calibration['fitted']} that it was fitted to; allowed "
-        f"{adaptation['tolerance']:g}"
+        f"{adaptation['tolerance']:g}{on_cpus}"
     )

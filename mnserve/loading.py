@@ -13,7 +13,7 @@ import numpy as np
 
 from mnserve.batching import BatcherOptions
 from mnserve.engines.base import Engine, EngineOptions
-from mnserve.engines.core_first import CORE_NAME, CoreFirstEngine
+from mnserve.engines.core_first import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
@@ -108,19 +108,31 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
 def _open(path: Path, options: LoadOptions) -> Engine:
     """The engine of a model, in two parts where it was published with a smaller file beside it."""
     whole = options.factory(path, options.engine)
-    core_path = path.with_name(CORE_NAME)
-    if not core_path.is_file():
+    core_path = _core_path(path, options)
+    if core_path is None:
         return whole
     try:
         core = options.factory(core_path, options.engine)
-        try:
-            return CoreFirstEngine(whole, core)
-        except BaseException:
-            core.close()
-            raise
     except BaseException:
         whole.close()
         raise
+    try:
+        pair = CoreFirstEngine(whole, core)
+    except BaseException:
+        whole.close()
+        core.close()
+        raise
+    if core.outputs == whole.outputs:
+        whole.close()
+        return core
+    return pair
+
+
+def _core_path(path: Path, options: LoadOptions) -> Path | None:
+    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else."""
+    names = [CPU_NAME] if options.engine.providers == ("CPUExecutionProvider",) else []
+    found = (path.with_name(name) for name in (*names, CORE_NAME))
+    return next((item for item in found if item.is_file()), None)
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:

@@ -13,7 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from mnexport.forms.attention import shares_keys
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.cost import Cost, HeadSize
-from mnexport.forms.low_rank.choice import LowRank, low_rank
+from mnexport.forms.low_rank.choice import low_rank
+from mnexport.forms.low_rank.queries import LowRank
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.inner import InnerProblem
@@ -54,7 +55,8 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
         return f"exact: rank {found.rank} would save no more than {WORTH_IT:.0%} of the model's cost"
     module = DeployedClassifier(preprocessing, model.backbone, found.head)
     record = _record(found, plan.calibration, plan.tolerance, {"exact": exact, "low_rank": cost})
-    return StaticModel(form="low_rank", module=module, approximate=True, record=record)
+    integer = None if found.integer is None else DeployedClassifier(preprocessing, model.backbone, found.integer.head)
+    return StaticModel(form="low_rank", module=module, approximate=True, record=record, cpu_module=integer)
 
 
 def _costs(model: MetaNeighborhoods) -> tuple[HeadSize, Cost]:
@@ -86,6 +88,7 @@ def _features(model: MetaNeighborhoods, preprocessing: nn.Module, examples: npt.
 
 
 def _record(found: LowRank, calibration: Calibration, tolerance: float, costs: dict[str, Cost]) -> dict[str, Any]:
+    integer = found.integer
     return {
         "kind": found.kind,
         "rank": found.rank,
@@ -96,6 +99,13 @@ def _record(found: LowRank, calibration: Calibration, tolerance: float, costs: d
             "fitted_error": found.fitted_error,
             "held_out": len(calibration.held_out),
             "held_out_error": found.held_out_error,
+        },
+        "integer_keys": None
+        if integer is None
+        else {
+            "rank": integer.rank,
+            "fitted_error": integer.fitted_error,
+            "held_out_error": integer.held_out_error,
         },
         "costs": {name: cost.to_dict() for name, cost in costs.items()},
     }

@@ -80,9 +80,11 @@ class StaticModel:
         module: examples → outputs.
         approximate: whether it differs from the trained model by more than rounding.
         record: rank, errors and costs, as ``export.json`` tells them.
+        cpu_module: the same with keys in 8 bits, for CPUs; None where there is none. It never explains.
     """
 
     form: str
     module: nn.Module
     approximate: bool
     record: dict[str, Any]
+    cpu_module: nn.Module | None = None

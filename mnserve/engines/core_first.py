@@ -14,8 +14,10 @@ import numpy as np
 from mnserve.engines.base import Engine, TensorSpec
 from mnserve.errors import EngineLoadError
 
-__all__ = ["CORE_NAME", "CoreFirstEngine"]
+__all__ = ["CORE_NAME", "CPU_NAME", "CoreFirstEngine"]
 
+CPU_NAME = "cpu.onnx"
+"""File name of the model as CPUs run it fastest, beside the whole model and without its explanation."""
 CORE_NAME = "core.onnx"
 """File name of the model without its explanation, beside the whole model."""
 
@@ -33,7 +35,9 @@ class CoreFirstEngine:
 
     def __init__(self, whole: Engine, core: Engine) -> None:
         if core.inputs != whole.inputs or not set(core.outputs) <= set(whole.outputs):
-            raise EngineLoadError(f"{CORE_NAME} does not take and give what the model beside it does; export it again")
+            raise EngineLoadError(
+                f"{CPU_NAME} or {CORE_NAME} does not take and give what the model beside it does; export it again"
+            )
         self._whole = whole
         self._core = core
         self._core_names = frozenset(spec.name for spec in core.outputs)

@@ -57,15 +57,17 @@ def test_a_smaller_file_gives_what_everyone_gets(runs: Path, repository: Path) -
         np.testing.assert_allclose(part.run([name], {"image": images})[0], expected, atol=1e-5)
     assert part.get_modelmeta().custom_metadata_map == whole.get_modelmeta().custom_metadata_map
     record = json.loads(report.path.with_name("export.json").read_text())
-    assert record["sha256"] == {name: sha256(report.path.with_name(name)) for name in ("model.onnx", "core.onnx")}
+    assert record["sha256"] == {
+        name: sha256(report.path.with_name(name)) for name in ("model.onnx", "core.onnx", "cpu.onnx")
+    }
     assert {item["what"] for item in record["parity"]["comparisons"]} == {
-        "static form", "onnxruntime", "onnxruntime, core.onnx",
+        "static form", "onnxruntime", "onnxruntime, core.onnx", "onnxruntime, cpu.onnx",
     }  # fmt: skip
 
 
 def test_without_explanation_there_is_one_file(runs: Path, repository: Path) -> None:
     report = published(runs, repository, explain=0)
-    assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "export.json"}
+    assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "cpu.onnx", "export.json"}
 
 
 @pytest.mark.parametrize("neighbours", [61, 10**9])

@@ -44,7 +44,7 @@ def everything_below(folder: Path) -> set[str]:
 def test_the_published_model_is_complete_and_describes_itself(artifact: Path, repository: Path) -> None:
     report = export(options(artifact, repository, max_batch_size=16))
     assert everything_below(repository) == {
-        "m", "m/config.pbtxt", "m/labels.txt", "m/1", "m/1/model.onnx", "m/1/export.json",
+        "m", "m/config.pbtxt", "m/labels.txt", "m/1", "m/1/model.onnx", "m/1/cpu.onnx", "m/1/export.json",
     }  # fmt: skip
     record = json.loads((repository / "m/1/export.json").read_text())
     assert record["sha256"]["model.onnx"] == sha256(report.path)
@@ -58,7 +58,7 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     assert (adaptation["calibration"]["fitted"], adaptation["calibration"]["held_out"]) == (128, 128)
     assert adaptation["costs"]["low_rank"]["multiplications"] < adaptation["costs"]["exact"]["multiplications"]
     assert record["inputs"] == [{"name": "image", "datatype": "UINT8", "shape": [-1, 1, 8, 8]}]
-    assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 16] * 2
+    assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 16] * 3
     assert all(item["argmax_differences"] == 0 for item in record["parity"]["comparisons"])
     model = onnx.load(report.path)
     metadata = {item.key: item.value for item in model.metadata_props}
@@ -281,6 +281,29 @@ def test_a_loose_tolerance_is_recorded(artifact: Path, repository: Path) -> None
         ("static form", "trained model", "0.01 on probabilities"),
         ("onnxruntime", "static form", "atol 0.5, rtol 0.25"),
     ]
+
+
+def test_the_file_for_cpus_has_keys_in_8_bits(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository))
+    loaded = load_artifact(artifact)
+    with torch.inference_mode():
+        expected = loaded.model(loaded.preprocessing(torch.from_numpy(loaded.samples.images))).logits.softmax(-1)
+    cpu = report.path.with_name("cpu.onnx")
+    for batch in (1, 3, 256):
+        images = loaded.samples.images[:batch]
+        found = onnxruntime.InferenceSession(str(cpu)).run(["probabilities"], {"image": images})[0]
+        np.testing.assert_allclose(found, expected[:batch].numpy(), atol=1e-3, rtol=0)
+    assert "MatMulInteger" in {node.op_type for node in onnx.load(cpu).graph.node}
+    assert "MatMulInteger" not in {node.op_type for node in onnx.load(report.path).graph.node}
+    integer = report.adaptation["integer_keys"]
+    assert max(integer["fitted_error"], integer["held_out_error"]) <= 5e-4
+    whats = {item.what: item for item in report.parity.comparisons}
+    assert whats["onnxruntime, cpu.onnx"].reference == "trained model"
+
+
+def test_exact_forms_have_no_file_of_their_own_for_cpus(artifact: Path, repository: Path) -> None:
+    report = export(options(artifact, repository, form="factored"))
+    assert not report.path.with_name("cpu.onnx").exists()
 
 
 def test_a_tolerance_that_cannot_be_met_falls_back_to_the_exact_form_and_says_so(

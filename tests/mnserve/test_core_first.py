@@ -1,14 +1,16 @@
 """A model in two files: the smaller one runs wherever it gives all that is wanted."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mnserve.engines.base import TensorSpec
+from mnserve.engines.base import Engine, EngineOptions, TensorSpec
 from mnserve.engines.core_first import CoreFirstEngine
 from mnserve.errors import EngineLoadError
+from mnserve.loading import LoadOptions, _open
 
 X = TensorSpec(name="x", datatype="FP32", shape=(-1, 2))
 Y, Z = (TensorSpec(name=name, datatype="FP32", shape=(-1, 2)) for name in "yz")
@@ -50,3 +52,72 @@ def test_the_smaller_part_runs_where_it_is_enough() -> None:
 def test_parts_that_do_not_belong_together_are_refused(core: Part) -> None:
     with pytest.raises(EngineLoadError, match=r"core\.onnx does not take and give"):
         CoreFirstEngine(Part((Y,)), core)
+
+
+def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tuple[Engine, list[Part]]:
+    """What stands for the files of a version, and the parts that were opened."""
+    parts = {"model.onnx": Part((Y, Z)), "core.onnx": Part((Y,)), "cpu.onnx": Part((Y,))}
+    opened: list[Part] = []
+
+    def factory(path: Path, options: EngineOptions) -> Part:
+        opened.append(parts[path.name])
+        return parts[path.name]
+
+    for name in files:
+        (folder / name).write_text("")
+    options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory)
+    return _open(folder / "model.onnx", options), opened
+
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+@pytest.mark.parametrize(
+    ("files", "providers", "core"),
+    [
+        (["model.onnx"], (CPU,), None),
+        (["model.onnx", "core.onnx"], (CPU,), "core.onnx"),
+        (["model.onnx", "core.onnx", "cpu.onnx"], (CPU,), "cpu.onnx"),
+        (["model.onnx", "core.onnx", "cpu.onnx"], (CUDA, CPU), "core.onnx"),
+        (["model.onnx", "cpu.onnx"], (CUDA, CPU), None),
+    ],
+)
+def test_the_file_for_cpus_runs_where_there_is_nothing_else(
+    tmp_path: Path, files: list[str], providers: tuple[str, ...], core: str | None
+) -> None:
+    engine, opened = loaded(tmp_path, files, providers)
+    engine.run({"x": np.zeros((1, 2), np.float32)}, ["y"])
+    assert len(opened) == (1 if core is None else 2)
+    assert opened[-1].runs == [("y",)]
+    if core is None:
+        assert engine is opened[0]
+
+
+def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
+    whole, core = Part((Y,)), Part((Y,))
+    parts = {"model.onnx": whole, "cpu.onnx": core}
+    (tmp_path / "cpu.onnx").write_text("")
+    engine = _open(tmp_path / "model.onnx", LoadOptions(factory=lambda path, options: parts[path.name]))
+    assert engine is core
+    assert whole.closed
+    assert not core.closed
+
+
+def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> None:
+    whole, core = Part((Y,)), Part((Z,))
+    (tmp_path / "core.onnx").write_text("")
+    parts = {"model.onnx": whole, "core.onnx": core}
+    with pytest.raises(EngineLoadError):
+        _open(tmp_path / "model.onnx", LoadOptions(factory=lambda path, options: parts[path.name]))
+    assert whole.closed
+    assert core.closed
+
+    def broken(path: Path, options: EngineOptions) -> Part:
+        if path.name == "core.onnx":
+            raise EngineLoadError("damaged")
+        return whole
+
+    whole.closed = False
+    with pytest.raises(EngineLoadError, match="damaged"):
+        _open(tmp_path / "model.onnx", LoadOptions(factory=broken))
+    assert whole.closed

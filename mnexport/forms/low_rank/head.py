@@ -8,22 +8,31 @@ from torch import Tensor, nn
 
 from mnexport.forms.attention import StaticAttention
 from mnexport.forms.constants import Constants
+from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.adaptation import Problem, problem_of
+from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm
 from mntrain.models.meta_neighborhoods.inner_dot import with_bias
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 class NormHead(nn.Module):
-    """One step of scalar size of a cosine classifier; only the norm of the adapted weight is approximated."""
+    """One step of scalar size of a cosine classifier; only the norm of the adapted weight is approximated.
+
+    Args:
+        model: trained.
+        table: of the norm.
+        keys: in 8 bits, for attention and classifier alike, or None for those of the model.
+    """
 
     step_size: Tensor
 
-    def __init__(self, model: MetaNeighborhoods, table: NormTable) -> None:
+    def __init__(self, model: MetaNeighborhoods, table: NormTable, keys: IntegerKeys | None = None) -> None:
         super().__init__()
+        self.keys: Constants[IntegerKeys] | None = None if keys is None else Constants(keys)
         with torch.no_grad():
             problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
             assert isinstance(problem, InnerProblem)
@@ -34,17 +43,23 @@ class NormHead(nn.Module):
 
     def weights(self, features: Tensor) -> Tensor:
         """Features [B, d] → attention [B, S]."""
-        weights: Tensor = self.attention(features, self.problem())
+        weights: Tensor = self._attend(features, unit(features))[1]
         return weights
 
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""
-        problem = self.problem()
-        query = unit(features)
-        weights = self.attention(features, problem)
+        problem, query = self.problem(), unit(features)
+        similarity, weights = self._attend(features, query)
         along, squared = self.norm(weights)
-        similarity = query @ problem.keys.mT
         return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared)
+
+    def _attend(self, features: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
+        """P and ω [B, S]."""
+        problem = self.problem()
+        if self.keys is None:
+            return query @ problem.keys.mT, self.attention(features, problem)
+        similarity = integer_products(query, self.keys())
+        return similarity, attention(similarity, self.attention.temperature)
 
 
 class SubspaceHead(nn.Module):

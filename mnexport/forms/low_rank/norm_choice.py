@@ -1,0 +1,80 @@
+"""How many directions the norm of the adapted weight needs, with keys in full and in 8 bits.
+
+Shapes: N queries, S entries, C classes, d features. attention ω and similarity P [N, S], logits [N, C].
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from mnexport.forms.attention import shares_keys
+from mnexport.forms.low_rank.basis import Basis, basis_of, strongest
+from mnexport.forms.low_rank.head import NormHead
+from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
+from mnexport.forms.low_rank.norm import norm_table
+from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
+from mnexport.forms.low_rank.rank import smallest_rank
+from mntrain.layers.unit import unit
+from mntrain.models.meta_neighborhoods.attention import attention
+from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm, tangent
+
+
+def choose_norm(setting: Setting, data: Data, limits: Limits) -> LowRank | None:
+    """The fewest directions within the limits; with keys in 8 bits beside it where that is possible, too."""
+    problem = setting.problem
+    assert isinstance(problem, InnerProblem)
+    beta = setting.steps.size * problem.scale / problem.weight_norm
+    basis = basis_of(_tangents(setting, data.directions), (beta / problem.weight_norm).square())
+    found = _choose(setting, data, limits, basis, None)
+    if found is None or not shares_keys(setting.model):
+        return found
+    keys = integer_keys(problem.keys)
+    integer = _choose(setting, data, limits, basis, keys)
+    return LowRank(found.kind, found.head, found.rank, found.fitted_error, found.held_out_error, integer)
+
+
+def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: IntegerKeys | None) -> LowRank | None:
+    problem = setting.problem
+    assert isinstance(problem, InnerProblem)
+    entries, classes = problem.residuals.shape
+    fitted, held_out = (_Errors(setting, queries, basis, keys) for queries in (data.fitted, data.held_out))
+    largest = min(basis.energies.numel(), limits.table_bytes // (4 * entries) - classes)
+    rank = smallest_rank(lambda rank: max(fitted.at(rank), held_out.at(rank)), largest, limits.error)
+    if rank is None:
+        return None
+    table = norm_table(problem, basis, rank)
+    single = None if keys is None else IntegerKeys(keys.codes, keys.steps.float())
+    head = NormHead(setting.model, type(table)(*(item.float() for item in table)), single)
+    return LowRank("norm", head, rank, fitted.at(rank), held_out.at(rank))
+
+
+class _Errors:
+    """Errors of some queries by rank: everything that does not depend on the rank is computed once."""
+
+    def __init__(self, setting: Setting, queries: Queries, basis: Basis, keys: IntegerKeys | None) -> None:
+        problem = setting.problem
+        assert isinstance(problem, InnerProblem)
+        self.queries, self.problem, self.size = queries, problem, setting.steps.size
+        self.query = unit(queries.features)
+        self.pairs = self.query @ problem.keys.mT if keys is None else integer_products(self.query, keys)
+        self.weights = queries.weights if keys is None else attention(self.pairs, setting.model.temperature)
+        parts = [part.transpose(0, 1) @ basis.vectors for part in _tangents(setting, self.weights)]
+        self.squares = torch.cat(parts, dim=1).square().transpose(0, 1).flatten(1)
+        self.along = self.weights @ (problem.residuals * problem.cosines)
+        self.order = strongest(basis.energies)
+
+    def at(self, rank: int) -> float:
+        """Largest error of a probability with the ``rank`` strongest directions."""
+        kept = torch.zeros_like(self.squares)
+        kept[:, self.order[:rank]] = self.squares[:, self.order[:rank]]
+        squared = kept.view(len(self.query), self.along.shape[1], -1).sum(dim=-1)
+        logits = logits_of_norm(self.query, self.pairs, self.weights, self.problem, self.size, self.along, squared)
+        return worst(logits, self.queries)
+
+
+def _tangents(setting: Setting, weights: Tensor) -> Iterator[Tensor]:
+    """u − s ŵ [n, C, d] of all queries, in parts."""
+    assert isinstance(setting.problem, InnerProblem)
+    for part in setting.parts(len(weights)):
+        yield tangent(weights[part], setting.problem)[0]
