@@ -82,7 +82,7 @@ def main() -> None:
             print(f"wrote {arguments.output / size.name}", flush=True)
     if REGRESSION in arguments.only and arguments.regression and not (arguments.output / REGRESSION).exists():
         words = ["--data.path", arguments.regression, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
-        fit(load_experiment("uci", words), FitOptions(runs=arguments.output / "runs", resume=True, quiet=True))
+        fit(load_experiment("uci", words), FitOptions(runs=arguments.output / "runs", quiet=True))
         (arguments.output / "runs" / REGRESSION / "artifact").rename(arguments.output / REGRESSION)
         print(f"wrote {arguments.output / REGRESSION}", flush=True)
 

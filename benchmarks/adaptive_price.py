@@ -1,0 +1,120 @@
+"""What adaptation costs on ONNX Runtime's CPU provider: latency of each model over the same model without a dictionary.
+
+    python benchmarks/adaptive_models.py build/price --data.path CIFAR10 --regression table.csv
+    python benchmarks/adaptive_price.py build/price
+    python benchmarks/adaptive_price.py build/price --only convnet4-10-5000 --seconds 1 --json price.json
+
+Every artifact is exported as a user would (`--form auto --tolerance 1e-3`) and once with `--vanilla`, into a repository
+beside the artifacts; both are timed in this process on one thread, a few calls of each in turn, at batch 1, 8 and 32.
+The ratio is the median over rounds.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
+from mnexport.repository import Target
+from mnserve.bench.machine import describe_machine
+from mnserve.bench.measure import measure
+from mnserve.bench.settings import BenchSettings
+from mntrain.result_table import ResultTable
+
+# Highest ratio wanted at batch 1, 8 and 32.
+WANTED = {
+    "resnet56-10-5000": (1.15, 1.06, 1.06),
+    "resnet29-10-5000": (1.30, 1.10, 1.10),
+    "densenet40bc-10-5000": (1.15, 1.06, 1.06),
+    "convnet4-10-5000": (1.40, 1.15, 1.15),
+    "resnet56-100-10000": (1.50, 1.15, 1.15),
+    "resnet56-ifilm-10-5000": (1.45, 1.30, 1.30),
+    "mlp-1000": (6.0, 6.0, 6.0),
+}
+BATCHES = (1, 8, 32)
+# The same network without iFiLM is what a model with iFiLM is compared with.
+PLAIN = {"resnet56-ifilm-10-5000": "resnet56-10-5000"}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("artifacts", type=Path, help="folder that adaptive_models.py wrote")
+    parser.add_argument("--only", nargs="+", choices=list(WANTED), default=list(WANTED), metavar="NAME")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the export (1e-3)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each model and batch size (10)")
+    parser.add_argument("--rounds", type=int, default=40, help="(40)")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    arguments = parser.parse_args()
+    found = {}
+    for name in arguments.only:
+        if (arguments.artifacts / name).is_dir():
+            found[name] = _price(name, arguments)
+            print(f"{name}: {_ratios(found[name])}", file=sys.stderr, flush=True)
+    machine = describe_machine()
+    table = ResultTable(
+        headings=("model", "form", *(f"batch {batch}" for batch in BATCHES), "wanted", "vanilla p50 ms", "file MB"),
+        rows=[_row(name, price) for name, price in found.items()],
+        caption=f"{machine.caption}, one thread.",
+    )
+    table.show(Console(), title="latency over the vanilla model's (quartiles)")
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"machine": machine.to_json(), "models": found}, indent=2) + "\n")
+    return 0
+
+
+def _price(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    repository = arguments.artifacts / "repository"
+    report = export(
+        ExportOptions(
+            artifact=arguments.artifacts / name,
+            target=Target(repository=repository, name=name, version=1, overwrite=True),
+            approximation=arguments.tolerance,
+        )
+    )
+    plain = f"{PLAIN.get(name, name)}-vanilla"
+    export(
+        ExportOptions(
+            artifact=arguments.artifacts / PLAIN.get(name, name),
+            target=Target(repository=repository, name=plain, version=1, overwrite=True),
+            vanilla=True,
+        )
+    )
+    result = measure(
+        BenchSettings(
+            repository=str(repository),
+            model=name,
+            against=plain,
+            batch=",".join(map(str, BATCHES)),
+            threads=1,
+            seconds=arguments.seconds,
+            rounds=arguments.rounds,
+        )
+    )
+    files = {item.name: item.stat().st_size for item in report.path.parent.glob("*.onnx")}
+    return {"form": report.form, "adaptation": report.adaptation, "files": files, "bench": result.to_json()}
+
+
+def _ratios(price: dict[str, Any]) -> str:
+    return " / ".join(f"{item['ratio']['spread']['median']:.2f}" for item in price["bench"]["results"])
+
+
+def _row(name: str, price: dict[str, Any]) -> list[str]:
+    batches = price["bench"]["results"]
+    ratios = [item["ratio"]["spread"] for item in batches]
+    rank = price["adaptation"].get("rank")
+    return [
+        name,
+        price["form"] + (f", rank {rank}" if rank else ""),
+        *(f"{item['median']:.2f} ({item['q1']:.2f}–{item['q3']:.2f})" for item in ratios),
+        " / ".join(f"{item:.2f}" for item in WANTED[name]),
+        " / ".join(f"{item['against']['p50_ms']:.2f}" for item in batches),
+        f"{max(price['files'].values()) / 1e6:.1f}",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
