@@ -14,7 +14,7 @@ from mnexport.forms.constants import Constants
 from mnexport.forms.cost import Cost
 from mnexport.forms.low_rank.choice import MARGIN
 from mnexport.forms.low_rank.rank import smallest_rank
-from mnexport.forms.low_rank.tables import CutTable, LayerFactors, cut_tables, cut_values, factored_tables
+from mnexport.forms.low_rank.tables import CutTable, LastTable, LayerFactors, cut_tables, cut_values, factored_tables
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
 from mntrain.data.standardization import Standardization
@@ -28,7 +28,7 @@ _FITTED_KEYS = 1024
 class CutEstimator(nn.Module):
     """The adapted perceptron with cut tables."""
 
-    def __init__(self, exact: AdaptiveEstimator, tables: Sequence[CutTable]) -> None:
+    def __init__(self, exact: AdaptiveEstimator, tables: Sequence[CutTable | LastTable]) -> None:
         super().__init__()
         self.temperature, self.network, self.index = exact.temperature, exact.network, exact.index
         self.tables = nn.ModuleList(Constants(table) for table in tables)
@@ -82,18 +82,24 @@ def approximate_regressor(
     cost = _cost(entries, layers, cut)
     if plan.form == "auto" and whole.weight - cost.weight < WORTH_IT * (whole.weight + network):
         return f"exact: rank {rank} would save no more than {WORTH_IT:.0%} of the model's cost"
-    single = [CutTable(*(item.float() for item in table)) for table in cut]
+    single = [_single(table) for table in cut]
     record = _record(plan, factors, rank, (error(fitted, rank), error(held_out, rank)), (whole, cost))
     module = DeployedRegressor(preprocessing, CutEstimator(exact, single))
     return StaticModel(form="low_rank", module=module, approximate=True, record=record)
 
 
-def _cost(entries: int, layers: Sequence[tuple[Tensor, Tensor]], tables: Sequence[CutTable] | None) -> Cost:
+def _single(table: CutTable | LastTable) -> CutTable | LastTable:
+    """In single precision."""
+    kind: type[CutTable] | type[LastTable] = type(table)
+    return kind(*(None if item is None else item.float() for item in table))  # type: ignore[arg-type]
+
+
+def _cost(entries: int, layers: Sequence[tuple[Tensor, Tensor]], tables: Sequence[CutTable | LastTable] | None) -> Cost:
     features = layers[0][0].shape[1]
     if tables is None:
         numbers = sum(entries * sum(weight.shape) for weight, _ in layers)
     else:
-        numbers = sum(sum(item.numel() for item in table) for table in tables)
+        numbers = sum(item.numel() for table in tables for item in table if item is not None)
     return Cost(multiplications=numbers + entries * features, table_numbers=numbers + entries * features)
 
 

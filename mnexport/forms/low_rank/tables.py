@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from mntrain.models.meta_neighborhoods.inner_mlp import Layers, LayerTable
 
@@ -47,10 +48,18 @@ class LayerFactors(NamedTuple):
 class CutTable(NamedTuple):
     """One layer of the approximation."""
 
-    inputs: Tensor  # A'ᵀ [r, S]
-    hidden: Tensor  # Bᵀ [i, r]
-    errors: Tensor  # D' [S, s]
-    outputs: Tensor  # C [s, o]
+    inputs: Tensor  # A' [S, r], or A where r would be i
+    hidden: Tensor | None  # B [r, i]
+    errors: Tensor  # D' [S, s], or D where s would be o
+    outputs: Tensor | None  # C [s, o]
+    ones: Tensor  # [S]
+
+
+class LastTable(NamedTuple):
+    """A layer with one output, where ω can be summed before the query is seen: D (A', 1) has only r + 1 columns."""
+
+    products: Tensor  # D ∘ (A', 1) [S, r + 1]
+    hidden: Tensor | None  # B [r, i]
 
 
 def factored_tables(
@@ -81,19 +90,30 @@ def factored_tables(
     return tuple(found)
 
 
-def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable, ...]:
+def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable | LastTable, ...]:
     """The tables of all layers with their ``rank`` strongest directions, at least one in each."""
     strengths = torch.cat([side.strengths for layer in factors for side in layer])
     least = torch.sort(strengths, descending=True).values[rank - 1]
-    cut = []
+    cut: list[CutTable | LastTable] = []
     for layer in factors:
         parts = [side.cut(max(1, int((side.strengths >= least).sum()))) for side in layer]
-        (inputs, hidden), (errors, outputs) = parts
-        cut.append(CutTable(inputs.mT.contiguous(), hidden.mT.contiguous(), errors.contiguous(), outputs.contiguous()))
+        (inputs, hidden), (errors, outputs) = (_joined(*part) for part in parts)
+        ones = torch.ones_like(inputs[:, 0])
+        if errors.shape[1] == 1 and outputs is None:
+            cut.append(LastTable(errors * torch.cat([inputs, ones.unsqueeze(-1)], dim=1), hidden))
+        else:
+            cut.append(CutTable(inputs, hidden, errors, outputs, ones))
     return tuple(cut)
 
 
-def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[CutTable]) -> Tensor:
+def _joined(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Both factors, or their product where nothing was cut."""
+    if len(columns) == columns.shape[1]:
+        return (rows @ columns).contiguous(), None
+    return rows.contiguous(), columns.contiguous()
+
+
+def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[CutTable | LastTable]) -> Tensor:
     """What :func:`adapted_values` computes, with cut tables: [B].
 
     Args:
@@ -104,8 +124,15 @@ def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequenc
     """
     hidden = queries
     for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
-        pulls = weights * ((hidden @ table.hidden) @ table.inputs + 1)
-        hidden = hidden @ weight.mT + bias - (pulls @ table.errors) @ table.outputs
+        seen = hidden if table.hidden is None else hidden @ table.hidden.mT
+        if isinstance(table, LastTable):
+            sums = weights @ table.products
+            moved = (sums[:, :-1] * seen).sum(dim=-1, keepdim=True) + sums[:, -1:]
+        else:
+            moved = (weights * linear(seen, table.inputs, table.ones)) @ table.errors
+            if table.outputs is not None:
+                moved = moved @ table.outputs
+        hidden = linear(hidden, weight, bias) - moved
         if position + 1 < len(layers):
             hidden = torch.relu(hidden)
     return hidden.squeeze(-1)

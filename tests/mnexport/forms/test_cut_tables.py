@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from mnexport.forms.low_rank.tables import cut_tables, cut_values, factored_tables
+from mnexport.forms.low_rank.tables import LastTable, cut_tables, cut_values, factored_tables
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
 
 WIDTHS = (3, 8, 8, 1)
@@ -42,7 +42,10 @@ def test_the_strongest_directions_of_all_layers_are_kept() -> None:
     factors = factored_tables(queries, weights, layers, tables)
     strengths = torch.cat([side.strengths for layer in factors for side in layer]).sort(descending=True).values
     cut = cut_tables(factors, 9)
-    kept = [len(item) for layer in cut for item in (layer.inputs, layer.outputs)]
+    *inner, last = cut
+    assert isinstance(last, LastTable)
+    kept = [item.shape[1] for layer in inner for item in (layer.inputs, layer.errors)]
+    kept += [last.products.shape[1] - 1, 1]
     wanted = [max(1, int((side.strengths >= strengths[8]).sum())) for layer in factors for side in layer]
     assert kept == wanted
     assert sum(wanted) < 9 + len(wanted)
