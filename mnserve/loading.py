@@ -19,7 +19,7 @@ from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelC
 from mnserve.execution import Work, execute
 from mnserve.model_config import check_supported, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import read_model, verify
+from mnserve.repository import ModelFiles, read_model, verify
 from mnserve.signature import Signature, TensorRule
 
 __all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
@@ -87,7 +87,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     files = read_model(root, name, version)
     check_supported(files.config)
     verify(files)
-    engine = _open(files.model_path, options)
+    engine = _open(files, options)
     try:
         config = complete(
             files.config,
@@ -105,10 +105,10 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     return LoadedModel(name=name, version=version, config=config, signature=rules, engine=engine, batching=batching)
 
 
-def _open(path: Path, options: LoadOptions) -> Engine:
+def _open(files: ModelFiles, options: LoadOptions) -> Engine:
     """The engine of a model, in two parts where it was published with a smaller file beside it."""
-    whole = options.factory(path, options.engine)
-    core_path = _core_path(path, options)
+    whole = options.factory(files.model_path, options.engine)
+    core_path = _core_path(files, options)
     if core_path is None:
         return whole
     try:
@@ -128,11 +128,15 @@ def _open(path: Path, options: LoadOptions) -> Engine:
     return pair
 
 
-def _core_path(path: Path, options: LoadOptions) -> Path | None:
-    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else."""
+def _core_path(files: ModelFiles, options: LoadOptions) -> Path | None:
+    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else.
+
+    Only files that export.json vouches for: others may have names like these by chance.
+    """
+    published = (files.export or {}).get("sha256", {})
     names = [CPU_NAME] if options.engine.providers == ("CPUExecutionProvider",) else []
-    found = (path.with_name(name) for name in (*names, CORE_NAME))
-    return next((item for item in found if item.is_file()), None)
+    found = (name for name in (*names, CORE_NAME) if name in published)
+    return next((files.model_path.with_name(name) for name in found), None)
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:

@@ -1,5 +1,6 @@
 """A model in two files: the smaller one runs wherever it gives all that is wanted."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from mnserve.engines.base import Engine, EngineOptions, TensorSpec
 from mnserve.engines.core_first import CoreFirstEngine
 from mnserve.errors import EngineLoadError
 from mnserve.loading import LoadOptions, _open
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository import ModelFiles
 
 X = TensorSpec(name="x", datatype="FP32", shape=(-1, 2))
 Y, Z = (TensorSpec(name=name, datatype="FP32", shape=(-1, 2)) for name in "yz")
@@ -63,10 +66,18 @@ def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tu
         opened.append(parts[path.name])
         return parts[path.name]
 
-    for name in files:
-        (folder / name).write_text("")
     options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory)
-    return _open(folder / "model.onnx", options), opened
+    return _open(published(folder, files), options), opened
+
+
+def published(folder: Path, names: Sequence[str]) -> ModelFiles:
+    """A version whose export.json lists ``names``; the files lie there either way."""
+    for name in ("model.onnx", "core.onnx", "cpu.onnx"):
+        (folder / name).write_text("")
+    export = {"sha256": dict.fromkeys(names, "digest")}
+    return ModelFiles(
+        name="m", version=1, config=ModelConfig(name="m"), model_path=folder / "model.onnx", export=export
+    )
 
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -93,11 +104,18 @@ def test_the_file_for_cpus_runs_where_there_is_nothing_else(
         assert engine is opened[0]
 
 
+def test_files_that_nobody_vouches_for_are_left_alone(tmp_path: Path) -> None:
+    files = dataclasses.replace(published(tmp_path, []), export=None)
+    whole = Part((Y,))
+    parts = {"model.onnx": whole}
+    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) is whole
+
+
 def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Y,))
     parts = {"model.onnx": whole, "cpu.onnx": core}
-    (tmp_path / "cpu.onnx").write_text("")
-    engine = _open(tmp_path / "model.onnx", LoadOptions(factory=lambda path, options: parts[path.name]))
+    files = published(tmp_path, ["model.onnx", "cpu.onnx"])
+    engine = _open(files, LoadOptions(factory=lambda path, options: parts[path.name]))
     assert engine is core
     assert whole.closed
     assert not core.closed
@@ -105,10 +123,10 @@ def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
 
 def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Z,))
-    (tmp_path / "core.onnx").write_text("")
+    files = published(tmp_path, ["model.onnx", "core.onnx"])
     parts = {"model.onnx": whole, "core.onnx": core}
     with pytest.raises(EngineLoadError):
-        _open(tmp_path / "model.onnx", LoadOptions(factory=lambda path, options: parts[path.name]))
+        _open(files, LoadOptions(factory=lambda path, options: parts[path.name]))
     assert whole.closed
     assert core.closed
 
@@ -119,5 +137,5 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
 
     whole.closed = False
     with pytest.raises(EngineLoadError, match="damaged"):
-        _open(tmp_path / "model.onnx", LoadOptions(factory=broken))
+        _open(files, LoadOptions(factory=broken))
     assert whole.closed
