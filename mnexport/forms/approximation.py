@@ -30,7 +30,7 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
     size, exact = _costs(model)
     problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
     if not isinstance(problem, InnerProblem) and cheapest_form(problem, model.steps()) == "factored":
-        return "factored is exact for this model, and no approximation is cheaper; leave out --form"
+        return "factored is exact for this model, and as cheap as any approximation (--form factored)"
     if plan.calibration is None:
         return (
             "low_rank is fitted to real images, and there are none in the artifact; give --calibration train, or take "
