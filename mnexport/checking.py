@@ -33,6 +33,11 @@ class CheckedExamples(NamedTuple):
     source: str
 
 
+def of_file(name: str) -> str:
+    """What the check of an ONNX file is called."""
+    return "onnxruntime" if name == "model.onnx" else f"onnxruntime, {name}"
+
+
 def parity_checks(
     model: Model,
     static: StaticModel,
@@ -60,7 +65,7 @@ def parity_checks(
         Check(what="static form", runner=form, reference="trained model", expected=trained, tolerance=near),
         *(
             Check(
-                what="onnxruntime" if name == "model.onnx" else f"onnxruntime, {name}",
+                what=of_file(name),
                 runner=onnxruntime_runner(path, signature),
                 reference=right[0],
                 expected=right[1],
@@ -75,7 +80,7 @@ def parity_checks(
 
 def _rounded_check(path: Path, signature: Signature, trained: Runner, near: Allowance) -> Check:
     return Check(
-        what=f"onnxruntime, {path.name}",
+        what=of_file(path.name),
         runner=onnxruntime_runner(path, signature),
         reference="trained model",
         expected=trained,

@@ -12,7 +12,7 @@ import numpy as np
 
 from mnexport.accuracy import AccuracyReport, measure_accuracy
 from mnexport.calibrating import calibration_examples
-from mnexport.checking import CPU_NAME, CheckedExamples, parity_checks, parity_examples, run_checks
+from mnexport.checking import CPU_NAME, CheckedExamples, of_file, parity_checks, parity_examples, run_checks
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.low_rank.integer_keys import onnx_translations
 from mnexport.forms.plan import FormPlan, StaticModel
@@ -118,7 +118,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             return graph, parity_checks(model, static, _files(file, signature), options, artifact)
 
         graph, checks = build(static)
-        parity = run_checks(checks, examples, options, tell)
+        parity = _without_failed_cpu(run_checks(checks, examples, options, tell), file)
         if static.approximate and options.form == "auto" and not parity.passed:
             static = _exact_instead(static_form(model, replace(plan, calibration=None), artifact.preprocessing), parity)
             graph, checks = build(static)
@@ -129,7 +129,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             tell(f"lowering the backbone to {options.precision.dtype}")
             calibration = artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
             opset = options.graph.opset
-            lowered = lower(static.module, file, signature, options.precision, opset, metadata, calibration)
+            told = metadata | {"mn.form": static.form}
+            lowered = lower(static.module, file, signature, options.precision, opset, told, calibration)
             files = _files(file, signature)
             accuracy = _accuracy(checks[0].expected, lowered, examples, options)
             accuracy.raise_failure()
@@ -184,6 +185,15 @@ def _files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]
     if file.with_name(CPU_NAME).exists():
         files[CPU_NAME] = file.with_name(CPU_NAME), core
     return files
+
+
+def _without_failed_cpu(parity: ParityReport, file: Path) -> ParityReport:
+    """The file for CPUs is an addition: where it alone does not agree, the model goes without it."""
+    of_cpu = [item for item in parity.comparisons if item.what == of_file(CPU_NAME)]
+    if all(item.passed for item in of_cpu):
+        return parity
+    file.with_name(CPU_NAME).unlink()
+    return replace(parity, comparisons=tuple(item for item in parity.comparisons if item not in of_cpu))
 
 
 def _accuracy(

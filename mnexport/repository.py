@@ -21,6 +21,8 @@ from mnexport.model_card import ModelCard, tensor_specs
 
 # Triton counts versions in a signed 64-bit integer.
 MAX_VERSION = 2**63 - 1
+# What all versions of a model have in common, since they have one config.pbtxt.
+_SHARED = ("inputs", "outputs", "labels", "platform")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"[1-9][0-9]{0,18}")
 
@@ -131,7 +133,7 @@ def _check_interface(target: Target, card: ModelCard) -> None:
         written = _interface(target, version)
         if target.overwrite and version == target.version:
             continue
-        for what, old, new in zip(("inputs", "labels"), written, _wanted(card), strict=True):
+        for what, old, new in zip(_SHARED, written, _wanted(card), strict=True):
             if old != new:
                 raise PublishError(
                     f"{target.folder} version {version} has {what} {old}, this export {new}; versions of one model "
@@ -139,19 +141,25 @@ def _check_interface(target: Target, card: ModelCard) -> None:
                 )
 
 
-def _interface(target: Target, version: int) -> tuple[Any, Any]:
-    """Inputs and labels that ``export.json`` of a published version records."""
+def _interface(target: Target, version: int) -> tuple[Any, ...]:
+    """What ``export.json`` of a published version records of what ``config.pbtxt`` says: one value for each name."""
     file = target.folder / str(version) / "export.json"
     try:
         written = json.loads(file.read_text(encoding="utf-8"))
-        return written["inputs"], written["labels"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        engine = (written.get("engine") or {}).get("format")
+        return written["inputs"], written["outputs"], written["labels"], _platform(engine)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PublishError(
             f"{target.folder} holds a model that mnexport did not write ({file} is missing or damaged); "
             "publish under another name."
         ) from error
 
 
-def _wanted(card: ModelCard) -> tuple[Any, Any]:
-    labels = card.signature.labels
-    return tensor_specs(card.signature)["inputs"], None if labels is None else list(labels)
+def _wanted(card: ModelCard) -> tuple[Any, ...]:
+    specs, labels = tensor_specs(card.signature), card.signature.labels
+    return specs["inputs"], specs["outputs"], None if labels is None else list(labels), _platform(card.engine)
+
+
+def _platform(engine: str | None) -> str:
+    """What Triton runs: the engine of standard TensorRT, or the ONNX file."""
+    return "tensorrt" if engine == "tensorrt" else "onnxruntime"

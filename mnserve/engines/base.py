@@ -57,6 +57,11 @@ class EngineOptions:
         if not self.providers:
             raise SettingsError("providers is empty; name at least one, such as CPUExecutionProvider")
         for option in self.provider_options:
+            if option.provider == "CPUExecutionProvider":
+                raise SettingsError(
+                    f"there is an option {option.key} for {option.provider}, which takes none and would ignore it; "
+                    "leave it out"
+                )
             if option.provider not in self.providers:
                 raise SettingsError(
                     f"there is an option {option.key} for {option.provider}, which is not among the providers "

@@ -7,15 +7,15 @@ deviation r: [C].
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
 
 
 class DirectionalBatchNorm(torch.autograd.Function):
     """Batch normalisation by the statistics of the batch, with a forward-mode derivative.
 
     With x̂ = r (x − m) the tangent of w x̂ + b is w r (ẋ − mean ẋ − x̂ mean(x̂ ẋ)) + ẇ x̂ + ḃ: for every channel a number
-    times ẋ, a number times x, and a number. PyTorch's own derivative forms each term as a map of its own, which takes
-    longer than all the rest of a ConvNet-4.
+    times ẋ, a number times x, and a number. PyTorch's own derivative forms each term as a map of its own. There is no
+    derivative of the other kind: the layer is taken only where no gradient is recorded.
     """
 
     @staticmethod
@@ -47,12 +47,6 @@ class DirectionalBatchNorm(torch.autograd.Function):
         shift = bias_along - scale * mean_along - slope * mean
         scale, slope, shift = (number.to(maps.dtype)[:, None, None] for number in (scale, slope, shift))
         return torch.addcmul(shift.expand_as(maps), along, scale).addcmul_(maps, slope), None, None
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, *gradients: Tensor) -> tuple[None, None, None, None]:
-        """Never called: the layer is taken only where no gradient is recorded."""
-        raise NotImplementedError("DirectionalBatchNorm has a forward-mode derivative only")
 
 
 def moves(parameter: Tensor) -> bool:

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import torch
 
-from mnexport.errors import FormError, UsageError
+from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
 from mnexport.parity import Check, compare
 from mnexport.pipeline import ExportReport, export
@@ -68,6 +68,16 @@ def test_a_smaller_file_gives_what_everyone_gets(runs: Path, repository: Path) -
 def test_without_explanation_there_is_one_file(runs: Path, repository: Path) -> None:
     report = published(runs, repository, explain=0)
     assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "cpu.onnx", "export.json"}
+
+
+def test_versions_of_one_model_give_the_same_outputs(runs: Path, repository: Path) -> None:
+    """They share one config.pbtxt, which would promise an explanation that the older version has not."""
+    published(runs, repository, explain=0, form="factored")
+    before = (repository / "m/config.pbtxt").read_text()
+    with pytest.raises(PublishError, match="version 1 has outputs"):
+        published(runs, repository, form="factored")
+    assert (repository / "m/config.pbtxt").read_text() == before
+    published(runs, repository, explain=0, form="factored")
 
 
 @pytest.mark.parametrize("neighbours", [61, 10**9])

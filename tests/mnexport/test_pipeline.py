@@ -304,6 +304,23 @@ def test_the_file_for_cpus_has_keys_in_8_bits(artifact: Path, repository: Path) 
     assert whats["onnxruntime, cpu.onnx"].reference == "trained model"
 
 
+def test_a_model_goes_without_the_file_for_cpus_where_that_alone_fails(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def coarse(model: Any, plan: FormPlan, preprocessing: Any) -> Any:
+        static = static_form(model, plan, preprocessing)
+        static.cpu_module.classifier.keys.codes.zero_()
+        return static
+
+    monkeypatch.setattr(mnexport.pipeline, "static_form", coarse)
+    report = export(options(artifact, repository, form="auto"))
+    assert report.form == "low_rank"
+    assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "export.json"}
+    record = json.loads(report.path.with_name("export.json").read_text())
+    assert set(record["sha256"]) == {"model.onnx"}
+    assert {item.what for item in report.parity.comparisons} == {"static form", "onnxruntime"}
+
+
 def test_exact_forms_have_no_file_of_their_own_for_cpus(artifact: Path, repository: Path) -> None:
     report = export(options(artifact, repository, form="factored"))
     assert not report.path.with_name("cpu.onnx").exists()

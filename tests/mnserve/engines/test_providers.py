@@ -37,12 +37,12 @@ def test_short_names(text: str, name: str) -> None:
 
 def test_options_of_the_command_line_reach_the_engine() -> None:
     options = ServeSettings(
-        repository="r", providers=("cuda", "cpu"), provider_options=("cuda.a=b=c", "cpu.use_arena = 0 ")
+        repository="r", providers=("cuda", "cpu"), provider_options=("cuda.a=b=c", "CUDA.device_id = 1 ")
     ).engine_options
     assert options.providers == ("CUDAExecutionProvider", "CPUExecutionProvider")
     assert options.provider_options == (
         ProviderOption(provider="CUDAExecutionProvider", key="a", value="b=c"),
-        ProviderOption(provider="CPUExecutionProvider", key="use_arena", value="0"),
+        ProviderOption(provider="CUDAExecutionProvider", key="device_id", value="1"),
     )
 
 
@@ -50,6 +50,11 @@ def test_options_of_the_command_line_reach_the_engine() -> None:
 def test_an_option_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"PROVIDER\.KEY=VALUE"):
         parse_option(text)
+
+
+def test_an_option_that_would_be_ignored_is_refused() -> None:
+    with pytest.raises(SettingsError, match="takes none and would ignore it"):
+        EngineOptions(provider_options=(parse_option("cpu.use_arena=0"),))
 
 
 def test_an_option_of_a_provider_that_is_not_asked_for_is_refused() -> None:
@@ -76,11 +81,6 @@ def test_options_are_passed_on_over_the_defaults(monkeypatch: pytest.MonkeyPatch
     OnnxRuntimeEngine(path, options).close()
     cuda = {"arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "EXHAUSTIVE", "device_id": "1"}
     assert passed == [[("CUDAExecutionProvider", cuda), ("CPUExecutionProvider", {})]]
-
-
-def test_an_option_that_the_provider_does_not_know_is_told(double_model: Any) -> None:
-    path = double_model() / "1" / "model.onnx"
-    OnnxRuntimeEngine(path, EngineOptions(provider_options=(parse_option("cpu.use_arena=1"),))).close()
 
 
 def test_engines_are_kept_by_model_versions_and_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
