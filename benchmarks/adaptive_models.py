@@ -5,7 +5,7 @@
     python benchmarks/adaptive_models.py build/price --regression table.csv --only mlp-1000
 
 What a low-rank form costs depends on the rank that real attention needs, so random dictionaries will not do. Training
-dictionaries of 5,000 and 10,000 entries on the deepest backbones takes days on a CPU; instead the backbone is trained
+dictionaries of 5,000 and 10,000 entries on the deepest backbones takes long on a CPU; instead the backbone is trained
 for a few epochs without a dictionary, and the dictionary is calibrated: keys are features of training images, values
 their classes with 90 % confidence, T = 0.2, and α = 0.3, where training on PACS took it. For 100 classes the features
 are grouped by k-means, and a class is a group. Everything is written as artifacts that mnexport takes.

@@ -124,6 +124,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             graph, checks = build(static)
             parity = run_checks(checks, examples, options, tell)
         parity.raise_failures()
+        if not file.with_name(CPU_NAME).exists() and static.record.get("integer_keys"):
+            static = replace(static, record=static.record | {"integer_keys": None})
         accuracy = None
         if options.precision.lower:
             tell(f"lowering the backbone to {options.precision.dtype}")

@@ -6,8 +6,8 @@ them with every row of it.
 
 from dataclasses import asdict, dataclass
 
-# A CPU core multiplies about this many numbers in the time in which it fetches one from beyond its caches: on the
-# machine of docs/benchmarks.md about 50 G multiplications and 5 G numbers a second.
+# A CPU core multiplies roughly this many numbers in the time in which it fetches one from beyond its caches. Nothing
+# but the order of forms depends on it.
 _MULTIPLICATIONS_A_NUMBER = 10
 # The batch that forms are compared at.
 _BATCH = 8

@@ -3,6 +3,7 @@
 A new family registers one function here with ``unexplained_form.register``.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import singledispatch
 
@@ -70,15 +71,9 @@ def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: nn.Module) -> Static
 
 @unexplained_form.register
 def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
-    if plan.form in ("auto", "low_rank"):
-        found = approximation(model, plan, preprocessing)
-        if isinstance(found, StaticModel):
-            return found
-        reason = found
-        if plan.form == "low_rank":
-            raise FormError(reason)
-    else:
-        reason = "asked for"
+    found = _approximated(plan, lambda: approximation(model, plan, preprocessing))
+    if isinstance(found, StaticModel):
+        return found
     steps = model.steps()
     cheapest = cheapest_form(problem_of(model.head, model.dictionary.keys, model.dictionary.values()), steps)
     if plan.form == "factored" and cheapest == "explicit":
@@ -89,7 +84,7 @@ def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> Sta
     # Both forms are exact; the factored one builds no [B, C, d] weights.
     chosen: InnerForm = "explicit" if plan.form == "explicit" else cheapest
     module = DeployedClassifier(preprocessing, model.backbone, AdaptiveHead(model, chosen))
-    return StaticModel(form=chosen, module=module, approximate=False, record={"reason": reason})
+    return StaticModel(form=chosen, module=module, approximate=False, record={"reason": found})
 
 
 @unexplained_form.register
@@ -106,16 +101,25 @@ def _(model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standard
             "A regressor is adapted in all its layers; no form builds weights of its own for every row, so there is no "
             "--form explicit. The exact form is --form factored."
         )
-    reason = "asked for"
-    if plan.form != "factored":
-        found = approximate_regressor(model, plan, preprocessing)
-        if isinstance(found, StaticModel):
-            return found
-        reason = found
-        if plan.form == "low_rank":
-            raise FormError(reason)
+    found = _approximated(plan, lambda: approximate_regressor(model, plan, preprocessing))
+    if isinstance(found, StaticModel):
+        return found
     module = DeployedRegressor(preprocessing, AdaptiveEstimator(model))
-    return StaticModel(form="factored", module=module, approximate=False, record={"reason": reason})
+    return StaticModel(form="factored", module=module, approximate=False, record={"reason": found})
+
+
+def _approximated(plan: FormPlan, approximate: Callable[[], StaticModel | str]) -> StaticModel | str:
+    """The low-rank form if one is wanted and worth it, or why an exact form is taken.
+
+    Raises:
+        FormError: low_rank was asked for, and there is none.
+    """
+    if plan.form not in ("auto", "low_rank"):
+        return "asked for"
+    found = approximate()
+    if plan.form == "low_rank" and isinstance(found, str):
+        raise FormError(found)
+    return found
 
 
 def _refuse_form(model: Model, plan: FormPlan) -> None:

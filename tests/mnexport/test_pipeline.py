@@ -318,6 +318,7 @@ def test_a_model_goes_without_the_file_for_cpus_where_that_alone_fails(
     assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "export.json"}
     record = json.loads(report.path.with_name("export.json").read_text())
     assert set(record["sha256"]) == {"model.onnx"}
+    assert record["adaptation"]["integer_keys"] is None
     assert {item.what for item in report.parity.comparisons} == {"static form", "onnxruntime"}
 
 

@@ -23,7 +23,10 @@ _KEYS = 1024
 
 def low_rank_kind(model: MetaNeighborhoods) -> Kind:
     """What is approximated: the norm where one step of scalar size leaves only that expensive."""
-    setting = Setting.of(model)
+    return _kind(Setting.of(model))
+
+
+def _kind(setting: Setting) -> Kind:
     return "norm" if cheapest_form(setting.problem, setting.steps) == "factored" else "subspace"
 
 
@@ -47,5 +50,5 @@ def low_rank(
         fitted=setting.queries(fitted),
         held_out=setting.queries(held_out),
     )
-    choose = choose_norm if low_rank_kind(model) == "norm" else choose_subspace
+    choose = choose_norm if _kind(setting) == "norm" else choose_subspace
     return choose(setting, data, Limits(MARGIN * tolerance, table_limit))
