@@ -23,6 +23,7 @@ format: $(INSTALLED)
 
 types: $(INSTALLED)
 	$(BIN)/mypy
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py
 
 protos: $(INSTALLED)
 	$(BIN)/python protos/generate.py

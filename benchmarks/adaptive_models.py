@@ -22,7 +22,7 @@ from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from mntrain.artifact import ImageArtifact, build_model, load_artifact, save_artifact
-from mntrain.config import load_experiment
+from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.images import ImageSet
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -55,6 +55,23 @@ class Size:
         return self.backbone + ("-ifilm" if self.ifilm else "")
 
 
+@dataclass(frozen=True)
+class Training:
+    """Of the backbones.
+
+    Args:
+        runs: folder of the runs.
+        data: CIFAR-10 as a folder of parquet files.
+        images: to train on and to take keys from.
+        epochs: few are enough for features that look like features.
+    """
+
+    runs: Path
+    data: str
+    images: int = 10000
+    epochs: int = 2
+
+
 SIZES = (
     Size("resnet56", 10, 5000),
     Size("resnet29", 10, 5000),
@@ -76,9 +93,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=2, help="of the backbones (2)")
     parser.add_argument("--images", type=int, default=10000, help="to train on and to take keys from (10000)")
     arguments = parser.parse_args()
+    training = Training(arguments.output / "runs", arguments.data, arguments.images, arguments.epochs)
     for size in SIZES:
         if size.name in arguments.only and not (arguments.output / size.name).exists():
-            _calibrate(size, _trained(size, arguments), arguments.output / size.name)
+            calibrate(size, trained(size, training), arguments.output / size.name)
             print(f"wrote {arguments.output / size.name}", flush=True)
     if REGRESSION in arguments.only and arguments.regression and not (arguments.output / REGRESSION).exists():
         words = ["--data.path", arguments.regression, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
@@ -87,24 +105,25 @@ def main() -> None:
         print(f"wrote {arguments.output / REGRESSION}", flush=True)
 
 
-def _trained(size: Size, arguments: argparse.Namespace) -> ImageArtifact:
-    """The backbone with a plain head, trained for a few epochs."""
+def trained(size: Size, training: Training) -> ImageArtifact:
+    """The backbone with a plain head, trained for a few epochs; taken from its run where that is finished."""
     words = ["--family", "vanilla", "--name", size.trunk, "--backbone.name", size.backbone]
-    words += ["--backbone.ifilm", str(size.ifilm).lower(), "--data.path", arguments.data]
-    words += ["--data.train_limit", str(arguments.images), "--training.epochs", str(arguments.epochs)]
-    runs = arguments.output / "runs"
-    if not (runs / size.trunk / "artifact").exists():
+    words += ["--backbone.ifilm", str(size.ifilm).lower(), "--data.path", training.data]
+    words += ["--data.train_limit", str(training.images), "--training.epochs", str(training.epochs)]
+    run = training.runs / size.trunk
+    if not (run / "artifact").exists():
         fit(
             load_experiment("cifar10-jpeg", [*words, "--training.precision", "bf16-mixed"]),
-            FitOptions(runs=runs, resume=(runs / size.trunk).exists(), quiet=True),
+            FitOptions(runs=training.runs, resume=run.exists(), quiet=True),
         )
-    artifact = load_artifact(runs / size.trunk / "artifact")
+    artifact = load_artifact(run / "artifact")
     assert isinstance(artifact, ImageArtifact)
     return artifact
 
 
 @torch.inference_mode()
-def _calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
+def calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
+    """Write an artifact with a dictionary of the features of training images, as they are and mirrored."""
     images = load_split(plain.config, "train", None)
     assert isinstance(images, ImageSet)
     features = _features(plain, images.images)
@@ -128,7 +147,7 @@ def _calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
 @dataclass(frozen=True)
 class _Built:
     model: MetaNeighborhoods
-    experiment: object
+    experiment: ExperimentConfig
 
 
 def _with_dictionary(size: Size, plain: ImageArtifact, keys: Tensor, classes: Tensor, weight: Tensor) -> _Built:
@@ -168,7 +187,7 @@ def _answers(model: MetaNeighborhoods, plain: ImageArtifact, classes: int, sampl
     """Labels of the samples: the true ones, or the model's own answers where classes are groups."""
     if classes == len(plain.config.labels):
         return samples.labels
-    parts = torch.from_numpy(samples.images).split(_BATCH)
+    parts = torch.split(torch.from_numpy(samples.images), _BATCH)
     found = [model(plain.preprocessing(part)).logits.argmax(dim=-1) for part in parts]
     return torch.cat(found).numpy().astype(samples.labels.dtype)
 

@@ -16,6 +16,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -88,7 +89,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _measure(plan: Plan, probe: int, console: Console) -> list[dict]:
+def _measure(plan: Plan, probe: int, console: Console) -> list[dict[str, Any]]:
     started, rows = time.monotonic(), []
     for position, (name, words) in enumerate(VARIANTS.items()):
         left = plan.seconds - (time.monotonic() - started)
@@ -127,10 +128,10 @@ def _probe(plan: Plan, words: list[str], images: int) -> float:
         )["train_seconds"]
         for epochs in (1, 3)
     ]
-    return max(1e-3, (seconds[1] - seconds[0]) / 2) * total / part
+    return float(max(1e-3, (seconds[1] - seconds[0]) / 2) * total / part)
 
 
-def _fit(plan: Plan, words: list[str]) -> dict:
+def _fit(plan: Plan, words: list[str]) -> dict[str, Any]:
     from mntrain.artifact import read_config
     from mntrain.config import load_experiment
     from mntrain.training.fit import fit

@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -111,7 +112,7 @@ def main() -> None:
         arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[dict]:
+def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[dict[str, Any]]:
     # Memory first: the processes are fresh, and the timing that follows has the machine to itself.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
         memory = [pool.submit(_peak_bytes, variant, shared).result() for variant in variants]
@@ -128,7 +129,7 @@ def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[di
     ]
 
 
-def _table(backbone: str, shared: Step, figures: list[dict]) -> Table:
+def _table(backbone: str, shared: Step, figures: list[dict[str, Any]]) -> Table:
     precision = "bf16" if shared.bf16 else "float32"
     shape = f"batch {shared.batch}, {shared.channels}×{shared.size}×{shared.size}, {shared.classes} classes"
     title = f"training step, {backbone}, {shape}, {shared.dropout_mode} dropout, {precision}"
@@ -168,14 +169,14 @@ def _step(variant: Variant, shared: Step) -> Call:
     entry = family_named(variant.family)
     settings = {"entries": variant.entries, "dropout_mode": shared.dropout_mode} if variant.entries else {}
     model = entry.build(entry.config(**settings), partial(build_backbone, backbone, shape[1:]), shared.classes)
-    model.to(memory_format=torch.channels_last).to(shared.device)
+    model.to(shared.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(shared.device, torch.bfloat16, enabled=shared.bf16):
             loss, _ = model.loss(batch)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
         if shared.device == "cuda":
             torch.cuda.synchronize()

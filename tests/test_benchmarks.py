@@ -66,3 +66,28 @@ def test_training_cost_names_what_it_does_not_know() -> None:
         assert done.returncode != 0
         assert words[1] in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_parity_table(tmp_path: Path) -> None:
+    words = [
+        "benchmarks/parity_table.py",
+        str(tmp_path),
+        "--only",
+        "mn, spiral",
+        "--epochs",
+        "1",
+        "--dtypes",
+        "float32",
+        "int8",
+    ]
+    out = run(*words, "--json", str(tmp_path / "parity.json"))
+    records = json.loads((tmp_path / "parity.json").read_text())
+    assert [(one["form"], one["dtype"]) for one in records] == [
+        (form, dtype) for form in ("vanilla", "explicit", "factored", "low_rank") for dtype in ("float32", "int8")
+    ]
+    found = {(one["form"], one["dtype"]): one for one in records}
+    assert all(0 < found[form, "float32"]["max_error"] < 1e-4 for form in ("vanilla", "explicit", "factored"))
+    # Nothing is passed over in silence.
+    assert "no convolution" in found["factored", "int8"]["missing"]
+    assert found["low_rank", "float32"]["missing"] in out
+    assert not any(one["failure"] for one in records)

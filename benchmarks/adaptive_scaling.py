@@ -1,0 +1,227 @@
+"""What adaptation costs as dictionary and classes grow: latency over the vanilla model's, for every form, as a plot.
+
+    python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --plot scaling.png
+    python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --backbone convnet4 --entries 500 5000
+    python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --seconds 1 --json scaling.json
+
+Dictionaries are calibrated as in benchmarks/adaptive_models.py, on the backbone it trains (taken from the folder where
+it is there). All models are exported first, what an earlier call left in the folder is taken as it is; then each is
+timed against the vanilla model in this process on one thread, a few calls of each in turn. `--entries` are swept at 10
+classes, `--classes` at 5,000 entries.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from adaptive_models import Size, Training, calibrate, trained
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from mnexport.errors import MnExportError
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
+from mnexport.repository import Target
+from mnserve.bench.machine import describe_machine
+from mnserve.bench.measure import measure
+from mnserve.bench.settings import BenchSettings
+from mntrain.plotting.style import COLORS
+from mntrain.result_table import ResultTable
+
+FORMS = ("explicit", "factored", "low_rank")
+ENTRIES = (500, 1000, 2000, 5000, 10000, 20000)
+CLASSES = (10, 30, 100, 300, 1000)
+# Where the two sweeps cross.
+CROSSING = (10, 5000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One model in one form.
+
+    Args:
+        form: asked for.
+        classes: C.
+        entries: S.
+        missing: why there is no such export.
+        rank: of low_rank.
+        ratios: median and quartiles of the latency over vanilla's, by batch.
+    """
+
+    form: str
+    classes: int
+    entries: int
+    missing: str = ""
+    rank: int | None = None
+    ratios: dict[int, tuple[float, float, float]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="folder for runs, artifacts, and exports")
+    parser.add_argument("--data.path", dest="data", metavar="PATH", required=True, help="CIFAR-10, parquet files")
+    parser.add_argument("--backbone", default="resnet56", help="(resnet56)")
+    parser.add_argument("--entries", type=int, nargs="*", default=list(ENTRIES), help=f"(S: {ENTRIES})")
+    parser.add_argument("--classes", type=int, nargs="*", default=list(CLASSES), help=f"(C: {CLASSES})")
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8], help="(1 8)")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of low_rank (1e-3)")
+    parser.add_argument("--seconds", type=float, default=4.0, help="measured time of each model and batch size (4)")
+    parser.add_argument("--rounds", type=int, default=20, help="(20)")
+    parser.add_argument("--export-only", action="store_true", help="time nothing")
+    parser.add_argument("--plot", type=Path, help="picture (.png, .svg, .pdf)")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    arguments = parser.parse_args()
+    sizes = [(CROSSING[0], entries) for entries in arguments.entries]
+    sizes += [(classes, CROSSING[1]) for classes in arguments.classes]
+    missing = _exported(list(dict.fromkeys(sizes)), arguments)
+    if arguments.export_only:
+        return 0
+    points = [
+        _timed(form, *size, missing.get((form, *size), ""), arguments)
+        for size in dict.fromkeys(sizes)
+        for form in FORMS
+    ]
+    machine = describe_machine()
+    headings = ("C", "S", "form", *(f"batch {batch}" for batch in arguments.batches))
+    rows = [[str(one.classes), str(one.entries), _label(one), *_cells(one, arguments.batches)] for one in points]
+    table = ResultTable(headings=headings, rows=rows, caption=f"{machine.caption}, one thread.")
+    table.show(Console(), title=f"{arguments.backbone}: latency over vanilla's (quartiles)")
+    if arguments.plot:
+        _draw(points, arguments, machine.caption)
+    if arguments.json:
+        record = {"machine": machine.to_json(), "backbone": arguments.backbone, "points": [vars(one) for one in points]}
+        arguments.json.write_text(json.dumps(record, indent=2) + "\n")
+    return 0
+
+
+def _repository(arguments: argparse.Namespace) -> Path:
+    folder: Path = arguments.output / "scaling"
+    return folder
+
+
+def _name(arguments: argparse.Namespace, classes: int, entries: int, form: str) -> str:
+    return f"{arguments.backbone}-{classes}-{entries}-{form}"
+
+
+def _exported(sizes: list[tuple[int, int]], arguments: argparse.Namespace) -> dict[tuple[str, int, int], str]:
+    """Export what is not there yet; why a form is missing."""
+    missing = {}
+    training = Training(arguments.output / "runs", arguments.data)
+    for classes, entries in sizes:
+        size = Size(arguments.backbone, classes, entries)
+        artifact = arguments.output / size.name
+        if not artifact.exists():
+            calibrate(size, trained(size, training), artifact)
+        for form in FORMS:
+            reason = _export(artifact, _name(arguments, classes, entries, form), form, arguments)
+            if reason:
+                missing[form, classes, entries] = reason
+    first = Size(arguments.backbone, *sizes[0])
+    _export(arguments.output / first.name, _vanilla(arguments), "vanilla", arguments)
+    return missing
+
+
+def _vanilla(arguments: argparse.Namespace) -> str:
+    return f"{arguments.backbone}-vanilla"
+
+
+def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:
+    """Nothing, or why there is no such form."""
+    target = Target(repository=_repository(arguments), name=name, version=1)
+    if target.folder.exists():
+        return ""
+    print(f"exporting {name}", file=sys.stderr, flush=True)
+    options = ExportOptions(
+        artifact=artifact,
+        target=target,
+        form="auto" if form == "vanilla" else form,
+        vanilla=form == "vanilla",
+        approximation=arguments.tolerance,
+    )
+    try:
+        export(options)
+    except MnExportError as error:
+        return str(error)
+    return ""
+
+
+def _timed(form: str, classes: int, entries: int, missing: str, arguments: argparse.Namespace) -> Point:
+    if missing:
+        return Point(form=form, classes=classes, entries=entries, missing=missing, ratios={})
+    name = _name(arguments, classes, entries, form)
+    print(f"timing {name}", file=sys.stderr, flush=True)
+    settings = BenchSettings(
+        repository=str(_repository(arguments)),
+        model=name,
+        against=_vanilla(arguments),
+        batch=",".join(map(str, arguments.batches)),
+        threads=1,
+        seconds=arguments.seconds,
+        rounds=arguments.rounds,
+    )
+    spreads = [item["ratio"]["spread"] for item in measure(settings).to_json()["results"]]
+    record = json.loads((_repository(arguments) / name / "1" / "export.json").read_text(encoding="utf-8"))
+    return Point(
+        form=form,
+        classes=classes,
+        entries=entries,
+        rank=record["adaptation"].get("rank"),
+        ratios={
+            batch: (item["median"], item["q1"], item["q3"])
+            for batch, item in zip(arguments.batches, spreads, strict=True)
+        },
+    )
+
+
+def _label(point: Point) -> str:
+    return point.form + (f", rank {point.rank}" if point.rank else "")
+
+
+def _cells(point: Point, batches: list[int]) -> list[str]:
+    if point.missing:
+        return ["–" for _ in batches]
+    return ["{:.2f} ({:.2f}–{:.2f})".format(*point.ratios[batch]) for batch in batches]
+
+
+def _draw(points: list[Point], arguments: argparse.Namespace, caption: str) -> None:
+    figure = Figure(figsize=(10.0, 3.9 * len(arguments.batches)), layout="constrained")
+    for row, batch in zip(figure.subplots(len(arguments.batches), 2, squeeze=False), arguments.batches, strict=True):
+        by_entries = [one for one in points if one.classes == CROSSING[0]]
+        by_classes = [one for one in points if one.entries == CROSSING[1]]
+        _draw_sweep(row[0], [(one.entries, one) for one in by_entries], batch)
+        row[0].set(xlabel="entries S", ylabel="latency / vanilla", title=f"{CROSSING[0]} classes, batch {batch}")
+        _draw_sweep(row[1], [(one.classes, one) for one in by_classes], batch)
+        row[1].set(xlabel="classes C", title=f"{CROSSING[1]:,} entries, batch {batch}")
+    figure.suptitle(f"{arguments.backbone}: price of adaptation on one core")
+    figure.supxlabel(caption, fontsize=8)
+    stream = BytesIO()
+    figure.savefig(stream, format=arguments.plot.suffix.lower().removeprefix("."), dpi=120)
+    arguments.plot.write_bytes(stream.getvalue())
+
+
+def _draw_sweep(axes: Axes, points: list[tuple[int, Point]], batch: int) -> None:
+    for form, color in zip(FORMS, COLORS, strict=False):
+        mine = [(place, one.ratios[batch]) for place, one in points if one.form == form and not one.missing]
+        places, spreads = [place for place, _ in mine], [spread for _, spread in mine]
+        axes.plot(places, [median for median, _, _ in spreads], marker="o", color=color, label=form)
+        axes.fill_between(
+            places, [low for _, low, _ in spreads], [high for _, _, high in spreads], color=color, alpha=0.2
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.axhline(1.0, color="0.5", linewidth=1)
+    ticks: list[Any] = sorted({place for place, _ in points})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(color="0.9")
+    axes.legend()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Every form of every family in every precision against the trained model, over a whole test set, in one table.
+
+    python benchmarks/parity_table.py build/parity
+    python benchmarks/parity_table.py build/parity --table airfoil.csv --artifact runs/a/artifact runs/b/artifact
+    python benchmarks/parity_table.py build/parity --only maxl "mn, dot head" --epochs 1 --json parity.json
+
+Models are trained for a few epochs on scikit-learn's digits and on spirals, regressors on `--table` (any table whose
+last column is a number), and taken from the folder the next time; `--artifact` adds models of your own. Each is
+exported with `--parity test` in each form and dtype, with no limit on the accuracy lost.
+
+A cell is the largest error of a probability (regressors: of a value, in standard deviations of the target) against the
+trained model; for float32 that of static form and file at every batch size, for other dtypes that of the file, and the
+points of accuracy gained or lost.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from mnexport.accuracy import DTYPES, DType, Precision
+from mnexport.errors import MnExportError, ParityError
+from mnexport.options import ExportOptions
+from mnexport.pipeline import ExportReport, export
+from mnexport.repository import Target
+from mntrain.artifact import TableArtifact, load_artifact
+from mntrain.config import load_experiment
+from mntrain.result_table import ResultTable
+from mntrain.training.fit import fit
+from mntrain.training.run_folder import FitOptions
+
+# What is trained: the recipe, and how it differs from it.
+_MN = "--meta_neighborhoods."
+TRAINED = {
+    "vanilla": "digits --family vanilla",
+    "maxl": "digits --family maxl",
+    "mn": "digits",
+    "mn, ifilm": "digits --backbone.ifilm true",
+    "mn, resnet29 with ifilm": "digits --backbone.name resnet29 --backbone.width 0.25 --backbone.ifilm true",
+    "mn, densenet40bc with ifilm": "digits --backbone.name densenet40bc --backbone.width 0.5 --backbone.ifilm true",
+    "mn, dot head": f"digits {_MN}head dot",
+    "mn, euclidean": f"digits {_MN}similarity euclidean",
+    "mn, 3 steps": f"digits {_MN}steps 3",
+    "mn, per feature": f"digits {_MN}step_size_form per_feature",
+    "mn, per parameter": f"digits {_MN}step_size_form per_parameter",
+    "mn, spiral": "spiral",
+    "vanilla regression": "uci --family vanilla",
+    "mn regression": "uci",
+    "mn regression, 3 steps": f"uci {_MN}steps 3",
+}
+FORMS = ("vanilla", "explicit", "factored", "low_rank")
+# Of a backbone in 16 or 8 bits any loss is told, none fails.
+_ANY_LOSS = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One export.
+
+    Args:
+        text: what the table says.
+        record: plain values for ``--json``.
+        missing: why there is no such export.
+        failure: why it may not be published.
+    """
+
+    text: str
+    record: dict[str, Any] = field(default_factory=dict)
+    missing: str = ""
+    failure: str = ""
+
+
+Cells = dict[tuple[str, str, DType], Cell]
+"""By model, form and dtype."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="folder for runs and exports")
+    parser.add_argument("--only", nargs="*", choices=list(TRAINED), default=list(TRAINED), metavar="NAME")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, metavar="DTYPE", help=f"{DTYPES}")
+    parser.add_argument("--epochs", type=int, default=3, help="of the models trained here (3)")
+    parser.add_argument("--table", metavar="FILE", help="table to train regressors on; none are without")
+    parser.add_argument("--artifact", type=Path, nargs="+", default=[], help="models of your own, with their test set")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of low_rank (1e-3)")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    arguments = parser.parse_args()
+    cells: Cells = {}
+    for name, artifact in _artifacts(arguments):
+        cells |= _exports(name, artifact, arguments)
+    keys = dict.fromkeys((name, form) for name, form, _ in cells)
+    table = ResultTable(
+        headings=("model", "form", *arguments.dtypes),
+        rows=[[*key, *(cells[*key, dtype].text for dtype in arguments.dtypes)] for key in keys],
+        caption="Largest error of a probability (regression: of a value, in deviations of the target), and for other "
+        f"dtypes points of accuracy gained or lost. Whole test set, low_rank within {arguments.tolerance:g}.",
+    )
+    notes = [
+        *_notes("–", {key: cell.missing for key, cell in cells.items()}),
+        *_notes("FAILED", {key: cell.failure for key, cell in cells.items()}),
+    ]
+    table.show(Console(), title="parity with the trained model", notes=notes)
+    if arguments.json:
+        records = [
+            {"model": name, "form": form, "dtype": dtype, "missing": cell.missing, "failure": cell.failure}
+            | cell.record
+            for (name, form, dtype), cell in cells.items()
+        ]
+        arguments.json.write_text(json.dumps(records, indent=2) + "\n")
+    return 1 if any(cell.failure for cell in cells.values()) else 0
+
+
+def _notes(mark: str, reasons: dict[tuple[str, str, DType], str]) -> Iterator[str]:
+    """A line for every reason, and where it holds."""
+    count = len({dtype for _, _, dtype in reasons})
+    for reason in dict.fromkeys(filter(None, reasons.values())):
+        places: dict[str, list[str]] = {}
+        for (name, form, dtype), found in reasons.items():
+            if found == reason:
+                places.setdefault(f"{name}, {form}", []).append(dtype)
+        where = "; ".join(
+            place if len(dtypes) == count else f"{place}, {' and '.join(dtypes)}" for place, dtypes in places.items()
+        )
+        yield f"{mark} {reason} ({where})"
+
+
+def _artifacts(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    for name in arguments.only:
+        recipe, *words = TRAINED[name].split()
+        if recipe == "uci":
+            if not arguments.table:
+                print(f"{name}: left out, no --table", file=sys.stderr)
+                continue
+            words += ["--data.path", arguments.table]
+        run = "-".join(name.replace(",", "").split())
+        artifact = arguments.output / "runs" / run / "artifact"
+        if not artifact.exists():
+            print(f"training {name}", file=sys.stderr, flush=True)
+            words += ["--name", run, "--training.epochs", str(arguments.epochs)]
+            fit(
+                load_experiment(recipe, words),
+                FitOptions(runs=arguments.output / "runs", resume=artifact.parent.exists(), quiet=True),
+            )
+        yield name, artifact
+    for artifact in arguments.artifact:
+        yield artifact.parent.name if artifact.name == "artifact" else artifact.name, artifact
+
+
+def _exports(name: str, path: Path, arguments: argparse.Namespace) -> Cells:
+    artifact = load_artifact(path)
+    unit = artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) else 1.0
+    adapts = artifact.config.family == "meta_neighborhoods"
+    found: Cells = {}
+    for form, dtype in product(FORMS if adapts else ("vanilla",), arguments.dtypes):
+        print(f"{name}, {form}, {dtype}", file=sys.stderr, flush=True)
+        options = ExportOptions(
+            artifact=path,
+            target=Target(repository=arguments.output / "repository", name="parity", version=1, overwrite=True),
+            form="auto" if form == "vanilla" else form,
+            vanilla=form == "vanilla" and adapts,
+            approximation=arguments.tolerance,
+            precision=Precision(dtype=dtype, most_lost=_ANY_LOSS),
+            parity_images="test",
+        )
+        found[name, form, dtype] = _cell(options, unit)
+    return found
+
+
+def _cell(options: ExportOptions, unit: float) -> Cell:
+    try:
+        report = export(options)
+    except ParityError as error:
+        return Cell(text="FAILED", failure=str(error))
+    except MnExportError as error:
+        return Cell(text="–", missing=str(error))
+    return _exact_cell(report, unit) if report.accuracy is None else _lowered_cell(report)
+
+
+def _exact_cell(report: ExportReport, unit: float) -> Cell:
+    of_model = [item for item in report.parity.comparisons if item.reference == "trained model"]
+    errors = [item.max_error.get("probabilities", item.max_error.get("value", 0.0) / unit) for item in of_model]
+    other = max(item.argmax_differences for item in of_model)
+    record = {
+        "max_error": max(errors),
+        "other_class": other,
+        "examples": max(item.examples for item in of_model),
+        "rank": report.adaptation.get("rank"),
+    }
+    return Cell(text=f"{max(errors):.1e}", record=record)
+
+
+def _lowered_cell(report: ExportReport) -> Cell:
+    assert report.accuracy is not None
+    accuracy = report.accuracy
+    return Cell(text=f"{accuracy.max_probability_error:.1e}, {-100 * accuracy.lost:+.2f}", record=accuracy.to_dict())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
