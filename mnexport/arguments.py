@@ -47,6 +47,12 @@ def parser() -> argparse.ArgumentParser:
         help="largest error of a probability that an approximated form may have (1e-3); exact forms have none",
     )
     words.add_argument(
+        "--rank",
+        type=int,
+        metavar="R",
+        help="directions that an approximated form takes (the fewest within the tolerance)",
+    )
+    words.add_argument(
         "--calibration",
         default="samples",
         choices=("samples", "train"),
@@ -142,6 +148,7 @@ def options_of(arguments: argparse.Namespace) -> "ExportOptions":
         ),
         form=arguments.form,
         approximation=arguments.tolerance,
+        rank=arguments.rank,
         calibration=arguments.calibration,
         explain=arguments.explain,
         vanilla=arguments.vanilla,

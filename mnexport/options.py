@@ -25,6 +25,7 @@ class ExportOptions:
         target: where the model goes.
         form: auto, explicit, factored or low_rank.
         approximation: largest error of a probability that an approximated form may have.
+        rank: directions of an approximated form; None takes the fewest within the tolerance.
         calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
             training split, judged on the validation split.
         vanilla: the same backbone and head without adaptation.
@@ -42,6 +43,7 @@ class ExportOptions:
     target: Target
     form: str = "auto"
     approximation: float = 1e-3
+    rank: int | None = None
     calibration: CalibrationImages = "samples"
     vanilla: bool = False
     explain: int = 0
@@ -54,11 +56,13 @@ class ExportOptions:
     max_batch_size: int = 64
 
     def __post_init__(self) -> None:
-        FormPlan(form=self.form, tolerance=self.approximation)
+        FormPlan(form=self.form, tolerance=self.approximation, rank=self.rank)
         if self.explain < 0:
             raise UsageError(f"--explain is {self.explain}; give the number of neighbours to tell, or 0 for none.")
         if self.vanilla and self.explain:
             raise UsageError("--vanilla exports no adaptation, so there is nothing to --explain; leave one out.")
+        if self.vanilla and self.rank is not None:
+            raise UsageError("--vanilla exports no adaptation, so there is nothing to --rank; leave one out.")
         if self.vanilla and self.form != "auto":
             raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
         if not 1 <= self.max_batch_size <= 65536:

@@ -90,6 +90,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     plan = FormPlan(
         form=options.form,
         tolerance=options.approximation,
+        rank=options.rank,
         explain=options.explain,
         calibration=calibration_examples(options, artifact, tell),
     )

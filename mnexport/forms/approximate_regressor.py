@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from mnexport.forms.approximation import WORTH_IT
 from mnexport.forms.constants import Constants
 from mnexport.forms.cost import Cost
-from mnexport.forms.low_rank.choice import MARGIN
-from mnexport.forms.low_rank.rank import smallest_rank
 from mnexport.forms.low_rank.tables import CutTable, LastTable, LayerFactors, cut_tables, cut_values, factored_tables
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
@@ -74,10 +72,10 @@ def approximate_regressor(
         return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
 
     largest = sum(len(side.strengths) for layer in factors for side in layer)
-    limit = MARGIN * plan.tolerance
-    rank = smallest_rank(lambda rank: max(error(fitted, rank), error(held_out, rank)), largest, limit)
+    rank = plan.rank_rule.choose(lambda rank: max(error(fitted, rank), error(held_out, rank)), largest)
     if rank is None:
-        return f"no cut of the tables comes within {plan.tolerance:g} deviations of the target; take --form factored"
+        what = "no cut of the tables" if plan.rank is None else f"no cut of the tables to a rank of {plan.rank}"
+        return f"{what} comes within {plan.tolerance:g} deviations of the target; take --form factored"
     cut = cut_tables(factors, rank)
     cost = _cost(entries, layers, cut)
     if plan.form == "auto" and whole.weight - cost.weight < WORTH_IT * (whole.weight + network):

@@ -14,7 +14,7 @@ from mnexport.forms.attention import shares_keys
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.cost import Cost, HeadSize
 from mnexport.forms.low_rank.choice import low_rank
-from mnexport.forms.low_rank.queries import LowRank
+from mnexport.forms.low_rank.queries import Limits, LowRank
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.inner import InnerProblem
@@ -44,11 +44,14 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
     fitted, held_out = (
         _features(model, preprocessing, images) for images in (plan.calibration.fitted, plan.calibration.held_out)
     )
-    found = low_rank(model, fitted, held_out, plan.tolerance, plan.table_limit)
+    found = low_rank(model, fitted, held_out, Limits(plan.rank_rule, plan.table_limit))
     if found is None:
+        what = "low_rank" if plan.rank is None else f"low_rank with a rank of {plan.rank}"
+        more = "" if plan.rank is None else "a larger --rank, "
         return (
-            f"low_rank does not come within {plan.tolerance:g} of the probabilities of held-out images with tables of "
-            f"{plan.table_limit / 2**20:.0f} MiB; a looser --tolerance, or an exact form (--form factored or explicit)"
+            f"{what} does not come within {plan.tolerance:g} of the probabilities of held-out images with tables of "
+            f"{plan.table_limit / 2**20:.0f} MiB; {more}a looser --tolerance, or an exact form (--form factored or "
+            "explicit)"
         )
     cost = size.low_rank(found.rank)
     if plan.form == "auto" and exact.weight - cost.weight < WORTH_IT * whole:

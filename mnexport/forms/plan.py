@@ -11,6 +11,7 @@ import numpy.typing as npt
 from torch import nn
 
 from mnexport.errors import UsageError
+from mnexport.forms.low_rank.rank import RankRule
 
 FORMS = ("auto", "explicit", "factored", "low_rank")
 _MEBIBYTE = 2**20
@@ -44,6 +45,7 @@ class FormPlan:
         form: auto, explicit, factored or low_rank.
         tolerance: largest absolute error that an approximation may have, of a probability, or of a value in standard
             deviations of the target.
+        rank: directions of an approximation; None takes the fewest that keep the tolerance.
         table_limit: largest constant table of an approximation, bytes.
         explain: neighbours K whose share in an answer is told; 0 tells none.
         calibration: examples for the approximation; without them auto takes an exact form.
@@ -54,6 +56,7 @@ class FormPlan:
 
     form: str = "auto"
     tolerance: float = 1e-3
+    rank: int | None = None
     table_limit: int = 48 * _MEBIBYTE
     explain: int = 0
     calibration: Calibration | None = None
@@ -67,8 +70,17 @@ class FormPlan:
                 "standard deviations of the target), above 0 and below 1 (1e-3 is usual). Where no error is "
                 "acceptable, take --form factored or --form explicit."
             )
+        if self.rank is not None and self.rank < 1:
+            raise UsageError(f"--rank is {self.rank}; it is a number of directions, from 1.")
+        if self.rank is not None and self.form not in ("auto", "low_rank"):
+            raise UsageError(f"--rank is of --form low_rank, and --form {self.form} has none; leave one out.")
         if self.table_limit < 1:
             raise UsageError(f"The table limit is {self.table_limit} bytes; it must be above 0.")
+
+    @property
+    def rank_rule(self) -> RankRule:
+        """What decides on the rank of an approximation."""
+        return RankRule(tolerance=self.tolerance, given=self.rank)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,6 +44,15 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
         (["{artifact}", "{repository}/m", "--rtol", "nan"], 2, "finite"),
         (["{artifact}", "{repository}/m", "--version", "99999999999999999999999"], 2, "is not possible"),
         (["{vanilla}", "{repository}/m", "--form", "explicit"], 2, "does not adapt"),
+        (["{artifact}", "{repository}/m", "--rank", "0"], 2, "--rank is 0"),
+        (["{artifact}", "{repository}/m", "--rank", "8", "--form", "factored"], 2, "--rank is of --form low_rank"),
+        (["{artifact}", "{repository}/m", "--rank", "8", "--vanilla"], 2, "nothing to --rank"),
+        (["{artifact}", "{repository}/m", "--rank", "501", "--form", "low_rank"], 2, "no more than it has entries"),
+        (
+            ["{artifact}", "{repository}/m", "--rank", "1", "--form", "low_rank", "--tolerance", "1e-6"],
+            2,
+            "larger --rank",
+        ),
     ],
 )
 def test_errors_are_one_sentence_with_the_right_code(
@@ -56,6 +65,13 @@ def test_errors_are_one_sentence_with_the_right_code(
     assert last.startswith("mnexport: ")
     assert sentence in last
     assert list(repository.iterdir()) == []
+
+
+def test_the_rank_that_is_asked_for(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = str(runs / "meta_neighborhoods" / "artifact")
+    words = ["--form", "low_rank", "--tolerance", "0.5", "--rank", "7", "--json"]
+    assert main([artifact, str(repository / "m"), *words]) == 0
+    assert json.loads(capsys.readouterr().out)["adaptation"]["rank"] == 7
 
 
 def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) -> None:

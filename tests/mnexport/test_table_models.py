@@ -153,7 +153,7 @@ def mnexport_rank(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         taken.append(5)
         return 5
 
-    monkeypatch.setattr("mnexport.forms.approximate_regressor.smallest_rank", smallest)
+    monkeypatch.setattr("mnexport.forms.low_rank.rank.smallest_rank", smallest)
     return taken
 
 

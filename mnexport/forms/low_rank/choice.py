@@ -16,8 +16,6 @@ from mnexport.forms.low_rank.subspace_choice import choose_subspace
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
-# Share of the tolerance that is used up on known images.
-MARGIN = 0.5
 _KEYS = 1024
 
 
@@ -31,17 +29,17 @@ def _kind(setting: Setting) -> Kind:
 
 
 @torch.no_grad()
-def low_rank(
-    model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, tolerance: float, table_limit: int
-) -> LowRank | None:
-    """The cheapest approximation within half the tolerance on all images; None where there is none.
+def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits: Limits) -> LowRank | None:
+    """The cheapest approximation within the limits on all images; None where there is none.
 
     Args:
         model: a cosine classifier, or a dot-product classifier for which no factored form is exact.
         fitted: features z [N, d] of images that the directions are fitted to.
         held_out: features of other images.
-        tolerance: largest error of a probability.
-        table_limit: bytes of the largest table.
+        limits: rank or tolerance, and bytes of the largest table.
+
+    Raises:
+        FormError: a rank was asked for that cannot be.
     """
     setting, keys = Setting.of(model), model.dictionary.keys
     spread = torch.linspace(0, len(keys) - 1, min(_KEYS, len(keys))).long()
@@ -51,4 +49,4 @@ def low_rank(
         held_out=setting.queries(held_out),
     )
     choose = choose_norm if _kind(setting) == "norm" else choose_subspace
-    return choose(setting, data, Limits(MARGIN * tolerance, table_limit))
+    return choose(setting, data, limits)

@@ -14,7 +14,6 @@ from mnexport.forms.low_rank.head import NormHead
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
 from mnexport.forms.low_rank.norm import norm_table
 from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
-from mnexport.forms.low_rank.rank import smallest_rank
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm, tangent
@@ -40,7 +39,9 @@ def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: In
     entries, classes = problem.residuals.shape
     fitted, held_out = (_Errors(setting, queries, basis, keys) for queries in (data.fitted, data.held_out))
     largest = min(basis.energies.numel(), limits.table_bytes // (4 * entries) - classes)
-    rank = smallest_rank(lambda rank: max(fitted.at(rank), held_out.at(rank)), largest, limits.error)
+    if limits.rank.given is not None:
+        largest = min(largest, entries)
+    rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), largest)
     if rank is None:
         return None
     table = norm_table(problem, basis, rank)

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from mnexport.forms.low_rank.rank import RankRule
 from mntrain.models.meta_neighborhoods.adaptation import Problem, Steps, adapted_logits, cheapest_form, problem_of
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.inner import InnerProblem
@@ -41,8 +42,8 @@ class Data(NamedTuple):
 class Limits(NamedTuple):
     """What an approximation must keep within."""
 
-    error: float  # of a probability
-    table_bytes: int
+    rank: RankRule
+    table_bytes: int  # of the largest table
 
 
 class Setting(NamedTuple):

@@ -11,7 +11,6 @@ from torch import Tensor
 from mnexport.forms.low_rank.basis import second_moments
 from mnexport.forms.low_rank.head import SubspaceHead
 from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
-from mnexport.forms.low_rank.rank import smallest_rank
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, adapted_weight
@@ -36,7 +35,9 @@ def choose_subspace(setting: Setting, data: Data, limits: Limits) -> LowRank | N
         return worst(torch.cat(parts), queries)
 
     largest = min(features, limits.table_bytes // (4 * len(problem.keys) * classes))
-    rank = smallest_rank(lambda rank: max(error(data.fitted, rank), error(data.held_out, rank)), largest, limits.error)
+    if limits.rank.given is not None:
+        largest = min(largest, len(problem.keys) // classes)
+    rank = limits.rank.choose(lambda rank: max(error(data.fitted, rank), error(data.held_out, rank)), largest, classes)
     if rank is None:
         return None
     head = SubspaceHead(setting.model, build(rank).float())

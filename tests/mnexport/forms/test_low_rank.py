@@ -7,11 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from mnexport.errors import FormError
 from mnexport.forms.low_rank.basis import basis_of, second_moments
 from mnexport.forms.low_rank.choice import low_rank, low_rank_kind
 from mnexport.forms.low_rank.head import NormHead, SubspaceHead
 from mnexport.forms.low_rank.norm import LowRankNorm, norm_table
-from mnexport.forms.low_rank.rank import smallest_rank
+from mnexport.forms.low_rank.queries import Limits
+from mnexport.forms.low_rank.rank import RankRule, smallest_rank
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mntrain.models.families import FAMILIES
@@ -43,6 +45,10 @@ def build(**settings: Any) -> MetaNeighborhoods:
         with torch.no_grad():
             model.raw_step_size.uniform_(0.1, 0.9)
     return model.eval().requires_grad_(False)
+
+
+def limits(tolerance: float, *, rank: int | None = None, table_bytes: int = 2**20) -> Limits:
+    return Limits(RankRule(tolerance=tolerance, given=rank), table_bytes)
 
 
 def queries(count: int, seed: int = 1) -> Tensor:
@@ -89,7 +95,7 @@ def test_the_chosen_rank_keeps_within_half_the_tolerance(settings: dict[str, Any
     model = build(**settings)
     fitted, held_out = queries(40), queries(40, seed=2)
 
-    found = low_rank(model, fitted, held_out, tolerance, 2**20)
+    found = low_rank(model, fitted, held_out, limits(tolerance))
 
     assert found is not None
     for features, told in ((fitted, found.fitted_error), (held_out, found.held_out_error)):
@@ -104,15 +110,15 @@ def test_the_chosen_rank_keeps_within_half_the_tolerance(settings: dict[str, Any
 
 def test_a_tighter_tolerance_takes_a_higher_rank() -> None:
     model = build()
-    ranks = [low_rank(model, queries(40), queries(40, 2), limit, 2**20).rank for limit in (0.2, 1e-3, 1e-6)]
+    ranks = [low_rank(model, queries(40), queries(40, 2), limits(limit)).rank for limit in (0.2, 1e-3, 1e-6)]
     assert ranks == sorted(ranks)
     assert ranks[0] < ranks[-1]
 
 
 def test_tables_above_the_limit_are_never_built() -> None:
     model = build()
-    assert low_rank(model, queries(40), queries(40, 2), 1e-6, 4 * ENTRIES * (CLASSES + 2)) is None
-    assert low_rank(model, queries(40), queries(40, 2), 1e-6, 4 * ENTRIES) is None
+    assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, table_bytes=4 * ENTRIES * (CLASSES + 2))) is None
+    assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, table_bytes=4 * ENTRIES)) is None
 
 
 def test_the_norm_is_that_of_the_part_within_the_directions() -> None:
@@ -134,6 +140,35 @@ def test_the_norm_is_that_of_the_part_within_the_directions() -> None:
         group, column = divmod(index, FEATURES)
         expected[:, group] += (directions[:, group] @ basis.vectors[group, :, column]) ** 2
     torch.testing.assert_close(squared, expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
+def test_a_rank_that_is_given_is_taken_where_it_keeps_the_tolerance(settings: dict[str, Any]) -> None:
+    model = build(**settings)
+    enough = low_rank(model, queries(40), queries(40, 2), limits(0.02))
+    assert enough is not None
+    wanted = enough.rank + CLASSES
+
+    found = low_rank(model, queries(40), queries(40, 2), limits(0.02, rank=wanted))
+
+    assert found is not None
+    assert found.rank == wanted
+    assert max(found.fitted_error, found.held_out_error) <= 0.02
+    assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, rank=CLASSES)) is None
+
+
+@pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
+def test_a_rank_above_the_number_of_entries_is_refused(settings: dict[str, Any]) -> None:
+    model = build(**settings)
+    above = ENTRIES - ENTRIES % CLASSES + CLASSES
+    with pytest.raises(FormError, match=f"--rank is {above}; this model takes 1 to "):
+        low_rank(model, queries(40), queries(40, 2), limits(0.02, rank=above))
+
+
+def test_every_class_gets_as_many_directions_where_the_weight_itself_is_approximated() -> None:
+    model = build(steps=3)
+    with pytest.raises(FormError, match=f"in steps of {CLASSES}: one for each class"):
+        low_rank(model, queries(40), queries(40, 2), limits(0.5, rank=CLASSES + 1))
 
 
 @pytest.mark.parametrize("needed", [1, 2, 63, 64, 99, 100])
