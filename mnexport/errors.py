@@ -6,6 +6,7 @@ MnExportError
 ├── GraphError        the static form does not become a valid ONNX file
 ├── EngineError       no TensorRT engine can be built from it
 ├── ParityError       the export does not answer as the trained model does
+├── ScratchError      there is no room for work in progress
 └── PublishError      the model repository cannot take the export
 """
 
@@ -36,6 +37,10 @@ class EngineError(MnExportError):
 
 class ParityError(MnExportError):
     """The export does not answer as the trained model does."""
+
+
+class ScratchError(MnExportError):
+    """There is no room for work in progress."""
 
 
 class PublishError(MnExportError):

@@ -1,7 +1,6 @@
 """One export: artifact → static form → ONNX → parity → model repository."""
 
 import json
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
@@ -24,6 +23,7 @@ from mnexport.parity import Check, ParityReport, Runner, onnxruntime_runner
 from mnexport.publishing import locked, publishing
 from mnexport.quantization import quantize
 from mnexport.repository import check_target, sha256
+from mnexport.scratch import scratch_folder
 from mnexport.signature import Signature, image_signature, table_signature
 from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
 from mntrain.artifact import ImageArtifact, TableArtifact, current_versions, load_artifact
@@ -101,9 +101,8 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     with locked(options.target):
         check_target(options.target, _card(options, signature, family, static))
     examples = parity_examples(options, artifact, tell)
-    with tempfile.TemporaryDirectory(prefix="mnexport-") as scratch:
-        file = Path(scratch) / "model.onnx"
-
+    with scratch_folder() as scratch:
+        file = scratch / "model.onnx"
         metadata = _metadata(options, _card(options, signature, family, static))
 
         def build(static: StaticModel) -> tuple[GraphReport, tuple[Check, ...]]:

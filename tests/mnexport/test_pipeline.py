@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from tritonclient.grpc import model_config_pb2
 
 import mnexport.pipeline
-from mnexport.errors import FormError, ParityError, PublishError, UsageError
+from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
@@ -236,6 +236,18 @@ def test_a_crash_while_publishing_leaves_nothing_visible(
     monkeypatch.setattr(mnexport.pipeline, "sha256", crash)
     with pytest.raises(PublishError, match=r"No space left on device.*Nothing was published"):
         export(options(artifact, repository))
+    assert everything_below(repository) == set()
+
+
+def test_a_disk_that_fills_up_while_the_graph_is_written(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("onnx.save", full)
+    with pytest.raises(ScratchError, match=r"No space left on device.*Nothing was published"):
+        export(options(artifact, repository, form="factored"))
     assert everything_below(repository) == set()
 
 

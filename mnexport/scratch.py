@@ -1,0 +1,37 @@
+"""The folder where an export is made before it is published."""
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mnexport.errors import ScratchError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A folder of its own in the system's temporary folder, gone afterwards.
+
+    Raises:
+        ScratchError: it cannot be made, or the disk fills up while something is written.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="mnexport-")
+    except OSError as error:
+        raise ScratchError(
+            f"There is no temporary folder to work in ({error.strerror}); set TMPDIR to one that can be written. "
+            "Nothing was published."
+        ) from error
+    with folder as path:
+        try:
+            yield Path(path)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise ScratchError(
+                f"{path} is full: {error.strerror}. Make room, or set TMPDIR to a folder on a larger disk. Nothing was "
+                "published."
+            ) from error
