@@ -87,9 +87,10 @@ class FixedBatches:
         device: Device,
     ) -> None:
         self._inputs = [(spec.name, spec.shape[1:], DATATYPES[spec.datatype].dtype) for spec in inputs]
-        self._sizes = sorted(set(sizes))
+        self.sizes = tuple(sorted(set(sizes)))
+        """Batch sizes, ascending."""
         self._buffers = [
-            _Buffers(session, inputs, outputs, size, device, number) for number, size in enumerate(self._sizes, start=1)
+            _Buffers(session, inputs, outputs, size, device, number) for number, size in enumerate(self.sizes, start=1)
         ]
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array] | None:
@@ -104,8 +105,8 @@ class FixedBatches:
             takes, which the session itself has words for.
         """
         rows = self._rows(feeds)
-        index = len(self._sizes) if rows is None else bisect_left(self._sizes, rows)
-        if rows is None or index == len(self._sizes):
+        index = len(self.sizes) if rows is None else bisect_left(self.sizes, rows)
+        if rows is None or index == len(self.sizes):
             return None
         return self._buffers[index].run(feeds, rows, outputs)
 

@@ -88,6 +88,11 @@ class OnnxRuntimeEngine:
         """Execution providers that are really in use, best first."""
         return self._providers
 
+    @property
+    def graph_batches(self) -> tuple[int, ...]:
+        """Batch sizes that run as CUDA graphs, ascending; none where there are no graphs."""
+        return () if self._fixed is None else self._fixed.sizes
+
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """See :meth:`mnserve.engines.base.Engine.run`."""
         session = self._session

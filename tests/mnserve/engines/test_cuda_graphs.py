@@ -15,7 +15,6 @@ import pytest
 
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.core_first import CoreFirstEngine
-from mnserve.engines.fixed_batches import Device
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.errors import EngineLoadError, EngineRunError
 from mnserve.execution import Work
@@ -27,49 +26,9 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 OPTIONS = EngineOptions(providers=(CUDA, CPU), cuda_graph_batches=(2, 4), intra_op_threads=1)
 
 
-class FakeCuda:
-    """What sessions were asked for, and every run: its graph, or None for a run that is not bound to buffers."""
-
-    def __init__(self) -> None:
-        self.options: list[dict[str, str]] = []
-        self.runs: list[str | None] = []
-        self.threads: set[int] = set()
-        self.refusal = ""
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
-    fake = FakeCuda()
-
-    class Session(ort.InferenceSession):  # type: ignore[misc]
-        def __init__(self, path: Path, *, providers: Any, **named: Any) -> None:
-            given = dict(providers)[CUDA]
-            fake.options.append(given)
-            if fake.refusal and "enable_cuda_graph" in given:
-                raise RuntimeError(fake.refusal)
-            super().__init__(path, providers=[CPU], **named)
-
-        def get_providers(self) -> list[str]:
-            return [CUDA, CPU]
-
-        def run_with_iobinding(self, binding: Any, options: Any = None) -> None:
-            fake.threads.add(threading.get_ident())
-            fake.runs.append(options.get_run_config_entry("gpu_graph_id"))
-            super().run_with_iobinding(binding, options)
-
-        def run(self, names: Any, feeds: Any, options: Any = None) -> Any:
-            fake.runs.append(None if options is None else options.get_run_config_entry("gpu_graph_id"))
-            return super().run(names, feeds, options)
-
-    monkeypatch.setattr(ort, "InferenceSession", Session)
-    monkeypatch.setattr(ort, "get_available_providers", lambda: [CUDA, CPU])
-    monkeypatch.setattr("mnserve.engines.onnxruntime.cuda_device", lambda options: Device())
-    return fake
-
-
-def test_every_size_is_captured_at_once_and_replayed_by_its_number(cuda: FakeCuda, double_model: WriteModel) -> None:
+def test_every_size_is_captured_at_once_and_replayed_by_its_number(cuda: Any, double_model: WriteModel) -> None:
     engine = OnnxRuntimeEngine(double_model() / "1" / "model.onnx", OPTIONS)
-    assert [given.get("enable_cuda_graph") for given in cuda.options] == ["1"]
+    assert [given[CUDA].get("enable_cuda_graph") for given in cuda.options] == ["1"]
     assert cuda.runs == ["1"] * 3 + ["2"] * 3
     cuda.runs.clear()
     for count in (1, 4, 2, 3, 5):
@@ -84,10 +43,10 @@ def test_every_size_is_captured_at_once_and_replayed_by_its_number(cuda: FakeCud
         engine.run({"x": np.zeros((1, 4), np.float32)}, ["y"])
 
 
-def test_without_sizes_nothing_is_captured(cuda: FakeCuda, double_model: WriteModel) -> None:
+def test_without_sizes_nothing_is_captured(cuda: Any, double_model: WriteModel) -> None:
     options = EngineOptions(providers=(CUDA, CPU))
     engine = OnnxRuntimeEngine(double_model() / "1" / "model.onnx", options)
-    assert "enable_cuda_graph" not in cuda.options[0]
+    assert "enable_cuda_graph" not in cuda.options[0][CUDA]
     engine.run({"x": np.zeros((2, 4), np.float32)}, ["y"])
     assert cuda.runs == [None]
 
@@ -96,7 +55,7 @@ def test_without_sizes_nothing_is_captured(cuda: FakeCuda, double_model: WriteMo
     ("width", "kind", "why"), [("n", "FLOAT", "more open than the batch"), (4, "STRING", "is BYTES")]
 )
 def test_a_model_that_can_have_none_runs_without_and_says_so(
-    cuda: FakeCuda, onnx_model: WriteModel, caplog: pytest.LogCaptureFixture, width: Any, kind: str, why: str
+    cuda: Any, onnx_model: WriteModel, caplog: pytest.LogCaptureFixture, width: Any, kind: str, why: str
 ) -> None:
     tensor = (kind, ["batch", width])
     folder = onnx_model("m", [("Identity", ["x"], ["y"])], {"x": tensor}, {"y": tensor})
@@ -108,7 +67,7 @@ def test_a_model_that_can_have_none_runs_without_and_says_so(
 
 
 def test_a_model_that_cuda_cannot_capture_runs_without_and_says_so(
-    cuda: FakeCuda, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+    cuda: Any, double_model: WriteModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = double_model() / "1" / "model.onnx"
     cuda.refusal = "This session cannot use the graph capture feature as requested by the user as the model has ..."
@@ -122,7 +81,7 @@ def test_a_model_that_cuda_cannot_capture_runs_without_and_says_so(
 
 
 def test_a_capture_that_fails_is_a_sentence(
-    cuda: FakeCuda, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+    cuda: Any, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*fields: Any, **named: Any) -> None:
         raise RuntimeError("[ONNXRuntimeError] : 1 : FAIL : out of memory")
@@ -145,7 +104,7 @@ def test_a_missing_provider_that_may_be_missing_leaves_no_graphs(
     assert engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])[0].tolist() == [[2] * 4]
 
 
-def test_outputs_on_request(cuda: FakeCuda, onnx_model: WriteModel) -> None:
+def test_outputs_on_request(cuda: Any, onnx_model: WriteModel) -> None:
     """Each of the two files has buffers of its own; which runs depends on what is asked for."""
     tensor = ("FLOAT", ["batch", 2])
     nodes = [("Add", ["x", "x"], ["y"]), ("Mul", ["x", "x"], ["z"])]
@@ -159,32 +118,30 @@ def test_outputs_on_request(cuda: FakeCuda, onnx_model: WriteModel) -> None:
             np.testing.assert_array_equal(found, right[name])
 
 
-def loaded(repository: Path, name: str, sizes: tuple[int, ...]) -> list[int]:
+def loaded(repository: Path, name: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Batch sizes that were captured for a model, by the sizes that were asked for."""
     options = LoadOptions(engine=EngineOptions(providers=(CUDA, CPU), cuda_graph_batches=sizes))
-    model = load(repository, name, 1, options)
-    fixed = model.engine._fixed  # type: ignore[attr-defined]
-    return [] if fixed is None else fixed._sizes
+    engine = load(repository, name, 1, options).engine
+    assert isinstance(engine, OnnxRuntimeEngine)
+    return engine.graph_batches
 
 
 def test_a_model_captures_what_its_batches_can_need(
-    cuda: FakeCuda, repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+    cuda: Any, repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     double_model("small", config="max_batch_size: 3")
     double_model("default")
-    assert loaded(repository, "small", (1, 2, 8, 64)) == [1, 2, 8]
-    assert loaded(repository, "default", (1, 2, 8, 64, 128)) == [1, 2, 8, 64]
+    assert loaded(repository, "small", (1, 2, 8, 64)) == (1, 2, 8)
+    assert loaded(repository, "default", (1, 2, 8, 64, 128)) == (1, 2, 8, 64)
     assert not caplog.text
     shape = "data_type: TYPE_FP32 dims: [-1, 4]"
     double_model("sequence", config=f'input {{ name: "x" {shape} }} output {{ name: "y" {shape} }}')
-    assert loaded(repository, "sequence", (1, 2)) == []
+    assert loaded(repository, "sequence", (1, 2)) == ()
     assert "'sequence' runs without CUDA graphs: its max_batch_size is 0" in caplog.text
 
 
-async def test_a_model_is_loaded_and_run_on_one_thread(
-    cuda: FakeCuda, repository: Path, double_model: WriteModel
-) -> None:
+async def test_a_model_is_loaded_and_run_on_one_thread(cuda: Any, repository: Path, double_model: WriteModel) -> None:
     """A graph belongs to the thread that captured it."""
     double_model("m")
     models = Models(repository, LoadOptions(engine=OPTIONS))
