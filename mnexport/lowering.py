@@ -1,8 +1,6 @@
 """From a float32 export that is proven to one whose backbone is computed in 16 or 8 bits."""
 
-import copy
 from pathlib import Path
-from typing import cast
 
 import torch
 from torch import nn
@@ -11,7 +9,7 @@ from mnexport.accuracy import Precision
 from mnexport.errors import FormError
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier
-from mnexport.forms.lowered import LoweredBackbone
+from mnexport.forms.lowered import with_lowered_backbone
 from mnexport.graph import BFLOAT16_OPSET, write_onnx
 from mnexport.parity import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.quantization import quantize
@@ -64,10 +62,7 @@ def lower(
     if precision.dtype == "int8":
         quantize(file, signature, calibration)
         return "onnxruntime", onnxruntime_runner(file, signature)
-    lowered = copy.deepcopy(module)
-    deployed = cast("DeployedClassifier", lowered.deployed if isinstance(lowered, ExplainedClassifier) else lowered)
-    deployed.backbone = LoweredBackbone(deployed.backbone, _TORCH_TYPES[precision.dtype])
-    lowered.eval().requires_grad_(False)
+    lowered = with_lowered_backbone(module, _TORCH_TYPES[precision.dtype])
     write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
     if precision.dtype == "bfloat16":
         # ONNX Runtime's CPU provider has no bfloat16 convolution.

@@ -27,12 +27,17 @@ from mnserve.errors import (
 from mnserve.execution import Execution, Work, execute
 from mnserve.waiting import Answer, WaitingLine, WaitingRequest
 
-__all__ = ["Answer", "Batcher"]
+__all__ = ["Answer", "Batcher", "engine_thread"]
 
 _log = logging.getLogger(__name__)
 
 _DEADLINE_MARGIN = 0.02
 """Seconds, beside the time of the last run, before a deadline at which nobody waits for company any longer."""
+
+
+def engine_thread(name: str) -> ThreadPoolExecutor:
+    """A thread for the engine of model ``name``."""
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"engine-{name}")
 
 
 class Batcher:
@@ -44,6 +49,8 @@ class Batcher:
         options: Limits.
         on_batch: Called on the loop after every successful run.
         on_death: Called with the reason if the batch loop ends by a fault of its own.
+        thread: The one thread that the engine runs in, best that which loaded it; shut down in the end. By default a
+            new one.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class Batcher:
         options: BatcherOptions,
         on_batch: Callable[[Execution], None] | None = None,
         on_death: Callable[[str], None] | None = None,
+        thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self._engine = engine
         self._name = name
@@ -67,7 +75,7 @@ class Batcher:
         self._stopping = False
         self._dead: str | None = None
         self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"engine-{name}")
+        self._thread = thread or engine_thread(name)
 
     @property
     def waiting_requests(self) -> int:

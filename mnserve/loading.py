@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from mnserve.batching import BatcherOptions
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.core_first import CORE_NAME, CPU_NAME, CoreFirstEngine
+from mnserve.engines.graph_options import needed_sizes
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
@@ -87,6 +88,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     files = read_model(root, name, version)
     check_supported(files.config)
     verify(files)
+    options = replace(options, engine=_with_needed_graphs(files, options))
     engine = _open(files, options)
     try:
         config = complete(
@@ -103,6 +105,18 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
         engine.close()
         raise
     return LoadedModel(name=name, version=version, config=config, signature=rules, engine=engine, batching=batching)
+
+
+def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
+    """Engine options with the CUDA graphs that this model's batches can need: none without a batch dimension."""
+    sizes, config = options.engine.cuda_graph_batches, files.config
+    most = config.max_batch_size or options.default_max_batch_size
+    if sizes and config.max_batch_size == 0 and (config.input or config.output):
+        _log.warning(
+            "model '%s' runs without CUDA graphs: its max_batch_size is 0, so a batch cannot be padded", files.name
+        )
+        most = 0
+    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, most) if most else ())
 
 
 def _open(files: ModelFiles, options: LoadOptions) -> Engine:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from mnserve.batcher import Batcher
+from mnserve.batcher import Batcher, engine_thread
 from mnserve.errors import InvalidRequestError, MnServeError, ModelNotReadyError, UnknownModelError
 from mnserve.loading import LoadedModel, LoadOptions, load
 from mnserve.names import listed
@@ -28,10 +29,11 @@ class ServedModel:
 
     Args:
         model: The loaded model.
+        thread: The thread that loaded it, and will run it: CUDA graphs belong to the thread that captured them.
         on_change: Called when its readiness changes.
     """
 
-    def __init__(self, model: LoadedModel, on_change: Callable[[], None]) -> None:
+    def __init__(self, model: LoadedModel, thread: ThreadPoolExecutor, on_change: Callable[[], None]) -> None:
         self.model = model
         self.fault: str | None = None
         """Why it is not ready, or None."""
@@ -43,6 +45,7 @@ class ServedModel:
             options=model.batching,
             on_batch=self.counters.record_batch,
             on_death=self._died,
+            thread=thread,
         )
 
     def _died(self, reason: str) -> None:
@@ -112,12 +115,17 @@ class Models:
             faults[version] = _explain(name, version, error)
             return
         for version in chosen:
+            thread = engine_thread(name)
+            loading = asyncio.get_running_loop().run_in_executor(thread, load, self._root, name, version, self._options)
             try:
-                model = await asyncio.to_thread(load, self._root, name, version, self._options)
-            except Exception as error:  # noqa: BLE001
+                model = await loading
+            except BaseException as error:
+                thread.shutdown(wait=False)
+                if not isinstance(error, Exception):
+                    raise
                 faults[version] = _explain(name, version, error)
                 continue
-            versions[version] = served = ServedModel(model, self._on_change)
+            versions[version] = served = ServedModel(model, thread, self._on_change)
             served.batcher.start()
             _log.info("model '%s' version %d is ready", name, version)
 

@@ -53,6 +53,8 @@ class ServeSettings:
     """Options of these providers, each PROVIDER.KEY=VALUE, such as cuda.cudnn_conv_algo_search=EXHAUSTIVE."""
     allow_fallback: bool = False
     """Serve with fewer providers than asked for instead of failing."""
+    cuda_graph_batches: tuple[int, ...] = ()
+    """Batch sizes to capture as CUDA graphs, such as 1 8 32; batches in between are padded. CUDA has to come first."""
     warm_up: bool = True
     """Run a batch of zeros before a model is called ready."""
     reflection: bool = True
@@ -100,4 +102,5 @@ class ServeSettings:
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,
             allow_fallback=self.allow_fallback,
+            cuda_graph_batches=self.cuda_graph_batches,
         )

@@ -90,6 +90,58 @@ class ColourModel:
         return "\n".join(lines) + "\n"
 
 
+class FakeCuda:
+    """The CPU provider in place of CUDA: what sessions were asked for, and every run."""
+
+    def __init__(self) -> None:
+        self.options: list[dict[str, dict[str, str]]] = []
+        """Provider -> its options, for every session."""
+        self.runs: list[str | None] = []
+        """Graph of every run; -1 for a run that is to have none, None for one that says nothing about graphs."""
+        self.threads: set[int] = set()
+        """Threads in which runs were bound to buffers."""
+        self.refusal = ""
+        """What a session says that shall capture graphs; empty for one that does."""
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    """CUDA, as far as that goes without a GPU: everything but capture and replay is real."""
+    import threading
+
+    import onnxruntime as ort
+
+    from mnserve.engines.fixed_batches import Device
+
+    fake, cpu = FakeCuda(), ["CPUExecutionProvider"]
+
+    class Session(ort.InferenceSession):  # type: ignore[misc]
+        def __init__(self, path: Path, *, providers: Any, **named: Any) -> None:
+            self._asked = [item if isinstance(item, str) else item[0] for item in providers]
+            given = dict(item for item in providers if not isinstance(item, str))
+            fake.options.append(given)
+            if fake.refusal and "enable_cuda_graph" in given.get("CUDAExecutionProvider", {}):
+                raise RuntimeError(fake.refusal)
+            super().__init__(path, providers=cpu, **named)
+
+        def get_providers(self) -> list[str]:
+            return self._asked
+
+        def run_with_iobinding(self, binding: Any, options: Any = None) -> None:
+            fake.threads.add(threading.get_ident())
+            fake.runs.append(options.get_run_config_entry("gpu_graph_id"))
+            super().run_with_iobinding(binding, options)
+
+        def run(self, names: Any, feeds: Any, options: Any = None) -> Any:
+            fake.runs.append(None if options is None else options.get_run_config_entry("gpu_graph_id"))
+            return super().run(names, feeds, options)
+
+    monkeypatch.setattr(ort, "InferenceSession", Session)
+    monkeypatch.setattr(ort, "get_available_providers", lambda: ["CUDAExecutionProvider", *cpu])
+    monkeypatch.setattr("mnserve.engines.onnxruntime.cuda_device", lambda options: Device())
+    return fake
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Captured output may hold lone surrogates, which cannot be sent from one test process to another."""

@@ -8,10 +8,13 @@ in 16 bits.
 """
 
 import copy
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.explained import ExplainedClassifier
 from mnexport.forms.merged_norm import MergedNorm
 
 
@@ -36,3 +39,16 @@ class LoweredBackbone(nn.Module):
         """Images [B, channels, H, W] → features [B, d]."""
         features: Tensor = self.backbone(images.to(self.dtype))
         return features.float()
+
+
+def with_lowered_backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy of a static classifier whose backbone is computed in 16 bits.
+
+    Args:
+        module: a classifier, explained or not.
+        dtype: float16 or bfloat16.
+    """
+    lowered = copy.deepcopy(module)
+    deployed = cast("DeployedClassifier", lowered.deployed if isinstance(lowered, ExplainedClassifier) else lowered)
+    deployed.backbone = LoweredBackbone(deployed.backbone, dtype)
+    return lowered.eval().requires_grad_(False)

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from mnserve.engines.graph_options import check_graph_options
 from mnserve.engines.providers import ProviderOption
 from mnserve.errors import SettingsError
 
@@ -45,6 +46,8 @@ class EngineOptions:
         intra_op_threads: Threads inside one operator, at most MAX_THREADS; 0 takes the CPUs this process may use.
         inter_op_threads: Threads across operators, at most MAX_THREADS; 1 runs them one after the other.
         allow_fallback: Serve on fewer providers than asked for instead of failing.
+        cuda_graph_batches: Batch sizes to capture as CUDA graphs when a model is loaded; smaller batches are padded to
+            the next of them, larger ones run without a graph. CUDA has to be the first provider.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -52,6 +55,7 @@ class EngineOptions:
     intra_op_threads: int = 0
     inter_op_threads: int = 1
     allow_fallback: bool = False
+    cuda_graph_batches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.providers:
@@ -67,6 +71,7 @@ class EngineOptions:
                     f"there is an option {option.key} for {option.provider}, which is not among the providers "
                     f"{', '.join(self.providers)}; add it to them, or leave the option out"
                 )
+        check_graph_options(self.cuda_graph_batches, self.providers, self.provider_options)
         if not 0 <= self.intra_op_threads <= MAX_THREADS:
             raise SettingsError(
                 f"intra_op_threads is {self.intra_op_threads}; it must be 0 (automatic) or a number up to {MAX_THREADS}"
@@ -76,7 +81,10 @@ class EngineOptions:
 
 
 class Engine(Protocol):
-    """A loaded model. ``run`` is called from one worker thread at a time."""
+    """A loaded model. ``run`` is called from one thread at a time, best the one it was loaded on.
+
+    CUDA graphs belong to the thread that captured them; another one has to capture its own first.
+    """
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:

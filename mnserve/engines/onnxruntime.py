@@ -1,12 +1,14 @@
 """Runs ONNX files with ONNX Runtime.
 
 Arrays go in as they are, without a copy. Two element types need a detour: numpy has no bfloat16 (its bit
-patterns are handed over as such), and ONNX strings are UTF-8 text while the protocol's BYTES are bytes.
+patterns are handed over as such), and ONNX strings are UTF-8 text while the protocol's BYTES are bytes. Batches of
+the sizes that CUDA graphs were asked for are copied into fixed buffers instead (``fixed_batches``).
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,14 +16,16 @@ from typing import Any, Final
 import numpy as np
 import onnxruntime as ort
 
-from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions, TensorSpec
-from mnserve.engines.providers import default_options
+from mnserve.engines.fixed_batches import FixedBatches, cuda_device, obstacle, without_graph
+from mnserve.engines.sessions import open_session, reason
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 
 __all__ = ["OnnxRuntimeEngine"]
 
 Array = np.ndarray[Any, Any]
+
+_log = logging.getLogger(__name__)
 
 _DATATYPES: Final = {
     "tensor(bool)": "BOOL",
@@ -40,7 +44,6 @@ _DATATYPES: Final = {
     "tensor(string)": "BYTES",
 }
 _BFLOAT16: Final = 16  # number of the element type in onnx.TensorProto
-_FATAL_ONLY: Final = 4  # errors reach the caller as exceptions; they need not be printed too
 
 
 class OnnxRuntimeEngine:
@@ -53,26 +56,7 @@ class OnnxRuntimeEngine:
 
     def __init__(self, path: Path, options: EngineOptions) -> None:
         self._path = path
-        _check_providers(options)
-        session_options = ort.SessionOptions()
-        session_options.log_severity_level = _FATAL_ONLY
-        session_options.intra_op_num_threads = options.intra_op_threads or available_cpus()
-        session_options.inter_op_num_threads = options.inter_op_threads
-        try:
-            session = ort.InferenceSession(
-                path,
-                sess_options=session_options,
-                providers=_present(path, options),
-                enable_fallback=False,
-            )
-        except Exception as error:  # the runtime's exceptions derive from Exception alone
-            raise EngineLoadError(f"ONNX Runtime cannot load {path}: {_reason(error)}") from error
-        missing = [name for name in options.providers if name not in session.get_providers()]
-        if missing and not options.allow_fallback:
-            raise EngineLoadError(
-                f"{', '.join(missing)} did not start for {path}; the session has "
-                f"{', '.join(session.get_providers())}: repair its libraries, or allow the fallback"
-            )
+        session, graphs = open_session(path, options)
         self._session: ort.InferenceSession | None = session
         self._inputs = tuple(_spec(argument, path) for argument in session.get_inputs())
         self._outputs = tuple(_spec(argument, path) for argument in session.get_outputs())
@@ -81,6 +65,8 @@ class OnnxRuntimeEngine:
         self._input_types = {spec.name: spec.datatype for spec in self._inputs}
         self._plain = not any(spec.datatype in ("BF16", "BYTES") for spec in (*self._inputs, *self._outputs))
         self._has_bfloat16 = any(spec.datatype == "BF16" for spec in (*self._inputs, *self._outputs))
+        self._no_graph = without_graph() if graphs else None
+        self._fixed = self._capture(session, options) if graphs else None
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -102,71 +88,59 @@ class OnnxRuntimeEngine:
         """Execution providers that are really in use, best first."""
         return self._providers
 
+    @property
+    def graph_batches(self) -> tuple[int, ...]:
+        """Batch sizes that run as CUDA graphs, ascending; none where there are no graphs."""
+        return () if self._fixed is None else self._fixed.sizes
+
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """See :meth:`mnserve.engines.base.Engine.run`."""
         session = self._session
         if session is None:
             raise EngineRunError(f"{self._path} was closed")
         try:
+            fixed = None if self._fixed is None else self._fixed.run(feeds, outputs)
+            if fixed is not None:
+                return fixed
             if self._plain:
-                result: list[Array] = session.run(list(outputs), feeds)
+                result: list[Array] = session.run(list(outputs), feeds, self._no_graph)
                 return result
             if self._has_bfloat16:
                 values = {name: self._to_value(name, array) for name, array in feeds.items()}
-                return [_from_value(value) for value in session.run_with_ort_values(list(outputs), values)]
+                answers = session.run_with_ort_values(list(outputs), values, self._no_graph)
+                return [_from_value(value) for value in answers]
             texts = {name: _to_text(name, array) for name, array in feeds.items()}
-            result = session.run(list(outputs), texts)
+            result = session.run(list(outputs), texts, self._no_graph)
             return result  # noqa: RET504 (gives the untyped call a type)
         except EngineRunError:
             raise
         except Exception as error:
-            raise EngineRunError(f"ONNX Runtime failed on {self._path.name}: {_reason(error)}") from error
+            raise EngineRunError(f"ONNX Runtime failed on {self._path.name}: {reason(error)}") from error
 
     def close(self) -> None:
         """Frees the session and its memory."""
+        self._fixed = None  # its buffers are bound to the session
         self._session = None
+
+    def _capture(self, session: ort.InferenceSession, options: EngineOptions) -> FixedBatches | None:
+        """The graphs of this model, or None and a warning where it can have none."""
+        found = obstacle(self._inputs, self._outputs)
+        if found is not None:
+            _log.warning("%s runs without CUDA graphs: %s", self._path, found)
+            return None
+        try:
+            return FixedBatches(session, self._inputs, self._outputs, options.cuda_graph_batches, cuda_device(options))
+        except Exception as error:
+            sizes = ", ".join(map(str, options.cuda_graph_batches))
+            raise EngineLoadError(
+                f"ONNX Runtime cannot capture {self._path} at batch {sizes}: {reason(error)}; ask for fewer or smaller "
+                "batch sizes, or for none"
+            ) from error
 
     def _to_value(self, name: str, array: Array) -> ort.OrtValue:
         if self._input_types.get(name) == "BF16":
             return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, _BFLOAT16)
         return ort.OrtValue.ortvalue_from_numpy(_to_text(name, array))
-
-
-def _check_providers(options: EngineOptions) -> None:
-    available = ort.get_available_providers()
-    missing = [name for name in options.providers if name not in available]
-    if not missing or (options.allow_fallback and len(missing) < len(options.providers)):
-        return
-    raise EngineLoadError(
-        f"execution provider {', '.join(missing)} is not in this build of ONNX Runtime, which has "
-        f"{', '.join(available)}; install onnxruntime-gpu for CUDA and TensorRT, or name another provider"
-    )
-
-
-def _present(path: Path, options: EngineOptions) -> list[tuple[str, dict[str, str]]]:
-    """The providers that this build has, with their options."""
-    available = ort.get_available_providers()
-    found = []
-    for name in options.providers:
-        if name not in available:
-            continue
-        given = {option.key: option.value for option in options.provider_options if option.provider == name}
-        settings = {**default_options(name, path), **given}
-        for key, value in settings.items():
-            if key.endswith("cache_path"):
-                _make_folder(Path(value), name)
-        found.append((name, settings))
-    return found
-
-
-def _make_folder(path: Path, provider: str) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EngineLoadError(
-            f"{provider} cannot keep its engines in {path}: {error.strerror}; give another folder with the option for "
-            "its cache path"
-        ) from error
 
 
 def _spec(argument: Any, path: Path) -> TensorSpec:
@@ -202,9 +176,3 @@ def _from_value(value: ort.OrtValue) -> Array:
     # The runtime cannot make an array of this type; its memory is read as 16-bit patterns and copied out.
     memory = (ctypes.c_uint16 * count).from_address(value.data_ptr())
     return np.ctypeslib.as_array(memory).reshape(shape).copy()
-
-
-def _reason(error: Exception) -> str:
-    """The runtime's message on one line, without its prefix of numbers."""
-    message = " ".join(str(error).split())
-    return message.split(" : ", 3)[-1] if message.startswith("[ONNXRuntimeError]") else message

@@ -13,6 +13,7 @@ from typing import Final
 from mnserve.errors import EngineLoadError, SettingsError
 
 __all__ = [
+    "CUDA",
     "ProviderOption",
     "cache_key",
     "cache_root",
@@ -38,7 +39,8 @@ _SHORT: Final = {
     "qnn": "QNN",
 }
 _TENSORRT: Final = f"Tensorrt{_SUFFIX}"
-_CUDA: Final = f"CUDA{_SUFFIX}"
+CUDA: Final = f"CUDA{_SUFFIX}"
+"""ONNX Runtime's name of its CUDA provider."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,7 @@ def default_options(provider: str, model: Path) -> Mapping[str, str]:
             "trt_timing_cache_enable": "1",
             "trt_timing_cache_path": cache,
         }
-    if provider == _CUDA:
+    if provider == CUDA:
         return {"arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC"}
     return {}
 

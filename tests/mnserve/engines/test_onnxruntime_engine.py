@@ -124,7 +124,7 @@ def test_threads_are_those_that_the_process_may_use(double_model: WriteModel, mo
         given.append(sess_options.intra_op_num_threads)
         return session(path, sess_options=sess_options, **fields)
 
-    monkeypatch.setattr("mnserve.engines.onnxruntime.available_cpus", lambda: 3)
+    monkeypatch.setattr("mnserve.engines.sessions.available_cpus", lambda: 3)
     monkeypatch.setattr(ort, "InferenceSession", spy)
     path = double_model() / "1" / "model.onnx"
     for threads in (0, 2):

@@ -1,0 +1,173 @@
+"""The models that are checked: artifacts of mntrain, or models made on the spot.
+
+Shapes: inputs uint8 [N, channels, H, W] or float32 [N, F]; features [S, d].
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mntrain.backbones.config import BackboneConfig, build_backbone
+from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.layers.unit import unit
+from mntrain.models.base import Model
+from mntrain.models.families import family_named
+from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+CONFIDENCE = 0.9
+STEP_SIZE = 0.3
+_SAMPLES = 256
+_BATCH = 500
+_COARSE = 5
+_NAME = re.compile(r"(?P<backbone>[a-z0-9]+)-(?P<classes>\d+)-(?P<entries>\d+)")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """A trained or calibrated model.
+
+    Args:
+        name: of the model.
+        origin: where it comes from, in words.
+        model: in eval mode on the CPU.
+        preprocessing: inputs -> what the model takes.
+        samples: inputs as the exported model takes them.
+        outputs: names of what the exported model gives.
+        unit: standard deviation of the target of a regressor, else 1.
+        form: static form to take.
+    """
+
+    name: str
+    origin: str
+    model: Model
+    preprocessing: nn.Module
+    samples: np.ndarray
+    outputs: tuple[str, ...]
+    unit: float
+    form: str
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether it tells classes apart."""
+        return "logits" in self.outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthetic:
+    """A model to make: no data, no training.
+
+    Args:
+        name: BACKBONE-CLASSES-ENTRIES, such as convnet4-10-5000.
+        size: height and width of the images.
+        width: factor on the width of the backbone.
+
+    Raises:
+        ValueError: the name is of another form, or asks for fewer entries than classes.
+    """
+
+    name: str
+    size: int = 32
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        found = _NAME.fullmatch(self.name)
+        if found is None or not 2 <= int(found["classes"]) <= int(found["entries"]):
+            raise ValueError(
+                f"{self.name!r} is not BACKBONE-CLASSES-ENTRIES with at least 2 classes and as many entries, such as "
+                "convnet4-10-5000"
+            )
+
+    def build(self) -> Subject:
+        """A seeded random backbone; keys are its features of smooth random images, values their nearest prototype.
+
+        Normalisation is fitted to some of the same images. What such a dictionary needs of an approximation says
+        nothing about a trained one, so the exact form is taken, whose cost does not depend on what is in it.
+        """
+        found = _NAME.fullmatch(self.name)
+        assert found is not None
+        classes, entries = int(found["classes"]), int(found["entries"])
+        torch.manual_seed(0)
+        images = _smooth_images(entries + _SAMPLES, self.size)
+        preprocessing = Preprocessing(PreprocessingConfig.from_images(images)).eval()
+        make = partial(build_backbone, BackboneConfig(name=found["backbone"], width=self.width), images.shape[1:])
+        settings = MetaNeighborhoodsConfig(entries=entries, step_size=STEP_SIZE)
+        model = family_named("meta_neighborhoods").build(settings, make, classes)
+        assert isinstance(model, MetaNeighborhoods)
+        _calibrate(model, preprocessing, images[:entries], classes)
+        return Subject(
+            name=self.name,
+            origin="made on the spot: random backbone, keys are its features of smooth random images",
+            model=model.eval().requires_grad_(False),
+            preprocessing=preprocessing,
+            samples=images[entries:],
+            outputs=("logits", "probabilities"),
+            unit=1.0,
+            form="factored",
+        )
+
+
+def of_artifact(folder: Path) -> Subject:
+    """An artifact; the form is what mnexport would choose.
+
+    Raises:
+        MnTrainError: it cannot be read.
+    """
+    from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
+
+    artifact = load_artifact(folder)
+    assert isinstance(artifact, ImageArtifact | TableArtifact)
+    regression = isinstance(artifact, TableArtifact) and artifact.config.labels is None
+    return Subject(
+        name=folder.name,
+        origin=f"artifact {folder}",
+        model=artifact.model,
+        preprocessing=artifact.preprocessing,
+        samples=artifact.samples.inputs[:_SAMPLES],
+        outputs=("value",) if regression else ("logits", "probabilities"),
+        unit=artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) and regression else 1.0,
+        form="auto",
+    )
+
+
+def artifact_folders(folder: Path, only: Sequence[str]) -> list[Path]:
+    """Artifacts right below a folder, by name; all of them, or those in ``only``."""
+    found = sorted(item.parent for item in folder.glob("*/config.json"))
+    return [item for item in found if not only or item.name in only]
+
+
+def _smooth_images(count: int, size: int) -> np.ndarray:
+    """uint8 [count, 3, size, size] without detail: coarse noise, enlarged."""
+    coarse = torch.randn(count, 3, _COARSE, _COARSE)
+    fine = nn.functional.interpolate(coarse, size=(size, size), mode="bicubic", align_corners=False)
+    return ((fine * 0.25 + 0.5).clamp(0, 1) * 255).to(torch.uint8).numpy()
+
+
+@torch.no_grad()
+def _calibrate(model: MetaNeighborhoods, preprocessing: nn.Module, images: np.ndarray, classes: int) -> None:
+    for layer in model.backbone.modules():
+        if isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = 1.0  # of the one batch that follows
+    model.backbone.train()
+    _features(model.backbone, preprocessing, images[:_BATCH])
+    model.backbone.eval()
+    keys = _features(model.backbone, preprocessing, images)
+    prototypes = unit(keys[:classes] - keys.mean(dim=0))
+    nearest = ((keys - keys.mean(dim=0)) @ prototypes.T).argmax(dim=-1)
+    model.head.weight.copy_(prototypes)
+    model.dictionary.keys.copy_(keys)
+    logits: Any = model.dictionary.value_logits
+    logits.fill_(np.log((1 - CONFIDENCE) / (classes - 1)))
+    logits[torch.arange(len(keys)), nearest] = np.log(CONFIDENCE)
+
+
+def _features(backbone: nn.Module, preprocessing: nn.Module, images: np.ndarray) -> Tensor:
+    parts = torch.from_numpy(images).split(_BATCH)
+    return torch.cat([backbone(preprocessing(part)) for part in parts])

@@ -1,0 +1,163 @@
+"""Inference on an NVIDIA GPU: parity with the CPU, and the ratio to vanilla with CUDA graphs, float32 and float16.
+
+    PYTHONPATH=. python benchmarks/gpu_inference.py
+    PYTHONPATH=. python benchmarks/gpu_inference.py build/price --only convnet4-10-5000 --json gpu.json
+    PYTHONPATH=. python benchmarks/gpu_inference.py --models convnet4-4-16 --device cpu --minutes 1 --seconds 0.1
+
+`build/price` is a folder of artifacts, such as benchmarks/adaptive_models.py writes. Without one, models are made on
+the spot; that needs nothing but this repository and PyTorch.
+
+Where ONNX Runtime has a CUDA provider that starts, models are exported and run by mnserve's engine: CUDA with graphs,
+CUDA without, and TensorRT if it is there. Elsewhere the static forms run in PyTorch, captured by torch.cuda.CUDAGraph.
+Either way a timed call begins and ends with arrays in the host's memory, and parity asks for batches of many sizes, in
+between those that are captured, padded and beyond them all. TF32 is off unless --tf32 is given, and then on for timing
+alone. What is not installed, does not work, or does not fit the time is told in the end. Exit code 1: answers differ by
+too much, or nothing could be checked.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_checks.budget import Budget
+from gpu_checks.surroundings import ARTIFACTS, ONNX, Surroundings, look_around
+
+if TYPE_CHECKING:
+    from gpu_checks.session import Make, Side
+
+MODELS = ("convnet4-10-5000", "resnet29-10-5000", "convnet4-100-10000")
+DTYPES = ("float32", "float16")
+BATCHES = (1, 8, 32, 128)
+_CUDA = "CUDAExecutionProvider"
+
+
+def main() -> int:
+    parser, arguments = _arguments()
+    if not arguments.tf32:
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # TensorRT has no switch of its own; read when CUDA is loaded
+    budget = Budget(seconds=arguments.minutes * 60)
+    found = look_around()
+    _say(found.caption)
+    for name, use in found.missing.items():
+        _say(f"not installed: {name} ({use})")
+    if "torch" in found.missing:
+        sys.exit("gpu_inference: PyTorch is not installed, and nothing works without it; pip install torch")
+    from gpu_checks.session import Plan, all_passed, check
+    from gpu_checks.tables import show
+
+    if arguments.json:
+        _check_writable(arguments.json)
+    dtypes = tuple(dict.fromkeys(arguments.dtypes))
+    plan = Plan(dtypes=dtypes, batches=BATCHES, seconds=arguments.seconds, rounds=arguments.rounds, tf32=arguments.tf32)
+    makes = _models(arguments, parser, found)
+    with tempfile.TemporaryDirectory(prefix="gpu-inference-") as folder:
+        side = _side(arguments, found, budget, Path(folder))
+        _say(f"{side.label}: {side.mode}")
+        findings = check(makes, side, plan, budget, _say)
+    tf32 = "TF32 off for parity, " + ("on" if arguments.tf32 else "off") + " for timing"
+    captions = [found.caption, f"{side.label}: {side.mode}; {tf32}; {arguments.rounds} rounds, {arguments.seconds:g} s"]
+    captions += [f"{name}: {origin}" for name, origin in findings.origins.items()]
+    show(findings.parities, findings.ratios, budget.skips, captions)
+    if arguments.json:
+        settings = {name: str(value) for name, value in vars(arguments).items()}
+        record = {"settings": settings, "surroundings": asdict(found), "side": side.label, "mode": side.mode}
+        record |= findings.to_json() | {"skipped": [asdict(item) for item in budget.skips]}
+        arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    return 0 if findings.parities and all_passed(findings.parities) else 1
+
+
+def _arguments() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("artifacts", type=Path, nargs="?", help="folder of artifacts; without it models are made")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="of the artifacts (all)")
+    parser.add_argument("--models", nargs="+", default=MODELS, metavar="BACKBONE-CLASSES-ENTRIES", help="to make")
+    parser.add_argument("--size", type=int, default=32, help="height and width of the images of made models (32)")
+    parser.add_argument("--width", type=float, default=1.0, help="factor on the width of their backbones (1)")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: no graphs, plain calls (cuda)")
+    parser.add_argument("--runtime", choices=("auto", "onnxruntime", "torch"), default="auto", help="(auto)")
+    parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="of the backbones (both)")
+    parser.add_argument("--minutes", type=float, default=8.0, help="for everything (8)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="measured time of each model and batch size (2)")
+    parser.add_argument("--rounds", type=int, default=20, help="(20)")
+    parser.add_argument("--tf32", action="store_true", help="time float32 with TF32")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
+    arguments = parser.parse_args()
+    for option in ("size", "width", "minutes", "seconds", "rounds"):
+        if not getattr(arguments, option) > 0:
+            parser.error(f"--{option} is {getattr(arguments, option)}; it must be above 0")
+    return parser, arguments
+
+
+def _models(arguments: argparse.Namespace, parser: argparse.ArgumentParser, found: Surroundings) -> "dict[str, Make]":
+    """What makes each model, by name."""
+    from gpu_checks.subjects import Synthetic, artifact_folders, of_artifact
+
+    if arguments.artifacts is None:
+        try:
+            made = [Synthetic(name=name, size=arguments.size, width=arguments.width) for name in arguments.models]
+        except ValueError as error:
+            parser.error(f"--models: {error}")
+        return {item.name: item.build for item in made}
+    if lacking := found.lacks(ARTIFACTS):
+        sys.exit(f"gpu_inference: artifacts cannot be read without {lacking}; leave the folder out to make models")
+    folders = artifact_folders(arguments.artifacts, arguments.only)
+    absent = [name for name in arguments.only if name not in {folder.name for folder in folders}]
+    if absent or not folders:
+        wanted = f" {absent[0]}" if absent else ""
+        parser.error(f"there is no artifact{wanted} in {arguments.artifacts}; adaptive_models.py writes some")
+    return {folder.name: partial(of_artifact, folder) for folder in folders}
+
+
+def _side(arguments: argparse.Namespace, found: Surroundings, budget: Budget, folder: Path) -> "Side":
+    """ONNX Runtime where it can do it, else PyTorch; why not is written down."""
+    from gpu_checks.torch_side import TorchSide
+
+    fault = "--runtime torch" if arguments.runtime == "torch" else _onnx_fault(arguments.device, found, folder)
+    if fault:
+        if arguments.runtime == "onnxruntime":
+            sys.exit(f"gpu_inference: ONNX Runtime cannot be used: {fault}")
+        import torch
+
+        if arguments.device == "cuda" and not torch.cuda.is_available():
+            sys.exit(f"gpu_inference: no GPU for PyTorch, nor for ONNX Runtime ({fault}); try --device cpu")
+        budget.skip("ONNX Runtime, CUDA and TensorRT providers", fault)
+        return TorchSide(arguments.device, BATCHES)
+    from gpu_checks.onnx_side import OnnxSide
+
+    return OnnxSide(folder, arguments.device, BATCHES, found.providers)
+
+
+def _onnx_fault(device: str, found: Surroundings, folder: Path) -> str:
+    if lacking := found.lacks(ONNX):
+        return f"not installed: {lacking}"
+    if device == "cpu":
+        return ""
+    if _CUDA not in found.providers:
+        return f"this build has {', '.join(found.providers)}; onnxruntime-gpu has {_CUDA}"
+    from gpu_checks.onnx_side import cuda_fault
+
+    return cuda_fault(folder)
+
+
+def _check_writable(path: Path) -> None:
+    from mnserve.bench.files import check_writable
+    from mnserve.errors import BenchError
+
+    try:
+        check_writable(path)
+    except BenchError as error:
+        sys.exit(f"gpu_inference: {error}")
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

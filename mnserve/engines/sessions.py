@@ -1,0 +1,109 @@
+"""Opens ONNX Runtime sessions on the execution providers that were asked for, and on no others."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import onnxruntime as ort
+
+from mnserve.cpu import available_cpus
+from mnserve.engines.base import EngineOptions
+from mnserve.engines.providers import CUDA, default_options
+from mnserve.errors import EngineLoadError
+
+__all__ = ["open_session", "reason"]
+
+_log = logging.getLogger(__name__)
+
+_FATAL_ONLY: Final = 4  # errors reach the caller as exceptions; they need not be printed too
+_REFUSAL: Final = "graph capture feature"
+"""Part of what ONNX Runtime says about a model that it cannot capture."""
+
+
+def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSession, bool]:
+    """Opens a session.
+
+    Returns:
+        The session, and whether it captures CUDA graphs. A model with control flow, or with nodes that CUDA does not
+        compute, gets a session without graphs and a warning.
+
+    Raises:
+        EngineLoadError: The file is missing or damaged, or a provider that was asked for is not there.
+    """
+    _check_providers(options)
+    graphs = bool(options.cuda_graph_batches) and CUDA in ort.get_available_providers()
+    try:
+        session = _session(path, options, graphs=graphs)
+    except Exception as error:  # the runtime's exceptions derive from Exception alone
+        if not (graphs and _REFUSAL in str(error)):
+            raise EngineLoadError(f"ONNX Runtime cannot load {path}: {reason(error)}") from error
+        _log.warning("%s runs without CUDA graphs: %s", path, reason(error))
+        return open_session(path, replace(options, cuda_graph_batches=()))
+    missing = [name for name in options.providers if name not in session.get_providers()]
+    if missing and not options.allow_fallback:
+        raise EngineLoadError(
+            f"{', '.join(missing)} did not start for {path}; the session has "
+            f"{', '.join(session.get_providers())}: repair its libraries, or allow the fallback"
+        )
+    if options.cuda_graph_batches and CUDA not in session.get_providers():
+        _log.warning("%s runs without CUDA graphs: %s is not there", path, CUDA)
+        return session, False
+    return session, graphs
+
+
+def _session(path: Path, options: EngineOptions, *, graphs: bool) -> ort.InferenceSession:
+    session_options = ort.SessionOptions()
+    session_options.log_severity_level = _FATAL_ONLY
+    session_options.intra_op_num_threads = options.intra_op_threads or available_cpus()
+    session_options.inter_op_num_threads = options.inter_op_threads
+    return ort.InferenceSession(
+        path, sess_options=session_options, providers=_present(path, options, graphs=graphs), enable_fallback=False
+    )
+
+
+def _check_providers(options: EngineOptions) -> None:
+    available = ort.get_available_providers()
+    missing = [name for name in options.providers if name not in available]
+    if not missing or (options.allow_fallback and len(missing) < len(options.providers)):
+        return
+    raise EngineLoadError(
+        f"execution provider {', '.join(missing)} is not in this build of ONNX Runtime, which has "
+        f"{', '.join(available)}; install onnxruntime-gpu for CUDA and TensorRT, or name another provider"
+    )
+
+
+def _present(path: Path, options: EngineOptions, *, graphs: bool) -> list[tuple[str, dict[str, str]]]:
+    """The providers that this build has, with their options."""
+    available = ort.get_available_providers()
+    found = []
+    for name in options.providers:
+        if name not in available:
+            continue
+        given = {option.key: option.value for option in options.provider_options if option.provider == name}
+        settings = {**default_options(name, path), **given}
+        if graphs and name == CUDA:
+            settings["enable_cuda_graph"] = "1"
+        for key, value in settings.items():
+            if key.endswith("cache_path"):
+                _make_folder(Path(value), name)
+        found.append((name, settings))
+    return found
+
+
+def _make_folder(path: Path, provider: str) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EngineLoadError(
+            f"{provider} cannot keep its engines in {path}: {error.strerror}; give another folder with the option for "
+            "its cache path"
+        ) from error
+
+
+def reason(error: Exception) -> str:
+    """The runtime's message on one line, without its prefix of numbers."""
+    message = " ".join(str(error).split())
+    return message.split(" : ", 3)[-1] if message.startswith("[ONNXRuntimeError]") else message
