@@ -4,7 +4,7 @@
 
     MnServeError                      one sentence for the user, no traceback
     ├── SettingsError                 an option has a value that cannot work
-    ├── OutputError                   standard output cannot be written to
+    ├── OutputError                   standard output or a result file cannot be written to
     ├── StartError                    the server cannot start (port in use, nothing to serve)
     ├── RepositoryError               what is on disk cannot be served
     │   ├── RepositoryNotFoundError   no such folder
@@ -88,7 +88,7 @@ class SettingsError(MnServeError):
 
 
 class OutputError(MnServeError):
-    """Standard output cannot be written to."""
+    """Standard output, or a file that was asked for, cannot be written to."""
 
 
 class StartError(MnServeError):
