@@ -22,6 +22,7 @@
     │   └── AnswerTimeoutError        no answer in time
     ├── ImageError                    an image file cannot be used
     ├── ImageModelError               the model does not turn one image into class scores
+    ├── TrainingImagesError           a file of training images is damaged, or is of another model
     ├── BenchError                    a measurement cannot be made as asked
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
@@ -67,6 +68,7 @@ __all__ = [
     "SettingsError",
     "StartError",
     "StoppingError",
+    "TrainingImagesError",
     "UnavailableError",
     "UnknownModelError",
     "UnsupportedError",
@@ -157,6 +159,10 @@ class ImageError(MnServeError):
 
 class ImageModelError(MnServeError):
     """The model does not turn one image into class scores."""
+
+
+class TrainingImagesError(MnServeError):
+    """A file of training images is missing or damaged, or is of another model than the one that answers."""
 
 
 class BenchError(MnServeError):
