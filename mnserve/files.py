@@ -15,7 +15,8 @@ def check_writable(path: Path) -> None:
     """Finds out before any work whether its result can be written to ``path``.
 
     Raises:
-        OutputError: the folder does not exist or may not be written to, or ``path`` is a folder or too long.
+        OutputError: the folder does not exist or may not be written to, or ``path`` is a folder, a device, a pipe, or
+            too long.
     """
     folder = path.parent
     if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
@@ -25,6 +26,8 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"cannot write {path}: names of files have at most {longest} bytes there; give a shorter one")
     if path.is_dir():
         raise OutputError(f"cannot write {path}: it is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # a rename would replace the device or pipe itself
+        raise OutputError(f"cannot write {path}: it is a device or a pipe; give the name of a file")
     if not os.access(folder, os.W_OK):
         raise OutputError(f"cannot write {path}: the folder {folder} is not writable; choose another place")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,16 @@ def test_the_longest_name_there_is(tmp_path: Path) -> None:
     assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [b"x"]
     with pytest.raises(OutputError, match="names of files have at most 255 bytes"):
         check_writable(tmp_path / ("a" * 256))
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    """A file is put in place by renaming, which would take the place of a device or pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(OutputError, match="it is a device or a pipe; give the name of a file"):
+            check_writable(path)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    check_writable(tmp_path / "new")

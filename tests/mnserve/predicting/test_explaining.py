@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,6 +177,10 @@ def test_a_page_that_cannot_be_written_is_found_out_first(
 ) -> None:
     with pytest.raises(OutputError, match=r"cannot write .*gone/a\.html: the folder .* does not exist"):
         predict(explained_model(), colours, html=str(tmp_path / "gone" / "a.html"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="it is a device or a pipe"):
+        predict(explained_model("n"), colours, html=str(tmp_path / "pipe"))
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     assert capsys.readouterr().out == ""
 
 
