@@ -47,11 +47,12 @@ def main() -> int:
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the export (1e-3)")
     parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each model and batch size (10)")
     parser.add_argument("--rounds", type=int, default=40, help="(40)")
+    parser.add_argument("--exported", action="store_true", help="time what an earlier call exported")
     parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     found = {}
     for name in arguments.only:
-        if (arguments.artifacts / name).is_dir():
+        if all((arguments.artifacts / needed).is_dir() for needed in {name, PLAIN.get(name, name)}):
             found[name] = _price(name, arguments)
             print(f"{name}: {_ratios(found[name])}", file=sys.stderr, flush=True)
     machine = describe_machine()
@@ -66,23 +67,28 @@ def main() -> int:
     return 0
 
 
+def _export(name: str, arguments: argparse.Namespace, *, vanilla: bool) -> str:
+    """Name of the exported model."""
+    model = f"{name}-vanilla" if vanilla else name
+    target = Target(repository=arguments.artifacts / "repository", name=model, version=1, overwrite=True)
+    if not (arguments.exported and target.folder.exists()):
+        export(
+            ExportOptions(
+                artifact=arguments.artifacts / name,
+                target=target,
+                approximation=arguments.tolerance,
+                vanilla=vanilla,
+            )
+        )
+    return model
+
+
 def _price(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     repository = arguments.artifacts / "repository"
-    report = export(
-        ExportOptions(
-            artifact=arguments.artifacts / name,
-            target=Target(repository=repository, name=name, version=1, overwrite=True),
-            approximation=arguments.tolerance,
-        )
-    )
-    plain = f"{PLAIN.get(name, name)}-vanilla"
-    export(
-        ExportOptions(
-            artifact=arguments.artifacts / PLAIN.get(name, name),
-            target=Target(repository=repository, name=plain, version=1, overwrite=True),
-            vanilla=True,
-        )
-    )
+    _export(name, arguments, vanilla=False)
+    plain = _export(PLAIN.get(name, name), arguments, vanilla=True)
+    version = repository / name / "1"
+    record = json.loads((version / "export.json").read_text(encoding="utf-8"))
     result = measure(
         BenchSettings(
             repository=str(repository),
@@ -94,8 +100,8 @@ def _price(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             rounds=arguments.rounds,
         )
     )
-    files = {item.name: item.stat().st_size for item in report.path.parent.glob("*.onnx")}
-    return {"form": report.form, "adaptation": report.adaptation, "files": files, "bench": result.to_json()}
+    files = {item.name: item.stat().st_size for item in version.glob("*.onnx")}
+    return {"form": record["form"], "adaptation": record["adaptation"], "files": files, "bench": result.to_json()}
 
 
 def _ratios(price: dict[str, Any]) -> str:

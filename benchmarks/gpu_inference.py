@@ -146,12 +146,12 @@ def _onnx_fault(device: str, found: Surroundings, folder: Path) -> str:
 
 
 def _check_writable(path: Path) -> None:
-    from mnserve.bench.files import check_writable
-    from mnserve.errors import BenchError
+    from mnserve.errors import OutputError
+    from mnserve.files import check_writable
 
     try:
         check_writable(path)
-    except BenchError as error:
+    except OutputError as error:
         sys.exit(f"gpu_inference: {error}")
 
 

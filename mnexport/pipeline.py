@@ -18,6 +18,7 @@ from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.graph import GraphReport, describe, write_core, write_onnx
 from mnexport.lowering import check_lowerable, lower
 from mnexport.model_card import ModelCard, tensor_specs
+from mnexport.neighbours import NeighboursReport, carried_neighbours, write_neighbours
 from mnexport.options import ExportOptions
 from mnexport.parity import Check, ParityReport, Runner, onnxruntime_runner
 from mnexport.publishing import locked, publishing
@@ -45,6 +46,7 @@ class ExportReport:
         parity: how close the export is.
         accuracy: what a lower precision costs, or None.
         engine: the TensorRT engine that was built beside it, or None.
+        neighbours: the training images that the artifact carries, or None.
     """
 
     path: Path
@@ -55,6 +57,7 @@ class ExportReport:
     parity: ParityReport
     accuracy: AccuracyReport | None = None
     engine: EngineReport | None = None
+    neighbours: NeighboursReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``--json``."""
@@ -67,6 +70,7 @@ class ExportReport:
             "parity": self.parity.to_dict(),
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
             "engine": None if self.engine is None else self.engine.to_dict(),
+            "neighbors": None if self.neighbours is None else self.neighbours.to_dict(),
         }
 
 
@@ -85,6 +89,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
     artifact = load_artifact(options.artifact)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
     provenance = _provenance(options, artifact)
+    carried = carried_neighbours(options, artifact)
     model = without_adaptation(artifact.model) if options.vanilla else artifact.model
     family = "vanilla" if options.vanilla else artifact.config.family
     plan = FormPlan(
@@ -147,6 +152,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
             tell(f"building the {options.engine.format} engine")
             target = file.with_name(ENGINE_NAMES[options.engine.format])
             engine = build_engine(file, signature, options.engine, target)
+        neighbours = write_neighbours(carried, artifact, file.parent)
         card = _card(options, signature, family, static)
         with locked(options.target):
             number = check_target(options.target, card)
@@ -160,6 +166,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
                     "dtype": options.precision.dtype,
                     "accuracy": None if accuracy is None else accuracy.to_dict(),
                     "engine": None if engine is None else engine.to_dict(),
+                    "neighbors": None if neighbours is None else neighbours.to_dict(),
                     "version": number,
                     "sha256": {item.name: sha256(folder / item.name) for item in file.parent.iterdir()},
                 }
@@ -174,6 +181,7 @@ def export(options: ExportOptions, tell: Callable[[str], None] = lambda message:
         parity=parity,
         accuracy=accuracy,
         engine=engine,
+        neighbours=neighbours,
     )
 
 

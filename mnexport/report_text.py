@@ -55,6 +55,8 @@ def print_report(report: ExportReport) -> None:
             f"{batches}, built in {report.engine.seconds:.1f} s"
         )
         notes += [f"{report.engine.format} warns: {warning}" for warning in report.engine.warnings]
+    if report.neighbours is not None:
+        notes.append(report.neighbours.describe())
     notes.append(f"published {report.path}")
     table.show(Console(), title=f"parity ({report.parity.source})", notes=notes)
 

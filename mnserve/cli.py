@@ -53,7 +53,8 @@ _COMMANDS: Final = {
         summary="classify image files with a served model",
         examples="""\
   mnserve predict digits-mn image.png
-  mnserve predict build/demo/repository/digits-mn folder-of-images --top 1 --json""",
+  mnserve predict build/demo/repository/digits-mn folder-of-images --top 1 --json
+  mnserve predict repository/digits-mn image.png --explain --html why.html""",
     ),
     "bench": _Command(
         module="mnserve.commands.bench",

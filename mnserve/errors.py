@@ -4,7 +4,7 @@
 
     MnServeError                      one sentence for the user, no traceback
     ├── SettingsError                 an option has a value that cannot work
-    ├── OutputError                   standard output cannot be written to
+    ├── OutputError                   standard output or a result file cannot be written to
     ├── StartError                    the server cannot start (port in use, nothing to serve)
     ├── RepositoryError               what is on disk cannot be served
     │   ├── RepositoryNotFoundError   no such folder
@@ -22,6 +22,7 @@
     │   └── AnswerTimeoutError        no answer in time
     ├── ImageError                    an image file cannot be used
     ├── ImageModelError               the model does not turn one image into class scores
+    ├── TrainingImagesError           a file of training images is damaged, or is of another model
     ├── BenchError                    a measurement cannot be made as asked
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
@@ -67,6 +68,7 @@ __all__ = [
     "SettingsError",
     "StartError",
     "StoppingError",
+    "TrainingImagesError",
     "UnavailableError",
     "UnknownModelError",
     "UnsupportedError",
@@ -88,7 +90,7 @@ class SettingsError(MnServeError):
 
 
 class OutputError(MnServeError):
-    """Standard output cannot be written to."""
+    """Standard output, or a file that was asked for, cannot be written to."""
 
 
 class StartError(MnServeError):
@@ -157,6 +159,10 @@ class ImageError(MnServeError):
 
 class ImageModelError(MnServeError):
     """The model does not turn one image into class scores."""
+
+
+class TrainingImagesError(MnServeError):
+    """A file of training images is missing or damaged, or is of another model than the one that answers."""
 
 
 class BenchError(MnServeError):

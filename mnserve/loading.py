@@ -20,7 +20,7 @@ from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelC
 from mnserve.execution import Work, execute
 from mnserve.model_config import check_supported, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import ModelFiles, read_model, verify
+from mnserve.repository import ModelFiles, read_model, verify, vouched
 from mnserve.signature import Signature, TensorRule
 
 __all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
@@ -143,14 +143,10 @@ def _open(files: ModelFiles, options: LoadOptions) -> Engine:
 
 
 def _core_path(files: ModelFiles, options: LoadOptions) -> Path | None:
-    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else.
-
-    Only files that export.json vouches for: others may have names like these by chance.
-    """
-    published = (files.export or {}).get("sha256", {})
+    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else."""
     names = [CPU_NAME] if options.engine.providers == ("CPUExecutionProvider",) else []
-    found = (name for name in (*names, CORE_NAME) if name in published)
-    return next((files.model_path.with_name(name) for name in found), None)
+    found = (vouched(files, name) for name in (*names, CORE_NAME))
+    return next((path for path in found if path is not None), None)
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:

@@ -16,11 +16,13 @@ from mnserve.engines.base import Engine, EngineOptions
 from mnserve.errors import ModelConfigError
 from mnserve.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import list_versions, read_config, read_model, served_versions
+from mnserve.repository import list_versions, read_config, read_model, served_versions, vouched
 
 __all__ = ["LocalModel"]
 
 Array = np.ndarray[Any, Any]
+
+NEIGHBOURS_NAME = "neighbors.npz"
 
 
 class LocalModel:
@@ -31,13 +33,23 @@ class LocalModel:
         config: complete configuration.
         version: version that was loaded.
         labels: class names; empty where there are none.
+        training_images: file of training images that was published with the model.
     """
 
-    def __init__(self, *, engine: Engine, config: ModelConfig, version: int, labels: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        config: ModelConfig,
+        version: int,
+        labels: tuple[str, ...] = (),
+        training_images: Path | None = None,
+    ) -> None:
         self.engine = engine
         self.version = version
         self._config = config
         self._labels = labels
+        self._training_images = training_images
 
     @classmethod
     def open(cls, root: Path, name: str, options: EngineOptions | None = None) -> LocalModel:
@@ -54,10 +66,17 @@ class LocalModel:
         loaded = load(root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False))
         try:
             labels = _read_labels(root, loaded.config)
+            images = vouched(read_model(root, name, loaded.version), NEIGHBOURS_NAME)
         except BaseException:
             loaded.engine.close()
             raise
-        return cls(engine=loaded.engine, config=loaded.config, version=loaded.version, labels=labels)
+        return cls(
+            engine=loaded.engine,
+            config=loaded.config,
+            version=loaded.version,
+            labels=labels,
+            training_images=images,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +95,11 @@ class LocalModel:
     def labels(self) -> tuple[str, ...]:
         """Class names from the label file; empty where the configuration names none."""
         return self._labels
+
+    @property
+    def training_images(self) -> Path | None:
+        """File of the training images nearest to each neighbour; None where none was published with the model."""
+        return self._training_images
 
     def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """Runs one batch: input name -> array in, output name -> array out.

@@ -42,6 +42,7 @@ __all__ = [
     "read_model",
     "served_versions",
     "verify",
+    "vouched",
 ]
 
 _log = logging.getLogger(__name__)
@@ -211,6 +212,14 @@ def verify(files: ModelFiles) -> None:
                 f"model '{files.name}' version {files.version}: {file_name} has SHA-256 {actual}, but {EXPORT_NAME} "
                 f"recorded {expected}; the file was changed or damaged after its export, export it again"
             )
+
+
+def vouched(files: ModelFiles, name: str) -> Path | None:
+    """The file ``name`` beside the model where export.json vouches for it; others may have such a name by chance.
+
+    Its content is what was published once :func:`verify` has passed.
+    """
+    return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
 
 
 def _model_folder(root: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 
-from mntrain.commands import animate, compare, crossval, evaluate, fit, recipes, report
+from mntrain.commands import animate, compare, crossval, evaluate, fit, neighbors, recipes, report
 from mntrain.errors import MnTrainError
 from mntrain.output import run_command
 
@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "compare": lambda: compare.run(arguments, rest),
         "report": lambda: report.run(arguments),
         "animate": lambda: animate.run(arguments),
+        "neighbors": lambda: neighbors.run(arguments),
         "crossval": lambda: crossval.run(arguments, rest),
         "recipes": recipes.run,
     }
@@ -58,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (fit, evaluate, compare, crossval, report, animate, recipes):
+    for command in (fit, evaluate, compare, crossval, report, animate, neighbors, recipes):
         command.add(commands)
     return parser
 

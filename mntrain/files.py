@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -12,7 +13,12 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step.
 
     If anything fails, what stood at ``path`` before still stands there and no temporary file is left.
+
+    Raises:
+        OSError: it cannot be written, or is a folder, a device or a pipe, which a rename would replace.
     """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "It is a folder, a device or a pipe", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
@@ -41,7 +47,12 @@ def folder_atomically(path: Path) -> Iterator[Path]:
 
     A folder that stood there before is replaced; if the block fails it is left as it was. Names of unfinished
     folders start with a dot.
+
+    Raises:
+        OSError: it cannot be written, or something that is no folder stands there.
     """
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "It is not a folder", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     old: Path | None = None

@@ -1,15 +1,22 @@
-"""Fixtures for every room: tiny ONNX models in Triton's layout, whose answers are known."""
+"""Fixtures for every room: tiny ONNX models in Triton's layout, whose answers are known; runs; a browser."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator
+import shutil
+import sys
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "browser"))
+from chromium import Chromium
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,3 +251,13 @@ def double_model(onnx_model: Callable[..., Path]) -> Callable[..., Path]:
         return onnx_model(name, [("Add", ["x", "x"], ["y"])], {"x": tensor}, {"y": tensor}, **fields)
 
     return write
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    """Headless Chromium; a test that wants it is skipped where there is none."""
+    executable = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
+    if executable is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    with Chromium(executable, tmp_path_factory.mktemp("profile")) as page:
+        yield page

@@ -169,5 +169,5 @@ def _calibrate(model: MetaNeighborhoods, preprocessing: nn.Module, images: np.nd
 
 
 def _features(backbone: nn.Module, preprocessing: nn.Module, images: np.ndarray) -> Tensor:
-    parts = torch.from_numpy(images).split(_BATCH)
+    parts = torch.split(torch.from_numpy(images), _BATCH)
     return torch.cat([backbone(preprocessing(part)) for part in parts])

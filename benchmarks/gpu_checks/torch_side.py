@@ -101,7 +101,7 @@ class FixedModule:
     def _prepared(self, buffer: Tensor) -> Callable[[], tuple[Tensor, ...]]:
         """What computes the outputs of what is in ``buffer``, always into the same tensors."""
         if self._device.type != "cuda":
-            found = self._module(buffer)
+            found: tuple[Tensor, ...] = self._module(buffer)
 
             def again() -> tuple[Tensor, ...]:
                 for kept, new in zip(found, self._module(buffer), strict=True):
@@ -109,7 +109,7 @@ class FixedModule:
                 return found
 
             return again
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(_WARM_UP_RUNS):
@@ -117,7 +117,7 @@ class FixedModule:
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            captured = self._module(buffer)
+            captured: tuple[Tensor, ...] = self._module(buffer)
 
         def replay() -> tuple[Tensor, ...]:
             graph.replay()

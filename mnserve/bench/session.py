@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from mnserve.bench.files import check_writable, write_atomically
 from mnserve.bench.measure import measure
 from mnserve.bench.plot import save_plot
 from mnserve.bench.results import BenchResult
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.table import print_table
+from mnserve.files import check_writable, write_atomically
 
 __all__ = ["bench"]
 

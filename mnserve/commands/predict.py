@@ -14,7 +14,7 @@ def run(settings: PredictSettings) -> int:
         0 when every file was predicted, 1 otherwise.
 
     Raises:
-        MnServeError: the model cannot be had, or does not take images; nothing was predicted.
+        MnServeError: the model cannot be had, does not take images, or a page cannot be written.
     """
     from mnserve.predicting.session import predict  # loads the engine and gRPC, which --help can do without
 

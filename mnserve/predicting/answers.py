@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
 from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations
+from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 
 __all__ = ["AnswerReader", "Label", "Prediction"]
@@ -63,16 +64,25 @@ class AnswerReader:
         config: configuration of the model.
         labels: class names for a model without the parameter ``mn.labels``; classes are numbered without both.
         explain: read which neighbours shaped each answer, too.
+        images: training images of the neighbours, where they are known.
 
     Raises:
         ImageModelError: no output can hold class scores, the parameter ``mn.labels`` is not a list of
         names, or the model does not tell its neighbours although it should.
     """
 
-    def __init__(self, config: pb.ModelConfig, labels: Sequence[str] = (), *, explain: bool = False) -> None:
+    def __init__(
+        self,
+        config: pb.ModelConfig,
+        labels: Sequence[str] = (),
+        *,
+        explain: bool = False,
+        images: TrainingImages | None = None,
+    ) -> None:
         if explain:
             check_explained(config)
         self._explain = explain
+        self._images = images
         self.model = config.name
         self.output = _score_output(config)
         self.labels = _stated_labels(config) or tuple(labels)
@@ -94,6 +104,7 @@ class AnswerReader:
         Raises:
             ImageModelError: the output is no such array, or holds a value that is not finite (a class made
                 from that would be an invention).
+            TrainingImagesError: the training images are of another model.
         """
         scores = np.asarray(outputs[self.output], np.float64)
         scores = scores.reshape(1, -1) if len(files) == 1 and scores.ndim != 2 else scores
@@ -116,7 +127,7 @@ class AnswerReader:
                 f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
             ] = None
             scores = _softmax(scores)
-        why = read_explanations(outputs, names) if self._explain else [None] * len(files)
+        why = read_explanations(outputs, names, self._images) if self._explain else [None] * len(files)
         return [
             Prediction(
                 file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best), explanation=reason

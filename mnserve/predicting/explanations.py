@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
+from mnserve.predicting.training_images import TrainingImage, TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 
 __all__ = ["EXPLANATION", "Explanation", "Neighbour", "check_explained", "read_explanations"]
@@ -31,11 +32,19 @@ class Neighbour:
         entry: Its number.
         label: The class it stands for.
         weight: Its share of the attention, 0 to 1.
+        images: The training images nearest to it, the nearest first; empty where they are not known.
     """
 
     entry: int
     label: str
     weight: float
+    images: tuple[TrainingImage, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plain = {"entry": self.entry, "label": self.label, "weight": self.weight}
+        images = [{"position": image.position, "label": image.label} for image in self.images]
+        return plain | {"training_images": images} if images else plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +64,7 @@ class Explanation:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "neighbors": [{"entry": one.entry, "label": one.label, "weight": one.weight} for one in self.neighbours],
+            "neighbors": [one.to_json() for one in self.neighbours],
             "unadapted": {"label": self.unadapted_label, "probability": self.unadapted_probability},
         }
 
@@ -74,17 +83,28 @@ def check_explained(config: pb.ModelConfig) -> None:
         )
 
 
-def read_explanations(outputs: Mapping[str, NDArray[Any]], labels: Sequence[str]) -> list[Explanation]:
+def read_explanations(
+    outputs: Mapping[str, NDArray[Any]], labels: Sequence[str], images: TrainingImages | None = None
+) -> list[Explanation]:
     """One explanation for each image of a call.
 
     Args:
         outputs: Those of ``EXPLANATION``, with a batch axis.
         labels: Name of each class.
+        images: Training images of every entry, where they are known.
+
+    Raises:
+        TrainingImagesError: They are of another model.
     """
     found = []
     for entries, weights, classes, unadapted in zip(*(outputs[name] for name in EXPLANATION), strict=True):
         neighbours = tuple(
-            Neighbour(entry=int(entry), label=labels[int(label)], weight=float(weight))
+            Neighbour(
+                entry=int(entry),
+                label=labels[int(label)],
+                weight=float(weight),
+                images=() if images is None else images.of_entry(int(entry), int(label), labels),
+            )
             for entry, weight, label in zip(entries, weights, classes, strict=True)
         )
         best = int(np.argmax(unadapted))

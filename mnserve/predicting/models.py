@@ -33,6 +33,11 @@ class CalledModel(Protocol):
         """Class names found beside the model; empty where there are none."""
         ...
 
+    @property
+    def training_images(self) -> Path | None:
+        """File of training images found beside the model; None where there is none."""
+        ...
+
     def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Runs one batch: input name -> array in, output name -> array out."""
         ...
@@ -63,6 +68,11 @@ class RemoteModel:
     def labels(self) -> tuple[str, ...]:
         """Empty: a label file stays on the server; the configuration may still name the classes."""
         return ()
+
+    @property
+    def training_images(self) -> Path | None:
+        """None: files stay on the server."""
+        return None
 
     def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
         """Runs one batch on the server."""

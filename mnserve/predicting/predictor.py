@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mnserve.errors import AnswerTimeoutError, ImageError, MnServeError, ServerUnreachableError
+from mnserve.errors import AnswerTimeoutError, ImageError, MnServeError, ServerUnreachableError, TrainingImagesError
 from mnserve.images import Pixels, find_images, read_image
 from mnserve.predicting.answers import AnswerReader, Prediction
 from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.models import CalledModel
+from mnserve.predicting.training_images import TrainingImages
 
 __all__ = ["Failure", "Outcome", "Predictor"]
 
@@ -39,15 +40,30 @@ class Predictor:
         top: classes to report for each image.
         resize: scale images of another size instead of refusing them.
         explain: tell which neighbours shaped each answer.
+        images: training images of the neighbours, where they are known.
+        show: called with every prediction and the pixels that it is about.
 
     Raises:
         ImageModelError: the model does not turn one image into class scores, or does not tell its neighbours.
+        TrainingImagesError: the training images are of another model.
     """
 
-    def __init__(self, model: CalledModel, *, top: int, resize: bool, explain: bool = False) -> None:
+    def __init__(
+        self,
+        model: CalledModel,
+        *,
+        top: int,
+        resize: bool,
+        explain: bool = False,
+        images: TrainingImages | None = None,
+        show: Callable[[Prediction, Pixels], None] = lambda prediction, pixels: None,
+    ) -> None:
         self._model = model
         self._input = ImageInput.from_config(model.config)
-        self._answers = AnswerReader(model.config, model.labels, explain=explain)
+        self._answers = AnswerReader(model.config, model.labels, explain=explain, images=images)
+        if images is not None:
+            images.check_size(self._input.size)
+        self._show = show
         self._top = top
         self._resize = resize
 
@@ -67,6 +83,9 @@ class Predictor:
 
         Files are read when their batch is due, so that memory does not grow with their number. When the
         server goes away, the files that were not tried are reported as one failure.
+
+        Raises:
+            TrainingImagesError: the training images are of another model.
         """
         files: list[str] = []
         images: list[Pixels] = []
@@ -101,8 +120,11 @@ class Predictor:
         try:
             feeds = {self._input.name: self._input.encode(images)}
             outputs = self._model.infer(feeds, self._answers.outputs)
-            return [*self._answers.read(outputs, files, self._top)]
-        except ServerUnreachableError:
+            predictions = self._answers.read(outputs, files, self._top)
+            for prediction, image in zip(predictions, images, strict=True):
+                self._show(prediction, image)
+            return [*predictions]
+        except (ServerUnreachableError, TrainingImagesError):  # of the whole call, not of one of its images
             raise
         except MnServeError as error:
             if len(files) == 1 or isinstance(error, AnswerTimeoutError):

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from mnserve.names import printable
 from mnserve.predicting.answers import Label, Prediction
-from mnserve.predicting.explanations import Explanation
+from mnserve.predicting.explanations import Explanation, Neighbour
 
 __all__ = ["line", "print_table", "write_json"]
 
@@ -23,7 +23,8 @@ def line(prediction: Prediction) -> str:
     scores = ", ".join(f"{one.label} {one.probability:.4f}" for one in prediction.top)
     if prediction.explanation is None:
         return printable(f"{prediction.file}: {scores}")
-    unadapted, neighbours = _explained(prediction.explanation)
+    unadapted = _unadapted(prediction.explanation)
+    neighbours = ", ".join(_neighbour(one) for one in prediction.explanation.neighbours)
     return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbours {neighbours}")
 
 
@@ -35,17 +36,20 @@ def print_table(predictions: Sequence[Prediction], console: Console) -> None:
     table.add_column("probability", justify="right")
     if any(len(one.top) > 1 for one in predictions):
         table.add_column("then")
-    explained = any(one.explanation is not None for one in predictions)
-    if explained:
+    explanations = [one.explanation for one in predictions if one.explanation is not None]
+    pictured = any(neighbour.images for one in explanations for neighbour in one.neighbours)
+    if explanations:
         table.add_column("without adaptation")
-        table.add_column("neighbours (entry, share)")
+        table.add_column(f"neighbours (entry, share{'; training images, nearest first' if pictured else ''})")
     for one in predictions:
         # Text, not str: brackets in file names and labels are no markup.
         cells = [Text(printable(one.file)), Text(printable(one.top[0].label)), Text(_percent(one.top[0]))]
         if len(one.top) > 1:
             cells.append(Text(printable(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:]))))
         if one.explanation is not None:
-            cells += [Text(printable(text)) for text in _explained(one.explanation)]
+            neighbours = (printable(_neighbour(neighbour)) for neighbour in one.explanation.neighbours)
+            between = "\n" if pictured else ", "
+            cells += [Text(printable(_unadapted(one.explanation))), Text(between.join(neighbours))]
         table.add_row(*cells)
     console.print(table)
 
@@ -56,11 +60,15 @@ def write_json(predictions: Sequence[Prediction], stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _explained(explanation: Explanation) -> tuple[str, str]:
-    """The class without adaptation, and the neighbours."""
-    unadapted = f"{explanation.unadapted_label} {explanation.unadapted_probability:.1%}"
-    neighbours = (f"{one.label} (#{one.entry}, {one.weight:.1%})" for one in explanation.neighbours)
-    return unadapted, ", ".join(neighbours)
+def _unadapted(explanation: Explanation) -> str:
+    return f"{explanation.unadapted_label} {explanation.unadapted_probability:.1%}"
+
+
+def _neighbour(neighbour: Neighbour) -> str:
+    """``LABEL (#ENTRY, SHARE; training images LABEL at POSITION …)``."""
+    images = ", ".join(f"{image.label} at {image.position}" for image in neighbour.images)
+    training = f"; training images {images}" if images else ""
+    return f"{neighbour.label} (#{neighbour.entry}, {neighbour.weight:.1%}{training})"
 
 
 def _percent(label: Label) -> str:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
 
+from mnserve.files import check_writable, write_atomically
 from mnserve.names import printable
 from mnserve.predicting import report
 from mnserve.predicting.answers import Prediction
-from mnserve.predicting.models import open_model
+from mnserve.predicting.models import CalledModel, open_model
+from mnserve.predicting.page import ExplanationPage
 from mnserve.predicting.predictor import Failure, Outcome, Predictor
 from mnserve.predicting.settings import PredictSettings
+from mnserve.predicting.training_images import TrainingImages
+from mnserve.predicting.training_images_file import read_training_images
 
 __all__ = ["predict"]
 
@@ -25,12 +30,22 @@ def predict(settings: PredictSettings) -> int:
         0 when every file was predicted, 1 otherwise.
 
     Raises:
-        MnServeError: the model cannot be had, or does not take images; nothing was predicted.
+        MnServeError: the model cannot be had, does not take images, or the page cannot be written.
     """
     console = Console(highlight=False, soft_wrap=True)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    if settings.html is not None:
+        check_writable(Path(settings.html))
     with open_model(settings.model, url=settings.url, timeout=settings.timeout) as model:
-        predictor = Predictor(model, top=settings.top, resize=settings.resize, explain=settings.explain)
+        page = None if settings.html is None else ExplanationPage(model.config.name)
+        predictor = Predictor(
+            model,
+            top=settings.top,
+            resize=settings.resize,
+            explain=settings.explain,
+            images=_training_images(settings, model),
+            show=(lambda prediction, pixels: None) if page is None else page.add,
+        )
         paths, failures = predictor.find(settings.files)
         for failure in failures:
             _say(errors, f"error: {failure.reason}")
@@ -45,6 +60,9 @@ def predict(settings: PredictSettings) -> int:
                 predictions.append(outcome)
                 if as_lines:
                     sys.stdout.write(report.line(outcome) + "\n")
+        if page is not None and settings.html is not None and predictions:
+            # Files first: standard output may be closed or full by now.
+            write_atomically(Path(settings.html), page.html().encode())
         if as_table and predictions:
             report.print_table(predictions, Console())
         elif settings.json:
@@ -52,7 +70,17 @@ def predict(settings: PredictSettings) -> int:
         sys.stdout.flush()
         for note in predictor.notes:
             _say(errors, f"note: {note}")
+        if page is not None and page.left_out:
+            _say(errors, f"note: {settings.html} shows the first {len(page)} of {len(predictions)} images")
     return _exit_code(predictions, failures, errors)
+
+
+def _training_images(settings: PredictSettings, model: CalledModel) -> TrainingImages | None:
+    """The training images of the neighbours: of the file that was named, or else of the one beside the model."""
+    if not settings.explain:
+        return None
+    file = model.training_images if settings.neighbors is None else Path(settings.neighbors)
+    return None if file is None else read_training_images(file)
 
 
 def _with_progress(outcomes: Iterable[Outcome], total: int, console: Console) -> Iterable[Outcome]:

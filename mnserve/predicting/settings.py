@@ -32,6 +32,11 @@ class PredictSettings:
     """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
     explain: bool = False
     """Tell for each image the learned neighbours that shaped the answer, and the answer without adaptation."""
+    neighbors: str | None = None
+    """With --explain: file neighbors.npz with the training images nearest to each neighbour. A folder has its own where
+    they were published with the model."""
+    html: str | None = None
+    """With --explain: file to write a page to that shows every image, its answer and its neighbours."""
     timeout: float = 60.0
     """Seconds to wait for each answer of the server."""
 
@@ -42,5 +47,8 @@ class PredictSettings:
             raise SettingsError("no files to predict; name image files, or folders that hold some")
         if self.top < 1:
             raise SettingsError(f"--top is {self.top}; it must be at least 1")
+        for option, value in (("--neighbors", self.neighbors), ("--html", self.html)):
+            if value is not None and not self.explain:
+                raise SettingsError(f"{option} is about explanations; add --explain, or leave {option} out")
         if not (math.isfinite(self.timeout) and self.timeout > 0):
             raise SettingsError(f"--timeout is {self.timeout}; it must be a number of seconds above 0")

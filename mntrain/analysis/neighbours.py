@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mntrain.models.meta_neighborhoods.attention import key_index, similarity
+from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 _NEAREST, _MOST_ROWS, _MOST_PER_CLASS = 5, 30, 3
@@ -52,10 +52,7 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
     for index in chosen.tolist():
         mine = torch.nonzero(classes == index).squeeze(-1)
         best = mine[share[mine].argsort(descending=True, stable=True)[:per_class]]
-        scores = similarity(features, key_index(keys[best], model.similarity))
-        if model.similarity == "euclidean":
-            # Between images the length of z counts, which a softmax over entries does not see.
-            scores = scores - features.square().sum(dim=-1, keepdim=True)
+        scores = comparable_similarity(features, key_index(keys[best], model.similarity))
         nearest = scores.topk(min(_NEAREST, len(features)), dim=0).indices
         found += [
             NearestImages(

@@ -13,7 +13,7 @@ from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.images import ImageData, IndexArray, SourceImages
 from mntrain.data.sources import find_source, load_source
 from mntrain.data.tables import TableData
-from mntrain.errors import ArtifactError, ConfigError, DataError
+from mntrain.errors import ArtifactError, ConfigError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.plotting.style import LARGEST
 from mntrain.training.held_out import load_data
@@ -128,7 +128,7 @@ def load_subject(options: ReportOptions) -> Subject:
     sweeps = tuple(sweep for file in options.comparisons for sweep in read_sweeps(file))
     artifact = load_artifact(folder)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
-    data = _load(artifact, options.data_path)
+    data = load_data(artifact.config, options.data_path)
     return Subject(
         options=options,
         artifact=artifact,
@@ -137,15 +137,6 @@ def load_subject(options: ReportOptions) -> Subject:
         sweeps=sweeps,
         fine=None if options.fine_labels is None else _fine(artifact, data, options),
     )
-
-
-def _load(artifact: ImageArtifact | TableArtifact, path: str | None) -> ImageData | TableData:
-    try:
-        return load_data(artifact.config, path)
-    except DataError as error:
-        if "--data-path" in str(error):
-            raise
-        raise DataError(f"{error} Say where the data lies now with --data-path.") from error
 
 
 def _fine(artifact: ImageArtifact | TableArtifact, data: ImageData | TableData, options: ReportOptions) -> FineLabels:

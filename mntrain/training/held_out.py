@@ -35,7 +35,10 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | Ta
     source = config.experiment.data
     if path is not None:
         source = dataclasses.replace(source, path=path)
-    data = sources.load_data(source)
+    try:
+        data = sources.load_data(source)
+    except DataError as error:
+        raise DataError(f"{error} Say where the data lies now with --data-path.") from error
     expected = config.split["sha256"]
     if data.split.sha256 != expected:
         noun = "images" if isinstance(data, ImageData) else "rows"

@@ -1,5 +1,7 @@
 """Files and folders appear whole or not at all."""
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -53,3 +55,15 @@ def test_a_finished_folder_replaces_the_old_one(tmp_path: Path) -> None:
             (folder / text).write_text(text)
     assert [item.name for item in target.iterdir()] == ["two"]
     assert target.stat().st_mode & 0o077 != 0, "others may read what the umask lets them read"
+
+
+def test_a_pipe_or_a_device_is_never_replaced(tmp_path: Path) -> None:
+    """As root a rename would replace /dev/null itself."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError, match="device or a pipe"):
+        write_text_atomically(pipe, "x")
+    with pytest.raises(NotADirectoryError), folder_atomically(pipe):
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [item.name for item in tmp_path.iterdir()] == ["pipe"]

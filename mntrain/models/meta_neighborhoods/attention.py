@@ -46,6 +46,15 @@ def similarity(features: Tensor, index: KeyIndex) -> Tensor:
     return features @ index.matrix.mT + index.offset
 
 
+def comparable_similarity(features: Tensor, index: KeyIndex) -> Tensor:
+    """:func:`similarity` [B, S] that may be compared along a column too: which of several queries lies nearest.
+
+    Between queries ‖z‖² counts, which squared distances leave out for the sake of a softmax over entries.
+    """
+    scores = similarity(features, index)
+    return scores if index.offset is None else scores - features.square().sum(dim=-1, keepdim=True)
+
+
 def attention(similarity: Tensor, temperature: float, keep: Tensor | None = None) -> Tensor:
     """ω [B, S]: softmax of the similarities [B, S] over the kept entries (eq. 5).
 

@@ -1,19 +1,11 @@
-"""A run to look at, and a browser to look with."""
+"""A run to look at."""
 
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mntrain.analysis.observation import Observed, observe
 from mntrain.analysis.subject import ReportOptions, Subject, load_subject
-
-sys.path.insert(0, str(Path(__file__).parent))
-from chromium import Chromium
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
@@ -26,13 +18,3 @@ def subject(runs: Path) -> Subject:
 def observed(subject: Subject) -> Observed:
     """200 of its test images."""
     return observe(subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, 200)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    """Headless Chromium; a test that wants it is skipped where there is none."""
-    executable = next((found for name in _NAMES if (found := shutil.which(name))), None)
-    if executable is None:
-        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-    with Chromium(executable, tmp_path_factory.mktemp("profile")) as page:
-        yield page

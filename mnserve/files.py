@@ -6,34 +6,37 @@ import os
 import tempfile
 from pathlib import Path
 
-from mnserve.errors import BenchError
+from mnserve.errors import OutputError
 
 __all__ = ["check_writable", "write_atomically"]
 
 
 def check_writable(path: Path) -> None:
-    """Finds out before a measurement whether its result can be written to ``path``.
+    """Finds out before any work whether its result can be written to ``path``.
 
     Raises:
-        BenchError: the folder does not exist or may not be written to, or ``path`` is a folder or too long.
+        OutputError: the folder does not exist or may not be written to, or ``path`` is a folder, a device, a pipe, or
+            too long.
     """
     folder = path.parent
     if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
-        raise BenchError(f"cannot write {path}: the folder {folder} does not exist; make it first")
+        raise OutputError(f"cannot write {path}: the folder {folder} does not exist; make it first")
     longest = os.pathconf(folder, "PC_NAME_MAX")
     if len(os.fsencode(path.name)) > longest:
-        raise BenchError(f"cannot write {path}: names of files have at most {longest} bytes there; give a shorter one")
+        raise OutputError(f"cannot write {path}: names of files have at most {longest} bytes there; give a shorter one")
     if path.is_dir():
-        raise BenchError(f"cannot write {path}: it is a folder; give the name of a file")
+        raise OutputError(f"cannot write {path}: it is a folder; give the name of a file")
+    if path.exists() and not path.is_file():  # a rename would replace the device or pipe itself
+        raise OutputError(f"cannot write {path}: it is a device or a pipe; give the name of a file")
     if not os.access(folder, os.W_OK):
-        raise BenchError(f"cannot write {path}: the folder {folder} is not writable; choose another place")
+        raise OutputError(f"cannot write {path}: the folder {folder} is not writable; choose another place")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes beside ``path`` and renames, so that no reader and no interruption leaves half a file there.
 
     Raises:
-        BenchError: the file cannot be written; what was at ``path`` is unchanged.
+        OutputError: the file cannot be written; what was at ``path`` is unchanged.
     """
     temporary: str | None = None
     try:
@@ -44,7 +47,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
-        raise BenchError(f"cannot write {path}: {error.strerror}; choose another place") from error
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,29 @@
+"""Pixels as pictures inside a page.
+
+Shapes: H height and W width in pixels, C channels (1 grey, 3 RGB).
+"""
+
+from __future__ import annotations
+
+import base64
+from io import BytesIO
+
+import numpy as np
+from PIL import Image
+
+from mnserve.images import Pixels
+
+__all__ = ["data_uri"]
+
+_LONGEST = 256
+"""Pixels on the longer side of a picture; larger ones are scaled down, for the sake of the page."""
+
+
+def data_uri(pixels: Pixels) -> str:
+    """uint8 [H, W, C] as a ``data:`` address that holds a PNG."""
+    array = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    image = Image.fromarray(array)
+    image.thumbnail((_LONGEST, _LONGEST))
+    stream = BytesIO()
+    image.save(stream, format="PNG")
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")

@@ -1,0 +1,1 @@
+"""Training images nearest to the entries of a dictionary."""

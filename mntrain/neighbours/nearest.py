@@ -1,0 +1,86 @@
+"""The training images nearest to every entry of a dictionary, in one pass with bounded memory.
+
+Shapes: N images, S entries, d features, B images of a batch, n nearest images of an entry. features [B, d], keys
+[S, d].
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from mntrain.data.images import ImageArray, IndexArray
+from mntrain.errors import ArtifactError
+from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+_BATCH = 250  # images
+_MOST_SCORES = 4_000_000  # of the similarities held at a time, float32: 16 MB
+
+
+@torch.inference_mode()
+def nearest_positions(
+    model: MetaNeighborhoods,
+    preprocessing: nn.Module,
+    images: ImageArray,
+    count: int,
+    advance: Callable[[int], None] = lambda images: None,
+) -> IndexArray:
+    """Positions int64 [S, n] of the ``count`` nearest of ``images``, by the model's own similarity, nearest first.
+
+    Args:
+        model: in eval mode.
+        preprocessing: in eval mode, of the same device.
+        images: uint8 [N, channels, H, W], at least ``count`` of them; not augmented.
+        count: n.
+        advance: called with the number of images after each batch.
+
+    Raises:
+        ArtifactError: the model has features that are not finite, so that nothing is near.
+    """
+    best = NearestSoFar(model.dictionary.keys, model, count)
+    for start in range(0, len(images), _BATCH):
+        batch = torch.from_numpy(images[start : start + _BATCH])
+        features: Tensor = model.backbone(preprocessing(batch))
+        if not bool(torch.isfinite(features).all()):
+            raise ArtifactError(
+                f"The model has features of training images {start} to {start + len(batch) - 1} that are not finite, "
+                "so no image is near to anything; train it again."
+            )
+        best.see(features, start)
+        advance(len(batch))
+    found: IndexArray = best.positions.numpy()
+    return found
+
+
+class NearestSoFar:
+    """The n nearest of the images seen so far, for every entry: [S, n] and one block of [B, S] is all that is held.
+
+    Args:
+        keys: k [S, d].
+        model: knows the similarity.
+        count: n.
+    """
+
+    def __init__(self, keys: Tensor, model: MetaNeighborhoods, count: int) -> None:
+        size = max(1, _MOST_SCORES // _BATCH)
+        self._blocks = [
+            (slice(start, start + size), key_index(keys[start : start + size], model.similarity))
+            for start in range(0, len(keys), size)
+        ]
+        self._scores = torch.full((len(keys), count), float("-inf"))
+        self.positions = torch.full((len(keys), count), -1)
+
+    def see(self, features: Tensor, first: int) -> None:
+        """Take in features [B, d] of the images from position ``first`` on.
+
+        Of images that are equally near those seen first stay.
+        """
+        count = self._scores.shape[1]
+        for entries, index in self._blocks:
+            nearest = comparable_similarity(features, index).topk(min(count, len(features)), dim=0)
+            scores = torch.cat([self._scores[entries], nearest.values.mT], dim=1)
+            positions = torch.cat([self.positions[entries], nearest.indices.mT + first], dim=1)
+            order = scores.argsort(dim=1, descending=True, stable=True)[:, :count]
+            self._scores[entries] = scores.gather(1, order)
+            self.positions[entries] = positions.gather(1, order)
