@@ -24,6 +24,8 @@ from mntrain.models.meta_neighborhoods.inner_mlp import Layers, LayerTable
 
 # Directions that no calibration query took may be taken by others.
 _RIDGE = 1e-4
+# Up to this width a layer's inputs are factored even where nothing is cut.
+_NARROW = 16
 
 
 class Factors(NamedTuple):
@@ -46,20 +48,21 @@ class LayerFactors(NamedTuple):
 
 
 class CutTable(NamedTuple):
-    """One layer of the approximation."""
+    """One layer of the approximation. What is added to every product is a 1 behind B h: no pass over S for it."""
 
-    inputs: Tensor  # A' [S, r], or A where r would be i
-    hidden: Tensor | None  # B [r, i]
-    errors: Tensor  # D' [S, s], or D where s would be o
+    hidden: Tensor | None  # (B, 0) [r + 1, i], or none where nothing is cut
+    one: Tensor  # (0, …, 0, 1) [r + 1], or ones [S]
+    inputs: Tensor  # (A', 1)ᵀ [r + 1, S], or Aᵀ [i, S]
+    errors: Tensor  # −D' [S, s], or −D where s would be o
     outputs: Tensor | None  # C [s, o]
-    ones: Tensor  # [S]
 
 
 class LastTable(NamedTuple):
     """A layer with one output, where ω can be summed before the query is seen: D (A', 1) has only r + 1 columns."""
 
-    products: Tensor  # D ∘ (A', 1) [S, r + 1]
-    hidden: Tensor | None  # B [r, i]
+    hidden: Tensor  # (B, 0) [r + 1, i]
+    one: Tensor  # (0, …, 0, 1) [r + 1]
+    products: Tensor  # −D ∘ (A', 1) [S, r + 1]
 
 
 def factored_tables(
@@ -91,19 +94,36 @@ def factored_tables(
 
 
 def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable | LastTable, ...]:
-    """The tables of all layers with their ``rank`` strongest directions, at least one in each."""
+    """The tables of all layers with their ``rank`` strongest directions, at least one in each.
+
+    Errors are negative: a product that adds to something is one operator, one that is taken from it is two.
+    """
     strengths = torch.cat([side.strengths for layer in factors for side in layer])
     least = torch.sort(strengths, descending=True).values[rank - 1]
     cut: list[CutTable | LastTable] = []
     for layer in factors:
-        parts = [side.cut(max(1, int((side.strengths >= least).sum()))) for side in layer]
-        (inputs, hidden), (errors, outputs) = (_joined(*part) for part in parts)
-        ones = torch.ones_like(inputs[:, 0])
+        ranks = [max(1, int((side.strengths >= least).sum())) for side in layer]
+        inputs, hidden, one = _with_one(*layer.inputs.cut(ranks[0]))
+        errors, outputs = _joined(*layer.errors.cut(ranks[1]))
         if errors.shape[1] == 1 and outputs is None:
-            cut.append(LastTable(errors * torch.cat([inputs, ones.unsqueeze(-1)], dim=1), hidden))
+            cut.append(LastTable(hidden, one, -errors * inputs))
+        elif ranks[0] == layer.inputs.columns.shape[1] > _NARROW:
+            whole, _ = _joined(*layer.inputs.cut(ranks[0]))
+            cut.append(CutTable(None, torch.ones_like(whole[:, 0]), whole.mT.contiguous(), -errors, outputs))
         else:
-            cut.append(CutTable(inputs, hidden, errors, outputs, ones))
+            cut.append(CutTable(hidden, one, inputs.mT.contiguous(), -errors, outputs))
     return tuple(cut)
+
+
+def _with_one(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(A', 1) [S, r + 1], (B, 0) [r + 1, i], and (0, …, 0, 1)."""
+    one = rows.new_zeros(rows.shape[1] + 1)
+    one[-1] = 1
+    return (
+        torch.cat([rows, torch.ones_like(rows[:, :1])], dim=1),
+        torch.cat([columns, torch.zeros_like(columns[:1])]),
+        one,
+    )
 
 
 def _joined(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -124,15 +144,20 @@ def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequenc
     """
     hidden = queries
     for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
-        seen = hidden if table.hidden is None else hidden @ table.hidden.mT
+        plain = linear(hidden, weight, bias)
         if isinstance(table, LastTable):
-            sums = weights @ table.products
-            moved = (sums[:, :-1] * seen).sum(dim=-1, keepdim=True) + sums[:, -1:]
+            seen = linear(hidden, table.hidden, table.one)
+            hidden = plain + ((weights @ table.products) * seen).sum(dim=-1, keepdim=True)
         else:
-            moved = (weights * linear(seen, table.inputs, table.ones)) @ table.errors
-            if table.outputs is not None:
-                moved = moved @ table.outputs
-        hidden = linear(hidden, weight, bias) - moved
+            if table.hidden is None:
+                reached = torch.addmm(table.one, hidden, table.inputs)
+            else:
+                reached = linear(hidden, table.hidden, table.one) @ table.inputs
+            mixed = weights * reached
+            if table.outputs is None:
+                hidden = torch.addmm(plain, mixed, table.errors)
+            else:
+                hidden = torch.addmm(plain, mixed @ table.errors, table.outputs)
         if position + 1 < len(layers):
             hidden = torch.relu(hidden)
     return hidden.squeeze(-1)
