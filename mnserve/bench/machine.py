@@ -13,6 +13,7 @@ __all__ = ["Machine", "describe_machine"]
 
 _DISTRIBUTIONS = ("mn-runtime", "onnxruntime", "onnxruntime-gpu", "grpcio", "numpy", "protobuf")
 _CPUINFO = Path("/proc/cpuinfo")
+_DRIVER = Path("/proc/driver/nvidia")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class Machine:
     """Model name of the processor."""
     cores: int
     """Logical cores this process may use: its affinity and quota, not the size of the host."""
+    gpus: tuple[str, ...]
+    """Models of NVIDIA's GPUs, as its driver names them."""
     system: str
     """Operating system and kernel."""
     versions: dict[str, str]
@@ -36,7 +39,8 @@ class Machine:
     def caption(self) -> str:
         """One line for a table or a plot."""
         runtime = next((f", {name} {self.versions[name]}" for name in _DISTRIBUTIONS[1:3] if name in self.versions), "")
-        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}{runtime}"
+        gpus = "".join(f", {name}" for name in self.gpus)
+        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}{gpus}{runtime}"
 
 
 def describe_machine() -> Machine:
@@ -50,9 +54,19 @@ def describe_machine() -> Machine:
     return Machine(
         cpu=_cpu_name(),
         cores=available_cpus(),
+        gpus=gpu_names(),
         system=f"{platform.system()} {platform.release()}",
         versions=versions,
     )
+
+
+def gpu_names(driver: Path = _DRIVER) -> tuple[str, ...]:
+    """Models of NVIDIA's GPUs, from what the driver tells in ``/proc``; none without one."""
+    found = []
+    for file in sorted(driver.glob("gpus/*/information")):
+        text = file.read_text(encoding="utf-8", errors="replace")
+        found += [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model:")]
+    return tuple(found)
 
 
 def _cpu_name(cpuinfo: Path = _CPUINFO) -> str:

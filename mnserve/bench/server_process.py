@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -28,12 +28,12 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def server_process(repository: Path, *, threads: int) -> Iterator[str]:
+def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
     """``mnserve serve`` on free ports of this machine for the duration of the block.
 
     Args:
         repository: model repository to serve.
-        threads: threads of the engine within one operator; 0 takes every core.
+        words: further words for `mnserve serve`.
 
     Yields:
         Address of the gRPC server, HOST:PORT.
@@ -44,7 +44,7 @@ def server_process(repository: Path, *, threads: int) -> Iterator[str]:
     """
     list_models(repository)  # raises before anything is started
     command = [sys.executable, "-c", _MAIN, "serve", str(repository), "--host", "127.0.0.1"]
-    command += ["--grpc-port", "0", "--metrics-port", "0", "--intra-op-threads", str(threads)]
+    command += ["--grpc-port", "0", "--metrics-port", "0", *words]
     # Output goes to a file and not a pipe: a pipe that nobody empties would block the server in the end.
     with tempfile.TemporaryDirectory(prefix="mnserve-bench-") as folder:
         log = Path(folder) / "server.log"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnserve.bench.timing import TimingPlan
-from mnserve.engines.base import MAX_THREADS
+from mnserve.engines.base import MAX_THREADS, EngineOptions
+from mnserve.engines.providers import parse_option, provider_name
 from mnserve.errors import SettingsError
 
 __all__ = ["BenchSettings"]
@@ -32,6 +33,12 @@ class BenchSettings:
     """Batch sizes, separated by commas."""
     threads: int = 1
     """Threads of the engine within one operator; 0 takes every core this process may run on."""
+    providers: tuple[str, ...] = ("cpu",)
+    """Execution providers, best first, as for `mnserve serve`."""
+    provider_options: tuple[str, ...] = ()
+    """Options of these providers, each PROVIDER.KEY=VALUE."""
+    cuda_graph_batches: tuple[int, ...] = ()
+    """Batch sizes to run as CUDA graphs, as for `mnserve serve`."""
     seconds: float = 2.0
     """Measured time of each model at each batch size, in seconds."""
     rounds: int = 20
@@ -74,7 +81,33 @@ class BenchSettings:
                     )
         if self.plot is not None and Path(self.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
             raise SettingsError(f"--plot {self.plot!r} has no known ending; use a name that ends in .png, .svg or .pdf")
-        _ = self.batches, self.shapes
+        given = (self.providers, self.provider_options, self.cuda_graph_batches)
+        if self.url is not None and given != (("cpu",), (), ()):
+            raise SettingsError(
+                "--providers, --provider-options and --cuda-graph-batches are of a server that bench starts itself; "
+                "the one at --url has its own, so leave them out"
+            )
+        _ = self.batches, self.shapes, self.engine_options
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """How engines in this process are set up."""
+        return EngineOptions(
+            providers=tuple(provider_name(name) for name in self.providers),
+            provider_options=tuple(parse_option(text) for text in self.provider_options),
+            intra_op_threads=self.threads,
+            cuda_graph_batches=self.cuda_graph_batches,
+        )
+
+    @property
+    def server_words(self) -> list[str]:
+        """The same for `mnserve serve`."""
+        words = ["--intra-op-threads", str(self.threads), "--providers", *self.providers]
+        if self.provider_options:
+            words += ["--provider-options", *self.provider_options]
+        if self.cuda_graph_batches:
+            words += ["--cuda-graph-batches", *map(str, self.cuda_graph_batches)]
+        return words
 
     @property
     def batches(self) -> tuple[int, ...]:

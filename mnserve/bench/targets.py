@@ -14,7 +14,6 @@ from mnserve.bench.server_process import server_process
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.timing import Call
 from mnserve.client import Client
-from mnserve.engines.base import EngineOptions
 from mnserve.local_model import LocalModel
 from mnserve.model_config import default_outputs
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -90,15 +89,14 @@ def open_targets(settings: BenchSettings) -> Iterator[list[Target]]:
         if settings.grpc:
             yield _on_server(settings, names, stack)
         else:
-            options = EngineOptions(intra_op_threads=settings.threads)
-            root = Path(settings.repository)
+            root, options = Path(settings.repository), settings.engine_options
             yield [EngineTarget(model=stack.enter_context(LocalModel.open(root, name, options))) for name in names]
 
 
 def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[Target]:
     url = settings.url
     if url is None:
-        url = stack.enter_context(server_process(Path(settings.repository), threads=settings.threads))
+        url = stack.enter_context(server_process(Path(settings.repository), settings.server_words))
     client = stack.enter_context(Client(url, settings.timeout))
     targets: list[Target] = []
     for name in names:

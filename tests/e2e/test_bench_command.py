@@ -61,7 +61,7 @@ def test_the_whole_path_is_timed_on_a_server_of_its_own(twins: Path, tmp_path: P
 
 
 def test_a_running_server_can_be_timed(twins: Path) -> None:
-    with server_process(twins, threads=1) as url:
+    with server_process(twins, ["--intra-op-threads", "1"]) as url:
         done = bench(twins, "mn", "--grpc", "--url", url, "--json", "-")
         assert done.returncode == 0, done.stderr
         result = json.loads(done.stdout)
@@ -96,7 +96,7 @@ def test_what_cannot_be_timed_is_one_sentence(twins: Path, arguments: tuple[str,
 
 
 def test_the_server_of_a_measurement_ends_with_it(twins: Path) -> None:
-    with server_process(twins, threads=1) as url, Client(url) as client:
+    with server_process(twins, ["--intra-op-threads", "1"]) as url, Client(url) as client:
         assert client.server_ready()
     with Client(url) as client, pytest.raises(ServerUnreachableError):
         client.server_ready()
@@ -123,6 +123,6 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "broken" / "1").mkdir(parents=True)
     (tmp_path / "broken" / "1" / "model.onnx").write_bytes(b"not a model")
     with pytest.raises(BenchError, match=r"ended with exit code 1 before it served: .*broken"):
-        server_process(tmp_path, threads=1).__enter__()
+        server_process(tmp_path, ["--intra-op-threads", "1"]).__enter__()
     with pytest.raises(RepositoryNotFoundError, match="does not exist"):
-        server_process(tmp_path / "gone", threads=1).__enter__()
+        server_process(tmp_path / "gone", ["--intra-op-threads", "1"]).__enter__()

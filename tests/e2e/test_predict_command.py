@@ -37,7 +37,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, write_colour_model) -> 
 
 @pytest.fixture(scope="module")
 def url(repository: Path) -> Iterator[str]:
-    with server_process(repository, threads=1) as address:
+    with server_process(repository, ["--intra-op-threads", "1"]) as address:
         yield address
 
 

@@ -23,6 +23,16 @@ def test_shapes_are_read_by_input() -> None:
     assert settings(shape=["image:3,32,32", "a:b:7"]).shapes == {"image": (3, 32, 32), "a:b": (7,)}
 
 
+def test_engines_here_and_in_a_server_are_set_up_alike() -> None:
+    words = ["cuda.device_id=1"]
+    found = settings(providers=("cuda", "cpu"), provider_options=tuple(words), threads=3, cuda_graph_batches=(1, 8))
+    serve = ["--intra-op-threads", "3", "--providers", "cuda", "cpu", "--provider-options", *words]
+    assert found.server_words == [*serve, "--cuda-graph-batches", "1", "8"]
+    assert found.engine_options.providers == ("CUDAExecutionProvider", "CPUExecutionProvider")
+    assert found.engine_options.provider_options[0].value == "1"
+    assert (found.engine_options.intra_op_threads, found.engine_options.cuda_graph_batches) == (3, (1, 8))
+
+
 def test_the_plan_takes_what_the_timing_loop_needs() -> None:
     plan = settings(grpc=True, seconds=0.5, rounds=6, concurrency=4).plan
     assert plan == TimingPlan(seconds=0.5, rounds=6, concurrency=4)
@@ -33,6 +43,9 @@ def test_the_plan_takes_what_the_timing_loop_needs() -> None:
     [
         ({"against": "m"}, "MODEL and --against are both 'm'"),
         ({"batch": "1,x"}, r"--batch '1,x' is not a list of batch sizes: 'x' is not a whole number above 0"),
+        ({"grpc": True, "url": "a:1", "providers": ("cuda",)}, "the one at --url has its own"),
+        ({"cuda_graph_batches": (8,)}, "CUDAExecutionProvider is not among the providers"),
+        ({"provider_options": ("cuda.device_id=1",)}, "is not among the providers"),
         ({"batch": "0"}, "'0' is not a whole number above 0; write for instance --batch 1,8,32"),
         ({"batch": ""}, "--batch '' is not a list"),
         ({"shape": ["image"]}, "--shape 'image' is not NAME:DIM,DIM"),
