@@ -81,8 +81,8 @@ class BenchSettings:
                     )
         if self.plot is not None and Path(self.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
             raise SettingsError(f"--plot {self.plot!r} has no known ending; use a name that ends in .png, .svg or .pdf")
-        given = (self.providers, self.provider_options, self.cuda_graph_batches)
-        if self.url is not None and given != (("cpu",), (), ()):
+        own = (self.providers, self.provider_options, self.cuda_graph_batches) != (("cpu",), (), ())
+        if self.url is not None and own:
             raise SettingsError(
                 "--providers, --provider-options and --cuda-graph-batches are of a server that bench starts itself; "
                 "the one at --url has its own, so leave them out"
