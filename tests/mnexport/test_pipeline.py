@@ -96,8 +96,7 @@ def test_labels_of_any_script_survive(artifact: Path, repository: Path, tmp_path
     assert len((repository / "m/labels.txt").read_text().splitlines()) == 10
 
 
-@pytest.mark.parametrize("opset", [18, 19, 20])
-@pytest.mark.parametrize("form", ["explicit", "factored"])
+@pytest.mark.parametrize(("form", "opset"), [("explicit", 18), ("factored", 18), ("factored", 19)])
 def test_every_opset_and_form(artifact: Path, repository: Path, form: str, opset: int) -> None:
     report = export(options(artifact, repository, form=form, graph=GraphOptions(opset=opset)))
     assert (report.form, report.graph.opset) == (form, opset)
