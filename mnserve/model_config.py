@@ -5,13 +5,13 @@ Shapes in config.pbtxt leave the batch dimension out where ``max_batch_size`` > 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mnserve.datatypes import BY_CONFIG_TYPE, DATATYPES
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
+from mnserve.json_text import parse_json
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 from mnserve.signature import Signature, TensorRule
 
@@ -199,7 +199,7 @@ def _on_request(config: ModelConfig) -> frozenset[str]:
         return frozenset()
     text = config.parameters[ON_REQUEST].string_value
     try:
-        names = json.loads(text)
+        names = parse_json(text)
     except ValueError:
         names = None
     known = [item.name for item in config.output]

@@ -12,7 +12,6 @@ Entries that start with a dot belong to a publish in progress and do not exist a
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
+from mnserve.json_text import parse_json
 from mnserve.names import listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
@@ -202,6 +202,8 @@ def verify(files: ModelFiles) -> None:
         raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
     for file_name, expected in hashes.items():
         path = files.model_path.parent / _plain_name(file_name, files.name)
+        if not path.is_file():  # opening a pipe would wait for somebody to write into it
+            raise CorruptModelError(f"model '{files.name}': {path} is missing or is no file; export it again")
         try:
             with path.open("rb") as stream:
                 actual = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -241,8 +243,9 @@ def _is_text(name: str) -> bool:
 
 
 def _plain_name(file_name: str, model: str) -> str:
-    if not file_name or file_name != Path(file_name).name or file_name in (".", ".."):
-        raise CorruptModelError(f"model '{model}': '{file_name}' is not a plain file name")
+    plain = file_name == Path(file_name).name and file_name not in ("", ".", "..") and "\0" not in file_name
+    if not plain or not _is_text(file_name):
+        raise CorruptModelError(f"model '{model}': {file_name!r} is not a plain file name")
     return file_name
 
 
@@ -256,9 +259,11 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
 
 def _read_export(path: Path, name: str) -> Mapping[str, Any] | None:
     if not path.is_file():
+        if path.is_symlink():
+            raise CorruptModelError(f"model '{name}': {path} points to nothing; restore it, or export the model again")
         return None
     try:
-        export = json.loads(path.read_text(encoding="utf-8"))
+        export = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
     if not isinstance(export, dict):

@@ -5,7 +5,6 @@ Shapes: B images in a batch, K classes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
+from mnserve.json_text import parse_json
 from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
@@ -127,7 +127,7 @@ class AnswerReader:
                 f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
             ] = None
             scores = _softmax(scores)
-        why = read_explanations(outputs, names, self._images) if self._explain else [None] * len(files)
+        why = read_explanations(outputs, names, len(files), self._images) if self._explain else [None] * len(files)
         return [
             Prediction(
                 file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best), explanation=reason
@@ -168,7 +168,7 @@ def _stated_labels(config: pb.ModelConfig) -> tuple[str, ...]:
         return ()
     text = config.parameters["mn.labels"].string_value
     try:
-        labels = json.loads(text)
+        labels = parse_json(text)
     except ValueError:
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):

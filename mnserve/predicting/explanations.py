@@ -20,6 +20,7 @@ __all__ = ["EXPLANATION", "Explanation", "Neighbour", "check_explained", "read_e
 
 _INDICES, _WEIGHTS, _LABELS = "neighbor_indices", "neighbor_weights", "neighbor_labels"
 _UNADAPTED = "unadapted_probabilities"
+_ROUNDING = 1e-3
 EXPLANATION = (_INDICES, _WEIGHTS, _LABELS, _UNADAPTED)
 """Outputs of a model that can explain its answers."""
 
@@ -84,18 +85,21 @@ def check_explained(config: pb.ModelConfig) -> None:
 
 
 def read_explanations(
-    outputs: Mapping[str, NDArray[Any]], labels: Sequence[str], images: TrainingImages | None = None
+    outputs: Mapping[str, NDArray[Any]], labels: Sequence[str], count: int, images: TrainingImages | None = None
 ) -> list[Explanation]:
     """One explanation for each image of a call.
 
     Args:
         outputs: Those of ``EXPLANATION``, with a batch axis.
         labels: Name of each class.
+        count: Images of the call.
         images: Training images of every entry, where they are known.
 
     Raises:
-        TrainingImagesError: They are of another model.
+        ImageModelError: An output is not what it has to be.
+        TrainingImagesError: The training images are of another model.
     """
+    _check(outputs, len(labels), count)
     found = []
     for entries, weights, classes, unadapted in zip(*(outputs[name] for name in EXPLANATION), strict=True):
         neighbours = tuple(
@@ -114,3 +118,32 @@ def read_explanations(
             )
         )
     return found
+
+
+def _check(outputs: Mapping[str, NDArray[Any]], classes: int, count: int) -> None:
+    """Whether an explanation can be read from these outputs: a number made of anything else would be an invention.
+
+    Raises:
+        ImageModelError: It cannot.
+    """
+    indices, weights, labels, unadapted = (outputs[name] for name in EXPLANATION)
+    whole, real = (np.integer,), (np.floating,)
+    for name, array, kinds, shape in (
+        (_INDICES, indices, whole, indices.shape),
+        (_WEIGHTS, weights, real, indices.shape),
+        (_LABELS, labels, whole, indices.shape),
+        (_UNADAPTED, unadapted, real, (count, classes)),
+    ):
+        if not isinstance(array.dtype.type(), kinds) or array.shape != shape or array.ndim != 2 or len(array) != count:
+            what = "whole numbers" if kinds is whole else "float16, float32 or float64"
+            raise ImageModelError(
+                f"the model's output '{name}' is {array.dtype} {list(array.shape)} for {count} image(s) and {classes} "
+                f"classes; an explanation needs {what} of shape "
+                f"{[count, classes] if name == _UNADAPTED else [count, 'neighbours']}"
+            )
+    for name, array, most in ((_WEIGHTS, weights, 1.0), (_UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
+        if not ((array >= 0) & (array <= most + _ROUNDING)).all():
+            raise ImageModelError(
+                f"the model's output '{name}' has values outside of 0 to {most:g}, or that are not finite; check the "
+                "model and the images"
+            )

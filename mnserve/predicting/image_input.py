@@ -5,7 +5,6 @@ Shapes: B images in a batch, C channels (1 grey, 3 RGB), H height and W width in
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
 from mnserve.images import Pixels, PixelSize
+from mnserve.json_text import parse_json
 from mnserve.protocol import model_config_pb2 as pb
 
 __all__ = ["ImageInput"]
@@ -111,7 +111,7 @@ def _stated_input(config: pb.ModelConfig) -> dict[str, Any]:
         return {}
     text = config.parameters["mn.input"].string_value
     try:
-        stated = json.loads(text)
+        stated = parse_json(text)
     except ValueError:
         stated = None
     known = {"layout": ("NCHW", "NHWC"), "color": ("L", "RGB"), "scale": ("0..1", "0..255")}

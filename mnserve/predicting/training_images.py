@@ -76,6 +76,8 @@ class TrainingImages:
         for name in ("labels", "positions"):
             if len(getattr(self, name)) != count:
                 raise self.refusal(f"it has {count} images, but {len(getattr(self, name))} {name}")
+        if len(np.unique(self.positions)) != count:
+            raise self.refusal("two of its images have the same position in the training split")
         if self.indices.max() >= count:
             raise self.refusal(f"it has {count} images, but an entry has the image {self.indices.max()}")
         if len(self.entry_labels) != len(self.indices):

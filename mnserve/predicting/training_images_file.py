@@ -33,7 +33,7 @@ def read_training_images(file: Path) -> TrainingImages:
                 f"{file} claims {size:,} bytes of training images, the limit is {MOST_BYTES:,}; {REMEDY}"
             )
         with np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in ARRAYS}
+            arrays = {name: np.asarray(stored[name]) for name in ARRAYS}
     except TrainingImagesError:
         raise
     except PermissionError:

@@ -109,7 +109,7 @@ def test_model_file_outside_the_version_folder(repository: Path, double_model: W
         read_model(repository, "m")
 
 
-@pytest.mark.parametrize("text", ["{", "[1]", "\udcff"])
+@pytest.mark.parametrize("text", ["{", "[1]", "\udcff", pytest.param("[" * 100_000, id="deep")])
 def test_unreadable_export(repository: Path, double_model: WriteModel, text: str) -> None:
     (double_model("m") / "1" / "export.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(CorruptModelError, match="export it again"):
@@ -154,6 +154,29 @@ def test_version_policy(policy: str, expected: list[int]) -> None:
     config = text_format.Parse(f"version_policy {{ {policy} }}" if policy else "", ModelConfig())
     assert served_versions(config, [1, 3, 5]) == expected
     assert served_versions(ModelConfig(), []) == []
+
+
+@pytest.mark.parametrize("file_name", ["a\0b", "\ud800", "../model.onnx", ""])
+def test_hashes_of_names_that_are_no_files(repository: Path, double_model: WriteModel, file_name: str) -> None:
+    folder = double_model("m")
+    (folder / "1" / "export.json").write_text(json.dumps({"sha256": {file_name: "0"}}))
+    with pytest.raises(CorruptModelError, match="is not a plain file name"):
+        verify(read_model(repository, "m"))
+
+
+def test_a_pipe_among_the_files_is_not_waited_for(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m")
+    os.mkfifo(folder / "1" / "cpu.onnx")
+    (folder / "1" / "export.json").write_text(json.dumps({"sha256": {"cpu.onnx": "0"}}))
+    with pytest.raises(CorruptModelError, match="is missing or is no file"):
+        verify(read_model(repository, "m"))
+
+
+def test_an_export_that_points_to_nothing(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m")
+    (folder / "1" / "export.json").symlink_to(repository / "gone.json")
+    with pytest.raises(CorruptModelError, match="points to nothing"):
+        read_model(repository, "m")
 
 
 def test_version_policy_names_a_version_that_is_not_there() -> None:

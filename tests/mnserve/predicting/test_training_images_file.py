@@ -60,6 +60,21 @@ def test_a_truncated_file(file: Path, size: int) -> None:
     assert "is damaged" in refused(file)
 
 
+@pytest.mark.parametrize("content", [b"hello", b""])
+def test_a_member_that_is_no_array(file: Path, training: dict[str, Any], content: bytes) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in training.items():
+            stream = io.BytesIO()
+            np.save(stream, array)
+            archive.writestr(f"{name}.npy", content if name == "labels" else stream.getvalue())
+    assert "labels is |S" in refused(file)
+
+
+def test_two_images_in_one_position(file: Path, training: dict[str, Any]) -> None:
+    np.savez_compressed(file, **training | {"positions": np.zeros_like(training["positions"])})
+    assert "have the same position" in refused(file)
+
+
 def test_a_flipped_bit(file: Path, training: dict[str, Any]) -> None:
     np.savez(file, **training)
     content = bytearray(file.read_bytes())
