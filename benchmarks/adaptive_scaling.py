@@ -5,9 +5,9 @@
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --seconds 1 --json scaling.json
 
 Dictionaries are calibrated as in benchmarks/adaptive_models.py, on the backbone it trains (taken from the folder where
-it is there). All models are exported first, what an earlier call left in the folder is taken as it is; then each is
-timed against the vanilla model in this process on one thread, a few calls of each in turn. `--entries` are swept at 10
-classes, `--classes` at 5,000 entries.
+it is there). All models are exported first, unless an earlier call left them in the folder with the same tolerance;
+then each is timed against the vanilla model with as many classes, in this process on one thread, a few calls of each in
+turn, in the file that mnserve runs on a CPU. `--entries` are swept at 10 classes, `--classes` at 5,000 entries.
 """
 
 import argparse
@@ -49,7 +49,7 @@ class Point:
         classes: C.
         entries: S.
         missing: why there is no such export.
-        rank: of low_rank.
+        rank: of low_rank, in the file that is timed.
         ratios: median and quartiles of the latency over vanilla's, by batch.
     """
 
@@ -78,6 +78,8 @@ def main() -> int:
     arguments = parser.parse_args()
     sizes = [(CROSSING[0], entries) for entries in arguments.entries]
     sizes += [(classes, CROSSING[1]) for classes in arguments.classes]
+    if not sizes:
+        parser.error("there is nothing to measure; give --entries or --classes")
     missing = _exported(list(dict.fromkeys(sizes)), arguments)
     if arguments.export_only:
         return 0
@@ -90,7 +92,8 @@ def main() -> int:
     headings = ("C", "S", "form", *(f"batch {batch}" for batch in arguments.batches))
     rows = [[str(one.classes), str(one.entries), _label(one), *_cells(one, arguments.batches)] for one in points]
     table = ResultTable(headings=headings, rows=rows, caption=f"{machine.caption}, one thread.")
-    table.show(Console(), title=f"{arguments.backbone}: latency over vanilla's (quartiles)")
+    notes = [f"– C {one.classes}, S {one.entries}, {one.form}: {one.missing}" for one in points if one.missing]
+    table.show(Console(), title=f"{arguments.backbone}: latency over vanilla's (quartiles)", notes=notes)
     if arguments.plot:
         _draw(points, arguments, machine.caption)
     if arguments.json:
@@ -121,20 +124,22 @@ def _exported(sizes: list[tuple[int, int]], arguments: argparse.Namespace) -> di
             reason = _export(artifact, _name(arguments, classes, entries, form), form, arguments)
             if reason:
                 missing[form, classes, entries] = reason
-    first = Size(arguments.backbone, *sizes[0])
-    _export(arguments.output / first.name, _vanilla(arguments), "vanilla", arguments)
+        _export(artifact, _vanilla(arguments, classes), "vanilla", arguments)
     return missing
 
 
-def _vanilla(arguments: argparse.Namespace) -> str:
-    return f"{arguments.backbone}-vanilla"
+def _vanilla(arguments: argparse.Namespace, classes: int) -> str:
+    return f"{arguments.backbone}-{classes}-vanilla"
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:
     """Nothing, or why there is no such form."""
-    target = Target(repository=_repository(arguments), name=name, version=1)
-    if target.folder.exists():
-        return ""
+    target = Target(repository=_repository(arguments), name=name, version=1, overwrite=True)
+    record = target.folder / "1" / "export.json"
+    if record.exists():
+        adaptation = json.loads(record.read_text(encoding="utf-8"))["adaptation"]
+        if adaptation.get("tolerance", arguments.tolerance) == arguments.tolerance:
+            return ""
     print(f"exporting {name}", file=sys.stderr, flush=True)
     options = ExportOptions(
         artifact=artifact,
@@ -158,7 +163,7 @@ def _timed(form: str, classes: int, entries: int, missing: str, arguments: argpa
     settings = BenchSettings(
         repository=str(_repository(arguments)),
         model=name,
-        against=_vanilla(arguments),
+        against=_vanilla(arguments, classes),
         batch=",".join(map(str, arguments.batches)),
         threads=1,
         seconds=arguments.seconds,
@@ -170,7 +175,7 @@ def _timed(form: str, classes: int, entries: int, missing: str, arguments: argpa
         form=form,
         classes=classes,
         entries=entries,
-        rank=record["adaptation"].get("rank"),
+        rank=(record["adaptation"].get("integer_keys") or record["adaptation"]).get("rank"),
         ratios={
             batch: (item["median"], item["q1"], item["q3"])
             for batch, item in zip(arguments.batches, spreads, strict=True)

@@ -9,15 +9,16 @@ last column is a number), and taken from the folder the next time; `--artifact` 
 exported with `--parity test` in each form and dtype, with no limit on the accuracy lost.
 
 A cell is the largest error of a probability (regressors: of a value, in standard deviations of the target) against the
-trained model; for float32 that of static form and file at every batch size, for other dtypes that of the file, and the
-points of accuracy gained or lost.
+trained model, for float32 of the static form and of every file at every batch size (files of an approximation are
+compared with the static form; the two errors are added), for other dtypes of the file, with the points of accuracy
+gained or lost. What `--json` names is written after every export, and what stands in it is not exported again.
 """
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ from typing import Any
 from rich.console import Console
 
 from mnexport.accuracy import DTYPES, DType, Precision
-from mnexport.errors import MnExportError, ParityError
+from mnexport.errors import FormError, MnExportError
 from mnexport.options import ExportOptions
 from mnexport.pipeline import ExportReport, export
 from mnexport.repository import Target
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.config import load_experiment
+from mntrain.files import write_text_atomically
 from mntrain.result_table import ResultTable
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
@@ -52,11 +54,11 @@ TRAINED = {
     "mn, spiral": "spiral",
     "vanilla regression": "uci --family vanilla",
     "mn regression": "uci",
-    "mn regression, 3 steps": f"uci {_MN}steps 3",
 }
 FORMS = ("vanilla", "explicit", "factored", "low_rank")
 # Of a backbone in 16 or 8 bits any loss is told, none fails.
 _ANY_LOSS = 1.0
+_KEY = ("model", "form", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +94,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     cells: Cells = {}
+    known = _read(arguments.json)
     for name, artifact in _artifacts(arguments):
-        cells |= _exports(name, artifact, arguments)
+        for key, options, unit in _exports(name, artifact, arguments):
+            if key not in known:
+                print(", ".join(key), file=sys.stderr, flush=True)
+            cells[key] = known[key] if key in known else _cell(options, unit)
+            _write(arguments.json, known | cells)
     keys = dict.fromkeys((name, form) for name, form, _ in cells)
     table = ResultTable(
         headings=("model", "form", *arguments.dtypes),
@@ -106,14 +113,23 @@ def main() -> int:
         *_notes("FAILED", {key: cell.failure for key, cell in cells.items()}),
     ]
     table.show(Console(), title="parity with the trained model", notes=notes)
-    if arguments.json:
-        records = [
-            {"model": name, "form": form, "dtype": dtype, "missing": cell.missing, "failure": cell.failure}
-            | cell.record
-            for (name, form, dtype), cell in cells.items()
-        ]
-        arguments.json.write_text(json.dumps(records, indent=2) + "\n")
     return 1 if any(cell.failure for cell in cells.values()) else 0
+
+
+def _write(file: Path | None, cells: Cells) -> None:
+    if file is not None:
+        records = [dict(zip(_KEY, key, strict=True)) | asdict(cell) for key, cell in cells.items()]
+        write_text_atomically(file, json.dumps(records, indent=2) + "\n")
+
+
+def _read(file: Path | None) -> Cells:
+    if file is None or not file.exists():
+        return {}
+    found: Cells = {}
+    for item in json.loads(file.read_text(encoding="utf-8")):
+        name, form, dtype = (item.pop(key) for key in _KEY)
+        found[name, form, dtype] = Cell(**item)
+    return found
 
 
 def _notes(mark: str, reasons: dict[tuple[str, str, DType], str]) -> Iterator[str]:
@@ -152,13 +168,14 @@ def _artifacts(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
         yield artifact.parent.name if artifact.name == "artifact" else artifact.name, artifact
 
 
-def _exports(name: str, path: Path, arguments: argparse.Namespace) -> Cells:
+def _exports(
+    name: str, path: Path, arguments: argparse.Namespace
+) -> Iterator[tuple[tuple[str, str, DType], ExportOptions, float]]:
+    """What to export, and in which unit errors are told."""
     artifact = load_artifact(path)
     unit = artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) else 1.0
     adapts = artifact.config.family == "meta_neighborhoods"
-    found: Cells = {}
     for form, dtype in product(FORMS if adapts else ("vanilla",), arguments.dtypes):
-        print(f"{name}, {form}, {dtype}", file=sys.stderr, flush=True)
         options = ExportOptions(
             artifact=path,
             target=Target(repository=arguments.output / "repository", name="parity", version=1, overwrite=True),
@@ -168,31 +185,31 @@ def _exports(name: str, path: Path, arguments: argparse.Namespace) -> Cells:
             precision=Precision(dtype=dtype, most_lost=_ANY_LOSS),
             parity_images="test",
         )
-        found[name, form, dtype] = _cell(options, unit)
-    return found
+        yield (name, form, dtype), options, unit
 
 
 def _cell(options: ExportOptions, unit: float) -> Cell:
     try:
         report = export(options)
-    except ParityError as error:
-        return Cell(text="FAILED", failure=str(error))
     except MnExportError as error:
-        return Cell(text="–", missing=str(error))
+        if isinstance(error, FormError) or "nothing to quantise" in str(error):
+            return Cell(text="–", missing=str(error))
+        return Cell(text="FAILED", failure=str(error))
     return _exact_cell(report, unit) if report.accuracy is None else _lowered_cell(report)
 
 
 def _exact_cell(report: ExportReport, unit: float) -> Cell:
-    of_model = [item for item in report.parity.comparisons if item.reference == "trained model"]
-    errors = [item.max_error.get("probabilities", item.max_error.get("value", 0.0) / unit) for item in of_model]
-    other = max(item.argmax_differences for item in of_model)
+    errors = {"trained model": 0.0, "static form": 0.0}
+    for item in report.parity.comparisons:
+        error = item.max_error.get("probabilities", item.max_error.get("value", 0.0) / unit)
+        errors[item.reference] = max(errors[item.reference], error)
     record = {
-        "max_error": max(errors),
-        "other_class": other,
-        "examples": max(item.examples for item in of_model),
+        "max_error": sum(errors.values()),
+        "other_class": max(item.argmax_differences for item in report.parity.comparisons),
+        "examples": max(item.examples for item in report.parity.comparisons),
         "rank": report.adaptation.get("rank"),
     }
-    return Cell(text=f"{max(errors):.1e}", record=record)
+    return Cell(text=f"{sum(errors.values()):.1e}", record=record)
 
 
 def _lowered_cell(report: ExportReport) -> Cell:

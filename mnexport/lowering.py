@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import nn
 
 from mnexport.accuracy import Precision
-from mnexport.errors import FormError
+from mnexport.errors import FormError, ParityError
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier
 from mnexport.forms.lowered import with_lowered_backbone
@@ -15,6 +16,8 @@ from mnexport.parity import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.quantization import quantize
 from mnexport.signature import Signature
 
+# Images computed in 16 bits before anything is written.
+_CHECKED = 64
 _TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
@@ -54,17 +57,36 @@ def lower(
         precision: what is wanted.
         opset: ONNX operator set.
         metadata: written into the file.
-        calibration: images that int8 takes the ranges of activations from.
+        calibration: images that int8 takes the ranges of activations from, and that 16 bits must have answers to.
 
     Returns:
         What computes the answers of the new file, and the answers.
+
+    Raises:
+        ParityError: activations of the backbone are beyond what 16 bits can hold.
     """
     if precision.dtype == "int8":
         quantize(file, signature, calibration)
         return "onnxruntime", onnxruntime_runner(file, signature)
     lowered = with_lowered_backbone(module, _TORCH_TYPES[precision.dtype])
+    _check_finite(lowered, signature, precision, calibration[:_CHECKED])
     write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
     if precision.dtype == "bfloat16":
         # ONNX Runtime's CPU provider has no bfloat16 convolution.
         return "PyTorch", module_runner(lowered, signature)
     return "onnxruntime", onnxruntime_runner(file, signature)
+
+
+def _check_finite(module: nn.Module, signature: Signature, precision: Precision, examples: Examples) -> None:
+    """Whether the backbone overflows, computed as a GPU would: ONNX Runtime computes float16 in float32 on a CPU.
+
+    Raises:
+        ParityError: it does.
+    """
+    answers = module_runner(module, signature)(examples)
+    lost = sum(not np.isfinite(array).all() for array in answers["probabilities"])
+    if lost:
+        raise ParityError(
+            f"In {precision.dtype} the backbone has activations that {precision.dtype} cannot hold: {lost} of "
+            f"{len(examples)} images get no finite answer. Nothing was published; take --dtype bfloat16 or float32."
+        )

@@ -15,6 +15,8 @@ from mnexport.errors import UsageError
 # Of a float32 softmax, whatever tolerance the logits have.
 _ROUNDING = 1e-6
 _EXPLANATION = 1e-4
+# Logits this close belong to classes that float32 does not tell apart.
+_TIE = 2e-4
 
 
 Answers = dict[str, npt.NDArray[Any]]
@@ -35,7 +37,9 @@ class Allowance(Protocol):
 class Tolerance:
     """|export − trained| ≤ atol + rtol·|trained| on every logit or value.
 
-    A probability may be off by as much as the logits of its row: softmax amplifies no difference.
+    A probability may be off by as much as the logits of its row: softmax amplifies no difference. Two classes whose
+    logits the trained model has within twice the tolerance, and within 2e-4, are a tie that rounding may break either
+    way; a looser tolerance makes no further ties.
 
     Args:
         atol: absolute; of values in units of ``unit``.
@@ -67,10 +71,13 @@ class Tolerance:
         return _beyond(error, {"logits": allowed, "probabilities": of_row}, self.unit)
 
     def other_classes(self, got: Answers, expected: Answers) -> int:
-        """Examples with another predicted class; 0 for values."""
+        """Examples with another predicted class that is no tie; 0 for values."""
         if "value" in got:
             return 0
-        return int(np.sum(got["logits"].argmax(axis=1) != expected["logits"].argmax(axis=1)))
+        rows, right = np.arange(len(got["logits"])), expected["logits"].astype(np.float64)
+        lead = right.max(axis=1) - right[rows, got["logits"].argmax(axis=1)]
+        allowed = self.atol + self.rtol * np.abs(right).max(axis=1)
+        return int(np.sum(~(lead <= np.minimum(2 * allowed, _TIE))))
 
     def __str__(self) -> str:
         return f"atol {self.atol:g}, rtol {self.rtol:g}"

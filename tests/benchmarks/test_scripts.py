@@ -85,7 +85,7 @@ def test_parity_table(tmp_path: Path) -> None:
         (form, dtype) for form in ("vanilla", "explicit", "factored", "low_rank") for dtype in ("float32", "int8")
     ]
     found = {(one["form"], one["dtype"]): one for one in records}
-    assert all(0 < found[form, "float32"]["max_error"] < 1e-4 for form in ("vanilla", "explicit", "factored"))
+    assert all(0 < found[form, "float32"]["record"]["max_error"] < 1e-4 for form in ("vanilla", "explicit", "factored"))
     # Nothing is passed over in silence.
     assert "no convolution" in found["factored", "int8"]["missing"]
     assert found["low_rank", "float32"]["missing"] in out

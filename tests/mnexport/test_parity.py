@@ -212,3 +212,13 @@ def test_values_are_measured_in_deviations_of_the_target(tolerance: Allowance) -
     for wrong in (lambda value: value + 0.11, lambda value: value * np.nan):
         with pytest.raises(ParityError, match="Nothing was published"):
             values(wrong, tolerance).raise_failures()
+
+
+@pytest.mark.parametrize(
+    ("lead", "atol", "different"), [(1e-5, 1e-4, 0), (1e-2, 1e-4, 1), (1e-2, 10.0, 1), (1e-5, 1e-9, 1)]
+)
+def test_only_classes_that_rounding_cannot_tell_apart_may_be_swapped(lead: float, atol: float, different: int) -> None:
+    """However loose the tolerance of the logits is, and never beyond it."""
+    right = {"logits": np.array([[1.0 + lead, 1.0, 0.0]])}
+    got = {"logits": np.array([[1.0, 1.0 + lead / 10, 0.0]])}
+    assert Tolerance(atol=atol).other_classes(got, right) == different

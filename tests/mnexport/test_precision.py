@@ -1,6 +1,7 @@
 """Backbones in fewer bits: what they cost is measured, and too much is not published."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import torch
 from torch import nn
 
 import mnexport.pipeline
-from mnexport.accuracy import AccuracyReport, Precision
+from mnexport.accuracy import AccuracyReport, DType, Precision
 from mnexport.cli import main
 from mnexport.errors import FormError, GraphError, ParityError, UsageError
+from mnexport.forms.dispatch import static_form
 from mnexport.forms.lowered import LoweredBackbone
 from mnexport.forms.merged_norm import MergedNorm, merge_norms
-from mnexport.lowering import check_lowerable
+from mnexport.forms.plan import FormPlan
+from mnexport.lowering import check_lowerable, lower
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.quantization import quantize
@@ -26,6 +29,7 @@ from mnexport.signature import Signature, TensorSpec
 from mnexport.tolerance import Answers
 from mntrain.artifact import load_artifact
 from mntrain.backbones.config import BackboneConfig, build_backbone
+from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.families import FAMILIES
 
 
@@ -164,3 +168,48 @@ def test_the_lookup_of_ifilm_stays_in_float32() -> None:
         low, high = exact[0](maps.half()), exact[0](maps)
     assert low.dtype == torch.float16
     torch.testing.assert_close(low.float(), high, rtol=2e-3, atol=2e-3)
+
+
+SIGNATURE = Signature(
+    input=TensorSpec(name="image", datatype="UINT8", shape=(3, 16, 16)),
+    input_type="uint8",
+    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(4,)) for name in ("logits", "probabilities")),
+    labels=tuple("abcd"),
+    description={},
+)
+IMAGES = np.random.default_rng(0).integers(0, 256, (8, 3, 16, 16), dtype=np.uint8)
+
+
+def static(*, ifilm: bool, factor: float = 1.0) -> nn.Module:
+    """A vanilla model; with a factor its first normalisation makes larger maps that the next convolution takes back."""
+    torch.manual_seed(0)
+    config = BackboneConfig(name="convnet4", width=0.25, ifilm=ifilm, ifilm_entries=3)
+    entry = FAMILIES["vanilla"]
+    model = entry.build(entry.config(), partial(build_backbone, config, (3, 16, 16)), 4).eval()
+    if not ifilm:
+        convolutions = [module for module in model.modules() if isinstance(module, nn.Conv2d)]
+        norms = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+        with torch.no_grad():
+            norms[0].weight.mul_(factor)
+            norms[0].bias.mul_(factor)
+            convolutions[1].weight.div_(factor)
+    return static_form(model, FormPlan(), Preprocessing(PreprocessingConfig.identity(3))).module
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_ifilm_is_written_in_16_bits(dtype: DType, tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    lower(static(ifilm=True), file, SIGNATURE, Precision(dtype=dtype), 20, {}, IMAGES)
+    kinds = {node.op_type for node in onnx.load(file).graph.node}
+    assert "Conv" in kinds
+    assert not any("Sequence" in kind for kind in kinds), "unknown to TensorRT"
+
+
+def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
+    """ONNX Runtime would compute it in float32 on a CPU, and a GPU would answer NaN."""
+    module, file = static(ifilm=False, factor=1e6), tmp_path / "m.onnx"
+    with pytest.raises(ParityError, match="8 of 8 images get no finite answer"):
+        lower(module, file, SIGNATURE, Precision(dtype="float16"), 20, {}, IMAGES)
+    assert not file.exists()
+    lower(module, file, SIGNATURE, Precision(dtype="bfloat16"), 20, {}, IMAGES)
+    assert file.exists()
