@@ -55,6 +55,8 @@ def quantize(file: Path, signature: Signature, examples: Examples) -> None:
                 weight_type=QuantType.QInt8,
                 extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
             )
+    except OSError:  # a full disk, which is told by whoever made the folder
+        raise
     except Exception as error:  # whatever the quantiser raises
         raise GraphError(f"ONNX Runtime cannot quantise the exported graph: {error}") from error
     finally:

@@ -100,7 +100,7 @@ class Approximation:
         limit = self.limit + _ROUNDING
         if "value" in error:
             return _beyond(error, {"value": limit * self.unit}, self.unit)
-        return _beyond(error, {"probabilities": limit, "logits": np.inf}, self.unit)
+        return _beyond(error, {"probabilities": limit, "logits": np.finfo(np.float64).max}, self.unit)
 
     def other_classes(self, got: Answers, expected: Answers) -> int:
         """Examples with another predicted class, though the trained model tells the two apart by twice the limit."""

@@ -46,11 +46,12 @@ def folder_atomically(path: Path) -> Iterator[Path]:
     """A temporary folder beside ``path`` that becomes ``path`` when the block ends without an error.
 
     A folder that stood there before is replaced; if the block fails it is left as it was. Names of unfinished
-    folders start with a dot.
+    folders start with a dot. A link is followed and stays.
 
     Raises:
         OSError: it cannot be written, or something that is no folder stands there.
     """
+    path = path.resolve()
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "It is not a folder", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -222,3 +222,9 @@ def test_only_classes_that_rounding_cannot_tell_apart_may_be_swapped(lead: float
     right = {"logits": np.array([[1.0 + lead, 1.0, 0.0]])}
     got = {"logits": np.array([[1.0, 1.0 + lead / 10, 0.0]])}
     assert Tolerance(atol=atol).other_classes(got, right) == different
+
+
+def test_a_logit_that_is_not_finite_is_beyond_an_approximation_too() -> None:
+    error = {"logits": np.array([[np.inf, 0.0]]), "probabilities": np.zeros((1, 2))}
+    assert Approximation(limit=0.1).beyond(error, {}) == 1
+    assert Approximation(limit=0.1).beyond(error | {"logits": np.array([[1e3, 0.0]])}, {}) == 0

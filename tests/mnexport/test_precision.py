@@ -20,6 +20,7 @@ from mnexport.forms.dispatch import static_form
 from mnexport.forms.lowered import LoweredBackbone
 from mnexport.forms.merged_norm import MergedNorm, merge_norms
 from mnexport.forms.plan import FormPlan
+from mnexport.graph import write_onnx
 from mnexport.lowering import check_lowerable, lower
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
@@ -152,6 +153,18 @@ def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
     )
     with pytest.raises(GraphError, match="nothing to quantise"):
         quantize(tmp_path / "m.onnx", signature, np.zeros((4, 2), np.float32))
+
+
+def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write_onnx(static(ifilm=False), SIGNATURE, 20, {}, tmp_path / "m.onnx")
+    monkeypatch.setattr("mnexport.quantization.quantize_static", full)
+    with pytest.raises(OSError, match="No space left"):
+        quantize(tmp_path / "m.onnx", SIGNATURE, IMAGES)
 
 
 def test_the_lookup_of_ifilm_stays_in_float32() -> None:

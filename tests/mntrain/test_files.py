@@ -67,3 +67,12 @@ def test_a_pipe_or_a_device_is_never_replaced(tmp_path: Path) -> None:
         pass
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert [item.name for item in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with folder_atomically(tmp_path / "link") as folder:
+        (folder / "a").write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "a").read_text() == "x"
