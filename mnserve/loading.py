@@ -16,6 +16,7 @@ from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.core_first import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.graph_options import needed_sizes
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.engines.sessions import cpu_alone
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
 from mnserve.model_config import check_supported, complete, signature
@@ -144,7 +145,7 @@ def _open(files: ModelFiles, options: LoadOptions) -> Engine:
 
 def _core_path(files: ModelFiles, options: LoadOptions) -> Path | None:
     """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else."""
-    names = [CPU_NAME] if options.engine.providers == ("CPUExecutionProvider",) else []
+    names = [CPU_NAME] if cpu_alone(options.engine) else []
     found = (vouched(files, name) for name in (*names, CORE_NAME))
     return next((path for path in found if path is not None), None)
 

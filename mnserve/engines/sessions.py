@@ -14,13 +14,23 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import CUDA, default_options
 from mnserve.errors import EngineLoadError
 
-__all__ = ["open_session", "reason"]
+__all__ = ["cpu_alone", "open_session", "reason"]
 
 _log = logging.getLogger(__name__)
 
 _FATAL_ONLY: Final = 4  # errors reach the caller as exceptions; they need not be printed too
+_CPU: Final = "CPUExecutionProvider"
+_REMOTE: Final = "AzureExecutionProvider"  # computes nothing of an ordinary model
 _REFUSAL: Final = "graph capture feature"
 """Part of what ONNX Runtime says about a model that it cannot capture."""
+
+
+def cpu_alone(options: EngineOptions) -> bool:
+    """Whether a session would compute on nothing but CPUs: as asked for, or because nothing else is in this build."""
+    names = set(options.providers) - {_REMOTE}
+    if options.allow_fallback:
+        names &= set(ort.get_available_providers())
+    return names == {_CPU}
 
 
 def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSession, bool]:

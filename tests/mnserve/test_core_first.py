@@ -10,6 +10,7 @@ import pytest
 
 from mnserve.engines.base import Engine, EngineOptions, TensorSpec
 from mnserve.engines.core_first import CoreFirstEngine
+from mnserve.engines.sessions import cpu_alone
 from mnserve.errors import EngineLoadError
 from mnserve.loading import LoadOptions, _open
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -139,3 +140,18 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
     with pytest.raises(EngineLoadError, match="damaged"):
         _open(files, LoadOptions(factory=broken))
     assert whole.closed
+
+
+@pytest.mark.parametrize(
+    ("providers", "allow_fallback", "alone"),
+    [
+        ((CPU,), False, True),
+        ((CPU, CPU), False, True),
+        (("AzureExecutionProvider", CPU), False, True),
+        ((CUDA, CPU), False, False),
+        (("NoSuchExecutionProvider", CPU), True, True),
+        (("NoSuchExecutionProvider",), True, False),
+    ],
+)
+def test_when_nothing_but_cpus_computes(providers: tuple[str, ...], allow_fallback: bool, alone: bool) -> None:
+    assert cpu_alone(EngineOptions(providers=providers, allow_fallback=allow_fallback)) is alone
