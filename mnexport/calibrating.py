@@ -13,12 +13,12 @@ _MOST = 1024
 def calibration_examples(
     options: ExportOptions, artifact: ImageArtifact | TableArtifact, tell: Callable[[str], None]
 ) -> Calibration | None:
-    """Examples for an approximation; None where none is possible: an exact form was asked for, or there are too few.
+    """Examples for an approximation or for int8; None where neither is possible, or there are too few.
 
     Raises:
         MnTrainError: the training data cannot be read, or is not the artifact's.
     """
-    if options.form not in ("auto", "low_rank") or options.vanilla:
+    if not options.calibrates:
         return None
     if options.calibration == "samples":
         examples = artifact.samples.inputs

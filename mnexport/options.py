@@ -65,6 +65,16 @@ class ExportOptions:
             raise UsageError("--vanilla exports no adaptation, so there is nothing to --rank; leave one out.")
         if self.vanilla and self.form != "auto":
             raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
+        if self.calibration == "train" and not self.calibrates:
+            raise UsageError(
+                "--calibration train is for an approximated form (--form auto or low_rank) and for --dtype int8; leave "
+                "it out."
+            )
+        if self.engine is not None and self.engine.profile.minimum > 1:
+            raise UsageError(
+                f"--batch-profile begins at {self.engine.profile.minimum}, but a server sends batches from 1; begin it "
+                "at 1."
+            )
         if not 1 <= self.max_batch_size <= 65536:
             raise UsageError(f"--max-batch-size is {self.max_batch_size}; it must be from 1 to 65536.")
         if self.engine is not None and self.engine.profile.maximum < self.max_batch_size:
@@ -76,3 +86,8 @@ class ExportOptions:
             raise UsageError(
                 "--data-path is only read with --parity test or --calibration train; add one, or leave the path out."
             )
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether anything is fitted to calibration examples."""
+        return (self.form in ("auto", "low_rank") and not self.vanilla) or self.precision.dtype == "int8"

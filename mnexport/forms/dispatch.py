@@ -123,6 +123,8 @@ def _approximated(plan: FormPlan, approximate: Callable[[], StaticModel | str]) 
 
 
 def _refuse_form(model: Model, plan: FormPlan) -> None:
+    if plan.rank is not None:
+        raise FormError(f"A {type(model).__name__.lower()} model does not adapt, so it has no rank; leave out --rank.")
     if plan.form != "auto":
         raise FormError(
             f"A {type(model).__name__.lower()} model does not adapt, so it has no form {plan.form!r}; leave out --form "

@@ -45,6 +45,8 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
         (["{artifact}", "{repository}/m", "--version", "99999999999999999999999"], 2, "is not possible"),
         (["{vanilla}", "{repository}/m", "--form", "explicit"], 2, "does not adapt"),
         (["{artifact}", "{repository}/m", "--rank", "0"], 2, "--rank is 0"),
+        (["{vanilla}", "{repository}/m", "--rank", "3"], 2, "leave out --rank"),
+        (["{artifact}", "{repository}/m", "--form", "factored", "--calibration", "train"], 2, "--calibration train is"),
         (["{artifact}", "{repository}/m", "--rank", "8", "--form", "factored"], 2, "--rank is of --form low_rank"),
         (["{artifact}", "{repository}/m", "--rank", "8", "--vanilla"], 2, "nothing to --rank"),
         (["{artifact}", "{repository}/m", "--rank", "501", "--form", "low_rank"], 2, "no more than it has entries"),

@@ -14,6 +14,7 @@ from torch import nn
 
 import mnexport.pipeline
 from mnexport.accuracy import AccuracyReport, DType, Precision
+from mnexport.calibrating import calibration_examples
 from mnexport.cli import main
 from mnexport.errors import FormError, GraphError, ParityError, UsageError
 from mnexport.forms.dispatch import static_form
@@ -28,7 +29,7 @@ from mnexport.quantization import quantize
 from mnexport.repository import Target
 from mnexport.signature import Signature, TensorSpec
 from mnexport.tolerance import Answers
-from mntrain.artifact import load_artifact
+from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.families import FAMILIES
@@ -165,6 +166,17 @@ def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
     monkeypatch.setattr("mnexport.quantization.quantize_static", full)
     with pytest.raises(OSError, match="No space left"):
         quantize(tmp_path / "m.onnx", SIGNATURE, IMAGES)
+
+
+def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) -> None:
+    artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
+    assert isinstance(artifact, ImageArtifact)
+    asked = options(runs, repository, "int8", form="factored", calibration="train")
+    found = calibration_examples(asked, artifact, lambda message: None)
+    assert found is not None
+    assert found.source.startswith("training split")
+    assert len(found.fitted) > len(artifact.samples)
+    assert calibration_examples(options(runs, repository, "float16", form="factored"), artifact, print) is None
 
 
 def test_the_lookup_of_ifilm_stays_in_float32() -> None:
