@@ -39,7 +39,7 @@ def main() -> None:
     artifacts = {name: load_artifact(RUNS / name / "artifact") for name in MODELS}
     save_images(artifacts["digits-mn"])
     console.rule("predict through tritonclient")
-    with server_process(REPOSITORY, threads=0) as address:
+    with server_process(REPOSITORY, ["--intra-op-threads", "0"]) as address:
         console.print(f"mnserve serves {REPOSITORY} on {address}")
         with triton.InferenceServerClient(address) as client:
             for name, artifact in artifacts.items():
