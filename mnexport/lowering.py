@@ -88,5 +88,6 @@ def _check_finite(module: nn.Module, signature: Signature, precision: Precision,
     if lost:
         raise ParityError(
             f"In {precision.dtype} the backbone has activations that {precision.dtype} cannot hold: {lost} of "
-            f"{len(examples)} images get no finite answer. Nothing was published; take --dtype bfloat16 or float32."
+            f"{len(examples)} images get no finite answer. Nothing was published; take --dtype "
+            f"{'bfloat16 or ' if precision.dtype == 'float16' else ''}float32."
         )

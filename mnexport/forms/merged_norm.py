@@ -46,10 +46,14 @@ class MergedNorm(nn.Module):
         """Maps before normalisation → adapted maps, both [B, C, H, W]."""
         pooled = torch.addcmul(self.shift, maps.to(self.scale.dtype).mean(dim=(2, 3)), self.scale)
         weights = torch.softmax(unit(pooled) @ self.keys, dim=-1)
-        # One node in the graph, where two unsqueezings would be two. Sliced, since ONNX has no chunk of bfloat16.
+        # One node in the graph, where two unsqueezings would be two.
         channels = len(self.scale)
         found = (weights @ self.affine).to(maps.dtype).reshape(-1, 2 * channels, 1, 1)
-        return torch.addcmul(found[:, channels:], maps, found[:, :channels])
+        if maps.dtype == torch.bfloat16:  # ONNX chunks no bfloat16; elsewhere two slices are a node more
+            factor, shift = found[:, :channels], found[:, channels:]
+        else:
+            factor, shift = found.chunk(2, dim=1)
+        return torch.addcmul(shift, maps, factor)
 
 
 def merge_norms(module: nn.Module) -> None:
