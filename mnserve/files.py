@@ -18,11 +18,12 @@ def check_writable(path: Path) -> None:
         OutputError: the folder does not exist or may not be written to, or ``path`` is a folder, a device, a pipe, or
             too long.
     """
-    folder = path.parent
+    target = _target(path)
+    folder = target.parent
     if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
         raise OutputError(f"cannot write {path}: the folder {folder} does not exist; make it first")
     longest = os.pathconf(folder, "PC_NAME_MAX")
-    if len(os.fsencode(path.name)) > longest:
+    if len(os.fsencode(target.name)) > longest:
         raise OutputError(f"cannot write {path}: names of files have at most {longest} bytes there; give a shorter one")
     if path.is_dir():
         raise OutputError(f"cannot write {path}: it is a folder; give the name of a file")
@@ -35,22 +36,30 @@ def check_writable(path: Path) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes beside ``path`` and renames, so that no reader and no interruption leaves half a file there.
 
+    A link stays one: what it points to is written.
+
     Raises:
         OutputError: the file cannot be written; what was at ``path`` is unchanged.
     """
     temporary: str | None = None
+    target = _target(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".mnserve-", dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=".mnserve-", dir=target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
         os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
         temporary = None
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+def _target(path: Path) -> Path:
+    """The file that a path means: a rename would take the place of a link and leave what it points to as it was."""
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
 def _umask() -> int:

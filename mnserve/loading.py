@@ -68,6 +68,7 @@ class LoadedModel:
         config: Its configuration without gaps.
         signature: What requests have to look like.
         engine: Runs it.
+        file: Name of the file that gives a client what it gets without asking for more.
         batching: Limits of its batcher.
     """
 
@@ -76,6 +77,7 @@ class LoadedModel:
     config: ModelConfig
     signature: Signature
     engine: Engine
+    file: str
     batching: BatcherOptions
 
 
@@ -90,7 +92,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     check_supported(files.config)
     verify(files)
     options = replace(options, engine=_with_needed_graphs(files, options))
-    engine = _open(files, options)
+    engine, file = _open(files, options)
     try:
         config = complete(
             files.config,
@@ -105,7 +107,15 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     except BaseException:
         engine.close()
         raise
-    return LoadedModel(name=name, version=version, config=config, signature=rules, engine=engine, batching=batching)
+    return LoadedModel(
+        name=name,
+        version=version,
+        config=config,
+        signature=rules,
+        engine=engine,
+        file=file,
+        batching=batching,
+    )
 
 
 def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
@@ -120,12 +130,13 @@ def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOption
     return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, most) if most else ())
 
 
-def _open(files: ModelFiles, options: LoadOptions) -> Engine:
-    """The engine of a model, in two parts where it was published with a smaller file beside it."""
+def _open(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str]:
+    """The engine of a model, in two parts where it was published with a smaller file beside it; and the name of the
+    file that gives the outputs of every request."""
     whole = options.factory(files.model_path, options.engine)
     core_path = _core_path(files, options)
     if core_path is None:
-        return whole
+        return whole, files.model_path.name
     try:
         core = options.factory(core_path, options.engine)
     except BaseException:
@@ -139,8 +150,8 @@ def _open(files: ModelFiles, options: LoadOptions) -> Engine:
         raise
     if core.outputs == whole.outputs:
         whole.close()
-        return core
-    return pair
+        return core, core_path.name
+    return pair, core_path.name
 
 
 def _core_path(files: ModelFiles, options: LoadOptions) -> Path | None:

@@ -32,6 +32,7 @@ class LocalModel:
         engine: runs the model.
         config: complete configuration.
         version: version that was loaded.
+        file: name of the file that gives the outputs that need not be asked for.
         labels: class names; empty where there are none.
         training_images: file of training images that was published with the model.
     """
@@ -42,11 +43,13 @@ class LocalModel:
         engine: Engine,
         config: ModelConfig,
         version: int,
+        file: str,
         labels: tuple[str, ...] = (),
         training_images: Path | None = None,
     ) -> None:
         self.engine = engine
         self.version = version
+        self.file = file
         self._config = config
         self._labels = labels
         self._training_images = training_images
@@ -74,6 +77,7 @@ class LocalModel:
             engine=loaded.engine,
             config=loaded.config,
             version=loaded.version,
+            file=loaded.file,
             labels=labels,
             training_images=images,
         )
@@ -117,7 +121,8 @@ def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
             continue
         path = root / config.name / output.label_filename
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                text = stream.read()
         except (OSError, UnicodeDecodeError) as error:
             raise ModelConfigError(
                 f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from mnserve.engines.base import EngineOptions
-from mnserve.engines.providers import parse_option, provider_name
+from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
 __all__ = ["ServeSettings"]
@@ -97,7 +97,7 @@ class ServeSettings:
     def engine_options(self) -> EngineOptions:
         """The part that concerns engines."""
         return EngineOptions(
-            providers=tuple(provider_name(name) for name in self.providers),
+            providers=provider_names(self.providers),
             provider_options=tuple(parse_option(text) for text in self.provider_options),
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,

@@ -80,11 +80,19 @@ def _note(target: Target, rows: Rows) -> ModelNote:
         for name, value in sorted(target.config.parameters.items())
         if name in ("mn.family", "mn.form")
     }
-    return ModelNote(name=target.config.name, version=target.version, inputs=dict(rows), parameters=parameters)
+    return ModelNote(
+        name=target.config.name,
+        version=target.version,
+        file=target.file,
+        inputs=dict(rows),
+        parameters=parameters,
+    )
 
 
 def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequence[BatchResult]) -> list[str]:
     notes = []
+    if files := [f"{model.name}/{model.version}/{model.file}" for model in models if model.file is not None]:
+        notes.append(f"Timed: {' and '.join(files)}.")
     if len(models) > 1 and models[0].inputs != models[1].inputs:
         stated = " and ".join(f"{_inputs(model)} for {model.name}" for model in models)
         notes.append(f"The models take different inputs ({stated}), which is part of the ratio.")

@@ -22,6 +22,8 @@ class ModelNote:
     name: str
     version: str
     """Version that was timed."""
+    file: str | None
+    """Name of the file that ran; None where a server keeps it to itself."""
     inputs: dict[str, tuple[str, tuple[int, ...]]]
     """Input name -> protocol type and shape of one row."""
     parameters: dict[str, str]

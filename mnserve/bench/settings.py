@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mnserve.bench.timing import TimingPlan
 from mnserve.engines.base import MAX_THREADS, EngineOptions
-from mnserve.engines.providers import parse_option, provider_name
+from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
 __all__ = ["BenchSettings"]
@@ -93,7 +93,7 @@ class BenchSettings:
     def engine_options(self) -> EngineOptions:
         """How engines in this process are set up."""
         return EngineOptions(
-            providers=tuple(provider_name(name) for name in self.providers),
+            providers=provider_names(self.providers),
             provider_options=tuple(parse_option(text) for text in self.provider_options),
             intra_op_threads=self.threads,
             cuda_graph_batches=self.cuda_graph_batches,

@@ -36,6 +36,11 @@ class Target(Protocol):
         """Version that answers."""
         ...
 
+    @property
+    def file(self) -> str | None:
+        """Name of the file that runs; None where a server keeps it to itself."""
+        ...
+
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
         """A call with these inputs that fetches what a client gets who names no outputs; preparing it is not timed."""
         ...
@@ -57,6 +62,11 @@ class EngineTarget:
         """Version that was loaded."""
         return str(self.model.version)
 
+    @property
+    def file(self) -> str:
+        """Name of the file that runs."""
+        return self.model.file
+
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
         """One run of the engine."""
         run, outputs = self.model.engine.run, default_outputs(self.model.config)
@@ -70,6 +80,11 @@ class ServerTarget:
     client: Client
     config: ModelConfig
     version: str
+
+    @property
+    def file(self) -> None:
+        """The protocol has no field for it."""
+        return None
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
         """One request."""

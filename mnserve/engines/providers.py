@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,8 @@ __all__ = [
     "machine_versions",
     "parse_option",
     "provider_name",
+    "provider_names",
+    "remedy",
 ]
 
 _SUFFIX: Final = "ExecutionProvider"
@@ -28,7 +31,9 @@ _SHORT: Final = {
     "cpu": "CPU",
     "cuda": "CUDA",
     "tensorrt": "Tensorrt",
+    "trt": "Tensorrt",
     "nvtensorrtrtx": "NvTensorRTRTX",
+    "tensorrt-rtx": "NvTensorRTRTX",
     "openvino": "OpenVINO",
     "rocm": "ROCM",
     "migraphx": "MIGraphX",
@@ -37,7 +42,21 @@ _SHORT: Final = {
     "xnnpack": "Xnnpack",
     "dnnl": "Dnnl",
     "qnn": "QNN",
+    "webgpu": "WebGpu",
+    "azure": "Azure",
 }
+_PACKAGES: Final = {
+    "CPU": "onnxruntime",
+    "CUDA": "onnxruntime-gpu",
+    "Tensorrt": "onnxruntime-gpu",
+    "OpenVINO": "onnxruntime-openvino",
+    "ROCM": "onnxruntime-rocm",
+    "MIGraphX": "onnxruntime-migraphx",
+    "QNN": "onnxruntime-qnn",
+    "WebGpu": "onnxruntime-webgpu",
+    "Dml": "onnxruntime-directml",
+}
+"""Packages of ONNX Runtime that bring a provider."""
 _TENSORRT: Final = f"Tensorrt{_SUFFIX}"
 CUDA: Final = f"CUDA{_SUFFIX}"
 """ONNX Runtime's name of its CUDA provider."""
@@ -62,6 +81,27 @@ def provider_name(text: str) -> str:
     """ONNX Runtime's name of a provider: ``cuda`` is ``CUDAExecutionProvider``; unknown names stand as they are."""
     short = text.strip().lower().removesuffix(_SUFFIX.lower())
     return f"{_SHORT[short]}{_SUFFIX}" if short in _SHORT else text.strip()
+
+
+def provider_names(texts: Sequence[str]) -> tuple[str, ...]:
+    """ONNX Runtime's names of providers, each once and in the order given; commas separate as spaces do."""
+    parts = [part for text in texts for part in text.split(",") if part.strip()]
+    return tuple(dict.fromkeys(provider_name(part) for part in parts))
+
+
+def remedy(missing: Sequence[str], known: Sequence[str]) -> str:
+    """What a user can do about providers that a build of ONNX Runtime does not have.
+
+    Args:
+        missing: Their names as ONNX Runtime has them.
+        known: Every name that ONNX Runtime has anywhere.
+    """
+    if unknown := [name for name in missing if name not in known]:
+        near = get_close_matches(unknown[0].removesuffix(_SUFFIX).lower(), _SHORT, n=1)
+        meant = f"'{near[0]}' may be meant" if near else f"there are {', '.join(_SHORT)}"
+        return f"ONNX Runtime has none of the name {unknown[0]}; {meant}"
+    packages = {_PACKAGES.get(name.removesuffix(_SUFFIX), "a build that has it") for name in missing}
+    return f"install {' and '.join(sorted(packages))} in place of this one, or name another provider"
 
 
 def parse_option(text: str) -> ProviderOption:

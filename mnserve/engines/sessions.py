@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions
-from mnserve.engines.providers import CUDA, default_options
+from mnserve.engines.providers import CUDA, default_options, remedy
 from mnserve.errors import EngineLoadError
 
 __all__ = ["cpu_alone", "open_session", "reason"]
@@ -47,6 +47,8 @@ def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSessi
     graphs = bool(options.cuda_graph_batches) and CUDA in ort.get_available_providers()
     try:
         session = _session(path, options, graphs=graphs)
+    except EngineLoadError:  # of our own, with words of its own
+        raise
     except Exception as error:  # the runtime's exceptions derive from Exception alone
         if not (graphs and _REFUSAL in str(error)):
             raise EngineLoadError(f"ONNX Runtime cannot load {path}: {reason(error)}") from error
@@ -81,7 +83,7 @@ def _check_providers(options: EngineOptions) -> None:
         return
     raise EngineLoadError(
         f"execution provider {', '.join(missing)} is not in this build of ONNX Runtime, which has "
-        f"{', '.join(available)}; install onnxruntime-gpu for CUDA and TensorRT, or name another provider"
+        f"{', '.join(available)}; {remedy(missing, ort.get_all_providers())}"
     )
 
 

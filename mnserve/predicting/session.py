@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from mnserve.errors import OutputError
 from mnserve.files import check_writable, write_atomically
 from mnserve.names import printable
 from mnserve.predicting import report
@@ -47,6 +49,7 @@ def predict(settings: PredictSettings) -> int:
             show=(lambda prediction, pixels: None) if page is None else page.add,
         )
         paths, failures = predictor.find(settings.files)
+        _check_keeps(settings, paths)
         for failure in failures:
             _say(errors, f"error: {failure.reason}")
         as_table = console.is_terminal and not settings.json
@@ -93,6 +96,20 @@ def _with_progress(outcomes: Iterable[Outcome], total: int, console: Console) ->
         transient=True,
         disable=not console.is_terminal or total < 2,
     )
+
+
+def _check_keeps(settings: PredictSettings, images: Sequence[Path]) -> None:
+    """Whether the page would take the place of something that is read.
+
+    Raises:
+        OutputError: it would.
+    """
+    if settings.html is None or not os.path.exists(settings.html):
+        return
+    neighbors = [] if settings.neighbors is None else [Path(settings.neighbors)]
+    for read in (*images, *neighbors):
+        if os.path.exists(read) and os.path.samefile(read, settings.html):
+            raise OutputError(f"--html {settings.html} is one of the files to read, {read}; give it another name")
 
 
 def _exit_code(predictions: Sequence[Prediction], failures: Sequence[Failure], console: Console) -> int:

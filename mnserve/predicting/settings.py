@@ -50,5 +50,7 @@ class PredictSettings:
         for option, value in (("--neighbors", self.neighbors), ("--html", self.html)):
             if value is not None and not self.explain:
                 raise SettingsError(f"{option} is about explanations; add --explain, or leave {option} out")
+        if self.html == "-":
+            raise SettingsError("--html is -, but a page goes to a file of its own; give its name, such as page.html")
         if not (math.isfinite(self.timeout) and self.timeout > 0):
             raise SettingsError(f"--timeout is {self.timeout}; it must be a number of seconds above 0")

@@ -58,8 +58,8 @@ def test_parts_that_do_not_belong_together_are_refused(core: Part) -> None:
         CoreFirstEngine(Part((Y,)), core)
 
 
-def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tuple[Engine, list[Part]]:
-    """What stands for the files of a version, and the parts that were opened."""
+def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tuple[Engine, str, list[Part]]:
+    """What stands for the files of a version, the file that runs, and the parts that were opened."""
     parts = {"model.onnx": Part((Y, Z)), "core.onnx": Part((Y,)), "cpu.onnx": Part((Y,))}
     opened: list[Part] = []
 
@@ -68,7 +68,7 @@ def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tu
         return parts[path.name]
 
     options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory)
-    return _open(published(folder, files), options), opened
+    return *_open(published(folder, files), options), opened
 
 
 def published(folder: Path, names: Sequence[str]) -> ModelFiles:
@@ -97,8 +97,9 @@ CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 def test_the_file_for_cpus_runs_where_there_is_nothing_else(
     tmp_path: Path, files: list[str], providers: tuple[str, ...], core: str | None
 ) -> None:
-    engine, opened = loaded(tmp_path, files, providers)
+    engine, file, opened = loaded(tmp_path, files, providers)
     engine.run({"x": np.zeros((1, 2), np.float32)}, ["y"])
+    assert file == (core or "model.onnx")
     assert len(opened) == (1 if core is None else 2)
     assert opened[-1].runs == [("y",)]
     if core is None:
@@ -109,15 +110,14 @@ def test_files_that_nobody_vouches_for_are_left_alone(tmp_path: Path) -> None:
     files = dataclasses.replace(published(tmp_path, []), export=None)
     whole = Part((Y,))
     parts = {"model.onnx": whole}
-    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) is whole
+    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) == (whole, "model.onnx")
 
 
 def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Y,))
     parts = {"model.onnx": whole, "cpu.onnx": core}
     files = published(tmp_path, ["model.onnx", "cpu.onnx"])
-    engine = _open(files, LoadOptions(factory=lambda path, options: parts[path.name]))
-    assert engine is core
+    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) == (core, "cpu.onnx")
     assert whole.closed
     assert not core.closed
 

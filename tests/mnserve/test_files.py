@@ -45,3 +45,19 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
             check_writable(path)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     check_writable(tmp_path / "new")
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "old").write_text("old")
+    for name in ("old", "new"):
+        link = tmp_path / f"to-{name}"
+        link.symlink_to(Path("there") / name)
+        check_writable(link)
+        write_atomically(link, b"written")
+        assert link.is_symlink()
+        assert (tmp_path / "there" / name).read_bytes() == b"written"
+    assert sorted(entry.name for entry in (tmp_path / "there").iterdir()) == ["new", "old"]
+    (tmp_path / "astray").symlink_to(Path("gone") / "file")
+    with pytest.raises(OutputError, match=r"astray: the folder .*gone does not exist"):
+        check_writable(tmp_path / "astray")

@@ -46,6 +46,8 @@ def test_json_holds_settings_machine_and_every_ratio(twins: Path, tmp_path: Path
     assert result["path"] == "engine in process"
     assert result["model"]["name"] == "a"
     assert result["model"]["version"] == "1"
+    assert result["model"]["file"] == "model.onnx"
+    assert result["notes"][0] == "Timed: a/1/model.onnx and b/1/model.onnx."
     assert result["model"]["parameters"] == {"mn.family": "vanilla"}
     assert result["against"]["inputs"] == {"image": ["UINT8", [3, 4, 6]]}
     assert [one["batch"] for one in result["results"]] == [1, 4]

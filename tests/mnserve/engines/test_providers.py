@@ -26,6 +26,8 @@ from mnserve.settings import ServeSettings
     [
         ("cuda", "CUDAExecutionProvider"),
         (" TensorRT ", "TensorrtExecutionProvider"),
+        ("trt", "TensorrtExecutionProvider"),
+        ("azure", "AzureExecutionProvider"),
         ("CPUExecutionProvider", "CPUExecutionProvider"),
         ("cudaexecutionprovider", "CUDAExecutionProvider"),
         ("VitisAIExecutionProvider", "VitisAIExecutionProvider"),
@@ -33,6 +35,34 @@ from mnserve.settings import ServeSettings
 )
 def test_short_names(text: str, name: str) -> None:
     assert provider_name(text) == name
+
+
+def test_commas_separate_names_as_spaces_do() -> None:
+    both = ("CUDAExecutionProvider", "CPUExecutionProvider")
+    for words in (("cuda", "cpu"), ("cuda,cpu",), ("cuda, cpu",), ("cuda,", "cpu", "CUDA")):
+        assert ServeSettings(repository="r", providers=words).engine_options.providers == both
+    for words in ((",",), ()):
+        with pytest.raises(SettingsError, match="name at least one"):
+            ServeSettings(repository="r", providers=words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("openvino", "install onnxruntime-openvino in place of this one"),
+        ("trt", "install onnxruntime-gpu in place"),
+        ("VitisAIExecutionProvider", "install a build that has it"),
+        ("cdua", "none of the name cdua; 'cuda' may be meant"),
+        ("nonsense", "none of the name nonsense; there are cpu, cuda"),
+    ],
+)
+def test_a_missing_provider_has_a_remedy_of_its_own(double_model: Any, name: str, words: str) -> None:
+    if provider_name(name) in ort.get_available_providers():
+        pytest.skip(f"this build has {name}")
+    with pytest.raises(EngineLoadError, match=words):
+        OnnxRuntimeEngine(
+            double_model() / "1" / "model.onnx", ServeSettings(repository="r", providers=(name,)).engine_options
+        )
 
 
 def test_options_of_the_command_line_reach_the_engine() -> None:
@@ -123,5 +153,5 @@ def test_a_cache_that_cannot_be_made_is_told(
     option = parse_option(f"tensorrt.trt_engine_cache_path={tmp_path / 'file' / 'below'}")
     options = EngineOptions(providers=("TensorrtExecutionProvider",), provider_options=(option,))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(EngineLoadError, match="give another folder"):
+    with pytest.raises(EngineLoadError, match=r"^TensorrtExecutionProvider cannot keep .* give another folder"):
         OnnxRuntimeEngine(double_model() / "1" / "model.onnx", options)

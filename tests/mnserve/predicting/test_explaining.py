@@ -184,6 +184,23 @@ def test_a_page_that_cannot_be_written_is_found_out_first(
     assert capsys.readouterr().out == ""
 
 
+def test_a_page_never_takes_the_place_of_what_is_read(
+    explained_model: ExplainedModel, training: dict[str, Any], colours: Path, tmp_path: Path
+) -> None:
+    model, image, file = explained_model(), colours / "1-green.png", tmp_path / "neighbors.npz"
+    np.savez(file, **training)
+    for read in (image, file):
+        content = read.read_bytes()
+        (tmp_path / "link").symlink_to(read)
+        for page in (read, tmp_path / "link"):
+            with pytest.raises(OutputError, match="is one of the files to read"):
+                predict(model, colours, html=str(page), neighbors=str(file))
+        assert read.read_bytes() == content
+        (tmp_path / "link").unlink()
+    with pytest.raises(SettingsError, match=r"give its name, such as page\.html"):
+        PredictSettings(model="m", files=["a.png"], explain=True, html="-")
+
+
 def test_a_full_disk_is_a_sentence_and_leaves_the_old_page(
     explained_model: ExplainedModel, colours: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

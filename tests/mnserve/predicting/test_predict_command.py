@@ -138,6 +138,8 @@ def test_a_foreign_model_is_shown_with_what_was_assumed(
         ("rot\ngrün\nblau\n", "grün", ""),
         ("rot\r\ngrün\r\nblau", "grün", ""),
         ("\ngrün\nblau\n", "grün", ""),  # a class without a name is still a class
+        ("rot\r\ngrün\r\nblau\r\n", "grün", ""),
+        ("rot\ngr\rün\nblau\n", "gr\\rün", ""),
         ("rot\ngr\u2028ün\nblau\n", "gr\\u2028ün", ""),  # one name, though some would break the line there
         ("rot\ngrün\n", "1", "names 2 labels for 3 classes; classes are numbered"),
         ("rot\ngrün\nblau\n\n", "1", "names 4 labels for 3 classes; classes are numbered"),
