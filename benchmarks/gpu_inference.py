@@ -98,10 +98,12 @@ def _models(arguments: argparse.Namespace, parser: argparse.ArgumentParser, foun
     """What makes each model, by name."""
     from gpu_checks.subjects import Synthetic, artifact_folders, of_artifact
 
+    from mntrain.errors import ConfigError
+
     if arguments.artifacts is None:
         try:
             made = [Synthetic(name=name, size=arguments.size, width=arguments.width) for name in arguments.models]
-        except ValueError as error:
+        except (ValueError, ConfigError) as error:
             parser.error(f"--models: {error}")
         return {item.name: item.build for item in made}
     if lacking := found.lacks(ARTIFACTS):

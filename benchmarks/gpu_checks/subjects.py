@@ -71,6 +71,7 @@ class Synthetic:
 
     Raises:
         ValueError: the name is of another form, or asks for fewer entries than classes.
+        ConfigError: there is no such backbone, or not in that width.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Synthetic:
                 f"{self.name!r} is not BACKBONE-CLASSES-ENTRIES with at least 2 classes and as many entries, such as "
                 "convnet4-10-5000"
             )
+        BackboneConfig(name=found["backbone"], width=self.width)  # checks itself
 
     def build(self) -> Subject:
         """A seeded random backbone; keys are its features of smooth random images, values their nearest prototype.

@@ -103,6 +103,8 @@ def test_what_does_not_fit_the_time_is_told(run: Run) -> None:
     [
         (["--models", "x", "--device", "cpu"], 2, "'x' is not BACKBONE-CLASSES-ENTRIES"),
         (["--models", "convnet4-9-4", "--device", "cpu"], 2, "as many entries"),
+        ([*WORDS, "--models", "convnet4-4-16", "bogus-4-16"], 2, "'bogus', which is not a backbone; choose from"),
+        (["--width", "17", "--device", "cpu"], 2, "backbone.width is 17.0"),
         (["/nowhere", "--device", "cpu"], 2, "there is no artifact in /nowhere"),
         (["--seconds", "0"], 2, "--seconds is 0.0; it must be above 0"),
         (["--json", "/nowhere/x.json", "--device", "cpu"], 1, "the folder /nowhere does not exist"),
