@@ -83,7 +83,8 @@ def _said(binary: Path, folder: Path, repository: Path, models: list[str], timeo
     command += [f"--load-model={name}" for name in models]
     command += ["--allow-http=false", "--allow-grpc=false", "--allow-metrics=false", "--exit-on-error=true"]
     # A file, not a pipe: nothing waits for whoever else may hold its other end.
-    with (folder / "said.txt").open("w+", encoding="utf-8", errors="replace") as stream:
+    file = folder / "said.txt"
+    with file.open("wb") as stream:
         try:
             subprocess.run(
                 command,
@@ -96,11 +97,11 @@ def _said(binary: Path, folder: Path, repository: Path, models: list[str], timeo
             )
         except subprocess.TimeoutExpired as error:
             raise CannotAskError(
-                f"tritonserver did not end within {timeout:g} s{_last(stream.name)}; raise --timeout"
+                f"tritonserver did not end within {timeout:g} s{_last(file)}; raise --timeout"
             ) from error
         except OSError as error:
             raise CannotAskError(f"tritonserver does not start here: {error.strerror}") from error
-    return _lines(stream.name)
+    return _lines(file)
 
 
 def _complaints(said: list[str], models: list[str]) -> dict[str, str]:
@@ -118,12 +119,12 @@ def _complaints(said: list[str], models: list[str]) -> dict[str, str]:
     return {name: found.get(name, "not mentioned") for name in models}
 
 
-def _lines(file: str) -> list[str]:
-    text = Path(file).read_text(encoding="utf-8", errors="replace")
+def _lines(file: Path) -> list[str]:
+    text = file.read_text(encoding="utf-8", errors="replace")
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _last(file: str) -> str:
+def _last(file: Path) -> str:
     said = _lines(file)
     return f", its last line: {said[-1]}" if said else ", and said nothing"
 

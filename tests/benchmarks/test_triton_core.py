@@ -76,6 +76,10 @@ def test_the_core_is_asked_for_every_model_and_finds_its_libraries(
 
 
 def test_other_complaints_are_shown(run: Run, make_wheel: MakeWheel, models: Path) -> None:
+    assert run(models, make_wheel(*echo(TABLE[::2])))[:2] == (
+        1,
+        "a: not mentioned\nb: configuration taken, backend missing\n",
+    )
     (models / "bad").mkdir()
     code, out, _ = run(models, make_wheel(*echo([POLL, *TABLE[:2]]), "exit 1"))
     assert code == 1
