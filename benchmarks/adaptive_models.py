@@ -11,13 +11,14 @@ their classes with 90 % confidence, T = 0.2, and α = 0.3, where training on PAC
 are grouped by k-means, and a class is a group. Everything is written as artifacts that mnexport takes.
 """
 
-import argparse
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from common.calibration import features_of, fill_dictionary
+from common.options import positive_integer, script_parser
 from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
@@ -30,8 +31,6 @@ from mntrain.training.fit import fit
 from mntrain.training.held_out import load_split
 from mntrain.training.run_folder import FitOptions
 
-CONFIDENCE = 0.9
-STEP_SIZE = 0.3
 _BATCH = 100
 
 
@@ -84,14 +83,16 @@ REGRESSION = "mlp-1000"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     names = [*(size.name for size in SIZES), REGRESSION]
     parser.add_argument("output", type=Path, help="folder for the artifacts")
     parser.add_argument("--data.path", dest="data", metavar="PATH", help="CIFAR-10 as a folder of parquet files")
     parser.add_argument("--regression", metavar="FILE", help="table for the perceptron")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--epochs", type=int, default=2, help="of the backbones (2)")
-    parser.add_argument("--images", type=int, default=10000, help="to train on and to take keys from (10000)")
+    parser.add_argument("--epochs", type=positive_integer, default=2, help="of the backbones (2)")
+    parser.add_argument(
+        "--images", type=positive_integer, default=10000, help="to train on and to take keys from (10000)"
+    )
     arguments = parser.parse_args()
     training = Training(arguments.output / "runs", arguments.data, arguments.images, arguments.epochs)
     for size in SIZES:
@@ -126,10 +127,11 @@ def calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
     """Write an artifact with a dictionary of the features of training images, as they are and mirrored."""
     images = load_split(plain.config, "train", None)
     assert isinstance(images, ImageSet)
-    features = _features(plain, images.images)
+    backbone = plain.model.get_submodule("backbone")
+    features = features_of(backbone, plain.preprocessing, images.images)
     if len(features) < size.entries:
         mirrored = np.ascontiguousarray(images.images[..., ::-1])
-        features = torch.cat([features, _features(plain, mirrored)])
+        features = torch.cat([features, features_of(backbone, plain.preprocessing, mirrored)])
     features = features[: size.entries]
     classes = torch.from_numpy(np.tile(images.labels, 2)[: size.entries])
     weight = plain.model.get_parameter("head.weight").detach()
@@ -158,21 +160,9 @@ def _with_dictionary(size: Size, plain: ImageArtifact, keys: Tensor, classes: Te
     model = build_model(experiment, shape, size.classes).eval()
     assert isinstance(model, MetaNeighborhoods)
     model.backbone.load_state_dict(plain.model.get_submodule("backbone").state_dict())
-    model.head.weight.copy_(weight)
     model.head.get_parameter("scale").copy_(plain.model.get_parameter("head.scale"))
-    model.dictionary.keys.copy_(keys)
-    wrong = np.log((1 - CONFIDENCE) / (size.classes - 1))
-    model.dictionary.value_logits.fill_(wrong)
-    model.dictionary.value_logits[torch.arange(size.entries), classes] = np.log(CONFIDENCE)
-    model.raw_step_size.fill_(STEP_SIZE)
+    fill_dictionary(model, keys, classes, weight)
     return _Built(model, experiment)
-
-
-def _features(artifact: ImageArtifact, images: np.ndarray) -> Tensor:
-    backbone = artifact.model.get_submodule("backbone")
-    starts = range(0, len(images), _BATCH)
-    parts = (torch.from_numpy(images[start : start + _BATCH]) for start in starts)
-    return torch.cat([backbone(artifact.preprocessing(part)) for part in parts])
 
 
 def _groups(features: Tensor, classes: int, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,6 @@ every configuration before it looks for the backend, so that the only complaint 
 backend; it then ends by itself. Exit code 1: it has another complaint. 2: it could not be asked.
 """
 
-import argparse
 import os
 import re
 import subprocess
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+
+from common.options import positive_number, script_parser
 
 _MISSING = re.compile(r"unable to find backend library for backend '(onnxruntime|tensorrt)'")
 
@@ -26,13 +27,13 @@ class CannotAskError(Exception):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("repository", type=Path, help="model repository")
     parser.add_argument("wheel", type=Path, help="wheel of nvidia-pytriton")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for the core to end (60)")
+    parser.add_argument(
+        "--timeout", type=positive_number, default=60.0, metavar="SECONDS", help="for the core to end (60)"
+    )
     arguments = parser.parse_args()
-    if not arguments.timeout > 0:
-        parser.error(f"--timeout is {arguments.timeout:g}; it must be above 0")
     try:
         models = _models(arguments.repository)
         with tempfile.TemporaryDirectory() as folder:
