@@ -12,6 +12,7 @@ are grouped by k-means, and a class is a group. Everything is written as artifac
 """
 
 import dataclasses
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from torch import Tensor
 from mntrain.artifact import ImageArtifact, build_model, load_artifact, save_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.images import ImageSet
+from mntrain.errors import DataError, MnTrainError
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.fit import fit
@@ -36,12 +38,23 @@ _BATCH = 100
 
 @dataclass(frozen=True)
 class Size:
-    """A model that is measured."""
+    """A model that is measured.
+
+    Raises:
+        ValueError: fewer than two classes, or fewer entries than classes.
+    """
 
     backbone: str
     classes: int
     entries: int
     ifilm: bool = False
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.classes <= self.entries:
+            raise ValueError(
+                f"{self.classes} classes and {self.entries} entries do not go together; there are at least 2 classes, "
+                "and as many entries"
+            )
 
     @property
     def name(self) -> str:
@@ -82,7 +95,7 @@ SIZES = (
 REGRESSION = "mlp-1000"
 
 
-def main() -> None:
+def main() -> int:
     parser = script_parser(__doc__)
     names = [*(size.name for size in SIZES), REGRESSION]
     parser.add_argument("output", type=Path, help="folder for the artifacts")
@@ -94,16 +107,27 @@ def main() -> None:
         "--images", type=positive_integer, default=10000, help="to train on and to take keys from (10000)"
     )
     arguments = parser.parse_args()
-    training = Training(arguments.output / "runs", arguments.data, arguments.images, arguments.epochs)
-    for size in SIZES:
-        if size.name in arguments.only and not (arguments.output / size.name).exists():
-            calibrate(size, trained(size, training), arguments.output / size.name)
-            print(f"wrote {arguments.output / size.name}", flush=True)
-    if REGRESSION in arguments.only and arguments.regression and not (arguments.output / REGRESSION).exists():
-        words = ["--data.path", arguments.regression, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
-        fit(load_experiment("uci", words), FitOptions(runs=arguments.output / "runs", quiet=True))
-        (arguments.output / "runs" / REGRESSION / "artifact").rename(arguments.output / REGRESSION)
-        print(f"wrote {arguments.output / REGRESSION}", flush=True)
+    output: Path = arguments.output
+    wanted = [name for name in arguments.only if not (output / name).exists()]
+    sizes = [size for size in SIZES if size.name in wanted]
+    if sizes and arguments.data is None:
+        parser.error(f"{sizes[0].name} is made of CIFAR-10; give --data.path, or other names with --only")
+    if wanted == [REGRESSION] and arguments.regression is None:
+        parser.error(f"{REGRESSION} is made of a table; give --regression")
+    training = Training(output / "runs", arguments.data, arguments.images, arguments.epochs)
+    try:
+        for size in sizes:
+            calibrate(size, trained(size, training), output / size.name)
+            print(f"wrote {output / size.name}", flush=True)
+        if REGRESSION in wanted and arguments.regression is None:
+            print(f"{REGRESSION}: left out, --regression is not given", file=sys.stderr, flush=True)
+        elif REGRESSION in wanted:
+            _fit_perceptron(arguments.regression, output)
+            print(f"wrote {output / REGRESSION}", flush=True)
+    except MnTrainError as error:
+        print(f"adaptive_models: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def trained(size: Size, training: Training) -> ImageArtifact:
@@ -122,11 +146,28 @@ def trained(size: Size, training: Training) -> ImageArtifact:
     return artifact
 
 
+def _fit_perceptron(table: str, output: Path) -> None:
+    run = output / "runs" / REGRESSION
+    if not (run / "artifact").exists():
+        words = ["--data.path", table, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
+        fit(load_experiment("uci", words), FitOptions(runs=run.parent, resume=run.exists(), quiet=True))
+    (run / "artifact").rename(output / REGRESSION)
+
+
 @torch.inference_mode()
 def calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
-    """Write an artifact with a dictionary of the features of training images, as they are and mirrored."""
+    """Write an artifact with a dictionary of the features of training images, as they are and mirrored.
+
+    Raises:
+        DataError: there are too few images.
+    """
     images = load_split(plain.config, "train", None)
     assert isinstance(images, ImageSet)
+    if 2 * len(images) < size.entries:
+        raise DataError(
+            f"{size.name} needs {size.entries} keys, but {len(images)} training images, as they are and mirrored, give "
+            f"{2 * len(images)}; train on more images, into another folder."
+        )
     backbone = plain.model.get_submodule("backbone")
     features = features_of(backbone, plain.preprocessing, images.images)
     if len(features) < size.entries:
@@ -183,4 +224,4 @@ def _answers(model: MetaNeighborhoods, plain: ImageArtifact, classes: int, sampl
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

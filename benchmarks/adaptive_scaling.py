@@ -31,6 +31,7 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.repository import Target
 from mnserve.bench.machine import describe_machine
+from mntrain.errors import MnTrainError
 from mntrain.plotting.style import COLORS
 from mntrain.result_table import ResultTable
 
@@ -77,18 +78,22 @@ def main() -> int:
     parser.add_argument("--plot", type=_picture, help="picture (.png, .svg, .pdf)")
     add_json(parser)
     arguments = parser.parse_args()
-    sizes = [(CROSSING[0], entries) for entries in arguments.entries]
-    sizes += [(classes, CROSSING[1]) for classes in arguments.classes]
-    if not sizes:
+    pairs = [(CROSSING[0], entries) for entries in arguments.entries]
+    pairs += [(classes, CROSSING[1]) for classes in arguments.classes]
+    if not pairs:
         parser.error("there is nothing to measure; give --entries or --classes")
-    missing = _exported(list(dict.fromkeys(sizes)), arguments)
+    try:
+        sizes = [Size(arguments.backbone, *pair) for pair in dict.fromkeys(pairs)]
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        missing = _exported(sizes, arguments)
+    except MnTrainError as error:
+        print(f"adaptive_scaling: {error}", file=sys.stderr)
+        return error.exit_code
     if arguments.export_only:
         return 0
-    points = [
-        _timed(form, *size, missing.get((form, *size), ""), arguments)
-        for size in dict.fromkeys(sizes)
-        for form in FORMS
-    ]
+    points = [_timed(form, size, missing.get((form, size), ""), arguments) for size in sizes for form in FORMS]
     machine = describe_machine()
     headings = ("C", "S", "form", *(f"batch {batch}" for batch in arguments.batches))
     rows = [[str(one.classes), str(one.entries), _label(one), *_cells(one, arguments.batches)] for one in points]
@@ -114,29 +119,25 @@ def _repository(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def _name(arguments: argparse.Namespace, classes: int, entries: int, form: str) -> str:
-    return f"{arguments.backbone}-{classes}-{entries}-{form}"
-
-
-def _exported(sizes: list[tuple[int, int]], arguments: argparse.Namespace) -> dict[tuple[str, int, int], str]:
+def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[str, Size], str]:
     """Export what is not there yet; why a form is missing."""
     missing = {}
     training = Training(arguments.output / "runs", arguments.data)
-    for classes, entries in sizes:
-        size = Size(arguments.backbone, classes, entries)
+    for size in sizes:
         artifact = arguments.output / size.name
         if not artifact.exists():
             calibrate(size, trained(size, training), artifact)
         for form in FORMS:
-            reason = _export(artifact, _name(arguments, classes, entries, form), form, arguments)
+            reason = _export(artifact, f"{size.name}-{form}", form, arguments)
             if reason:
-                missing[form, classes, entries] = reason
-        _export(artifact, _vanilla(arguments, classes), "vanilla", arguments)
+                missing[form, size] = reason
+        if reason := _export(artifact, _vanilla(size), "vanilla", arguments):
+            missing |= {(form, size): reason for form in FORMS}  # nothing to compare with
     return missing
 
 
-def _vanilla(arguments: argparse.Namespace, classes: int) -> str:
-    return f"{arguments.backbone}-{classes}-vanilla"
+def _vanilla(size: Size) -> str:
+    return f"{size.trunk}-{size.classes}-vanilla"
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:
@@ -158,22 +159,23 @@ def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace)
     try:
         export(options)
     except MnExportError as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
         return str(error)
     return ""
 
 
-def _timed(form: str, classes: int, entries: int, missing: str, arguments: argparse.Namespace) -> Point:
+def _timed(form: str, size: Size, missing: str, arguments: argparse.Namespace) -> Point:
     if missing:
-        return Point(form=form, classes=classes, entries=entries, missing=missing, ratios={})
-    name = _name(arguments, classes, entries, form)
+        return Point(form=form, classes=size.classes, entries=size.entries, missing=missing, ratios={})
+    name = f"{size.name}-{form}"
     print(f"timing {name}", file=sys.stderr, flush=True)
-    repository, plain = _repository(arguments), _vanilla(arguments, classes)
+    repository, plain = _repository(arguments), _vanilla(size)
     bench = price_of(repository, name, plain, arguments.batches, seconds=arguments.seconds, rounds=arguments.rounds)
     spreads = [item["ratio"]["spread"] for item in bench["results"]]
     return Point(
         form=form,
-        classes=classes,
-        entries=entries,
+        classes=size.classes,
+        entries=size.entries,
         rank=rank_of(export_record(repository, name)),
         ratios={
             batch: (item["median"], item["q1"], item["q3"])
