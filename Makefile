@@ -23,7 +23,7 @@ format: $(INSTALLED)
 
 types: $(INSTALLED)
 	$(BIN)/mypy
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py benchmarks/gpu_checks/*.py
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py benchmarks/*/*.py
 
 protos: $(INSTALLED)
 	$(BIN)/python protos/generate.py

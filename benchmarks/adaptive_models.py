@@ -11,38 +11,50 @@ their classes with 90 % confidence, T = 0.2, and α = 0.3, where training on PAC
 are grouped by k-means, and a class is a group. Everything is written as artifacts that mnexport takes.
 """
 
-import argparse
 import dataclasses
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from common.calibration import features_of, fill_dictionary
+from common.options import positive_integer, script_parser
 from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
 from mntrain.artifact import ImageArtifact, build_model, load_artifact, save_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.images import ImageSet
+from mntrain.errors import DataError, MnTrainError
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.fit import fit
 from mntrain.training.held_out import load_split
 from mntrain.training.run_folder import FitOptions
 
-CONFIDENCE = 0.9
-STEP_SIZE = 0.3
 _BATCH = 100
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model that is measured."""
+    """A model that is measured.
+
+    Raises:
+        ValueError: fewer than two classes, or fewer entries than classes.
+    """
 
     backbone: str
     classes: int
     entries: int
     ifilm: bool = False
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.classes <= self.entries:
+            raise ValueError(
+                f"{self.classes} classes and {self.entries} entries do not go together; there are at least 2 classes, "
+                "and as many entries"
+            )
 
     @property
     def name(self) -> str:
@@ -83,26 +95,39 @@ SIZES = (
 REGRESSION = "mlp-1000"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    parser = script_parser(__doc__)
     names = [*(size.name for size in SIZES), REGRESSION]
     parser.add_argument("output", type=Path, help="folder for the artifacts")
     parser.add_argument("--data.path", dest="data", metavar="PATH", help="CIFAR-10 as a folder of parquet files")
     parser.add_argument("--regression", metavar="FILE", help="table for the perceptron")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--epochs", type=int, default=2, help="of the backbones (2)")
-    parser.add_argument("--images", type=int, default=10000, help="to train on and to take keys from (10000)")
+    parser.add_argument("--epochs", type=positive_integer, default=2, help="of the backbones (2)")
+    parser.add_argument(
+        "--images", type=positive_integer, default=10000, help="to train on and to take keys from (10000)"
+    )
     arguments = parser.parse_args()
-    training = Training(arguments.output / "runs", arguments.data, arguments.images, arguments.epochs)
-    for size in SIZES:
-        if size.name in arguments.only and not (arguments.output / size.name).exists():
-            calibrate(size, trained(size, training), arguments.output / size.name)
-            print(f"wrote {arguments.output / size.name}", flush=True)
-    if REGRESSION in arguments.only and arguments.regression and not (arguments.output / REGRESSION).exists():
-        words = ["--data.path", arguments.regression, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
-        fit(load_experiment("uci", words), FitOptions(runs=arguments.output / "runs", quiet=True))
-        (arguments.output / "runs" / REGRESSION / "artifact").rename(arguments.output / REGRESSION)
-        print(f"wrote {arguments.output / REGRESSION}", flush=True)
+    output: Path = arguments.output
+    wanted = [name for name in arguments.only if not (output / name).exists()]
+    sizes = [size for size in SIZES if size.name in wanted]
+    if sizes and arguments.data is None:
+        parser.error(f"{sizes[0].name} is made of CIFAR-10; give --data.path, or other names with --only")
+    if wanted == [REGRESSION] and arguments.regression is None:
+        parser.error(f"{REGRESSION} is made of a table; give --regression")
+    training = Training(output / "runs", arguments.data, arguments.images, arguments.epochs)
+    try:
+        for size in sizes:
+            calibrate(size, trained(size, training), output / size.name)
+            print(f"wrote {output / size.name}", flush=True)
+        if REGRESSION in wanted and arguments.regression is None:
+            print(f"{REGRESSION}: left out, --regression is not given", file=sys.stderr, flush=True)
+        elif REGRESSION in wanted:
+            _fit_perceptron(arguments.regression, output)
+            print(f"wrote {output / REGRESSION}", flush=True)
+    except MnTrainError as error:
+        print(f"adaptive_models: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def trained(size: Size, training: Training) -> ImageArtifact:
@@ -121,15 +146,33 @@ def trained(size: Size, training: Training) -> ImageArtifact:
     return artifact
 
 
+def _fit_perceptron(table: str, output: Path) -> None:
+    run = output / "runs" / REGRESSION
+    if not (run / "artifact").exists():
+        words = ["--data.path", table, "--name", REGRESSION, "--meta_neighborhoods.entries", "1000"]
+        fit(load_experiment("uci", words), FitOptions(runs=run.parent, resume=run.exists(), quiet=True))
+    (run / "artifact").rename(output / REGRESSION)
+
+
 @torch.inference_mode()
 def calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
-    """Write an artifact with a dictionary of the features of training images, as they are and mirrored."""
+    """Write an artifact with a dictionary of the features of training images, as they are and mirrored.
+
+    Raises:
+        DataError: there are too few images.
+    """
     images = load_split(plain.config, "train", None)
     assert isinstance(images, ImageSet)
-    features = _features(plain, images.images)
+    if 2 * len(images) < size.entries:
+        raise DataError(
+            f"{size.name} needs {size.entries} keys, but {len(images)} training images, as they are and mirrored, give "
+            f"{2 * len(images)}; train on more images, into another folder."
+        )
+    backbone = plain.model.get_submodule("backbone")
+    features = features_of(backbone, plain.preprocessing, images.images)
     if len(features) < size.entries:
         mirrored = np.ascontiguousarray(images.images[..., ::-1])
-        features = torch.cat([features, _features(plain, mirrored)])
+        features = torch.cat([features, features_of(backbone, plain.preprocessing, mirrored)])
     features = features[: size.entries]
     classes = torch.from_numpy(np.tile(images.labels, 2)[: size.entries])
     weight = plain.model.get_parameter("head.weight").detach()
@@ -158,21 +201,9 @@ def _with_dictionary(size: Size, plain: ImageArtifact, keys: Tensor, classes: Te
     model = build_model(experiment, shape, size.classes).eval()
     assert isinstance(model, MetaNeighborhoods)
     model.backbone.load_state_dict(plain.model.get_submodule("backbone").state_dict())
-    model.head.weight.copy_(weight)
     model.head.get_parameter("scale").copy_(plain.model.get_parameter("head.scale"))
-    model.dictionary.keys.copy_(keys)
-    wrong = np.log((1 - CONFIDENCE) / (size.classes - 1))
-    model.dictionary.value_logits.fill_(wrong)
-    model.dictionary.value_logits[torch.arange(size.entries), classes] = np.log(CONFIDENCE)
-    model.raw_step_size.fill_(STEP_SIZE)
+    fill_dictionary(model, keys, classes, weight)
     return _Built(model, experiment)
-
-
-def _features(artifact: ImageArtifact, images: np.ndarray) -> Tensor:
-    backbone = artifact.model.get_submodule("backbone")
-    starts = range(0, len(images), _BATCH)
-    parts = (torch.from_numpy(images[start : start + _BATCH]) for start in starts)
-    return torch.cat([backbone(artifact.preprocessing(part)) for part in parts])
 
 
 def _groups(features: Tensor, classes: int, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,4 +224,4 @@ def _answers(model: MetaNeighborhoods, plain: ImageArtifact, classes: int, sampl
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,20 +10,20 @@ The ratio is the median over rounds.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from common.figures import with_quartiles, write_json
+from common.options import add_json, add_timing, positive_number, script_parser
+from common.price import export_record, price_of, rank_of
 from rich.console import Console
 
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.repository import Target
 from mnserve.bench.machine import describe_machine
-from mnserve.bench.measure import measure
-from mnserve.bench.settings import BenchSettings
 from mntrain.result_table import ResultTable
 
 # Highest ratio wanted at batch 1, 8 and 32.
@@ -42,14 +42,13 @@ PLAIN = {"resnet56-ifilm-10-5000": "resnet56-10-5000"}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("artifacts", type=Path, help="folder that adaptive_models.py wrote")
     parser.add_argument("--only", nargs="+", choices=list(WANTED), default=list(WANTED), metavar="NAME")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the export (1e-3)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="measured time of each model and batch size (10)")
-    parser.add_argument("--rounds", type=int, default=40, help="(40)")
+    parser.add_argument("--tolerance", type=positive_number, default=1e-3, help="of the export (1e-3)")
+    add_timing(parser, seconds=10, rounds=40)
     parser.add_argument("--exported", action="store_true", help="time what an earlier call exported, as it is")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    add_json(parser)
     arguments = parser.parse_args()
     found = {}
     for name in arguments.only:
@@ -69,8 +68,7 @@ def main() -> int:
         caption=f"{machine.caption}, one thread.",
     )
     table.show(Console(), title="latency over the vanilla model's (quartiles)", notes=[*_missed(found)])
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine.to_json(), "models": found}, indent=2) + "\n")
+    write_json(arguments.json, {"machine": machine.to_json(), "models": found})
     return 0
 
 
@@ -94,21 +92,10 @@ def _price(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     repository = arguments.artifacts / "repository"
     _export(name, arguments, vanilla=False)
     plain = _export(PLAIN.get(name, name), arguments, vanilla=True)
-    version = repository / name / "1"
-    record = json.loads((version / "export.json").read_text(encoding="utf-8"))
-    result = measure(
-        BenchSettings(
-            repository=str(repository),
-            model=name,
-            against=plain,
-            batch=",".join(map(str, BATCHES)),
-            threads=1,
-            seconds=arguments.seconds,
-            rounds=arguments.rounds,
-        )
-    )
-    files = {item.name: item.stat().st_size for item in version.glob("*.onnx")}
-    return {"form": record["form"], "adaptation": record["adaptation"], "files": files, "bench": result.to_json()}
+    bench = price_of(repository, name, plain, BATCHES, seconds=arguments.seconds, rounds=arguments.rounds)
+    files = {item.name: item.stat().st_size for item in (repository / name / "1").glob("*.onnx")}
+    record = export_record(repository, name)
+    return {"form": record["form"], "adaptation": record["adaptation"], "files": files, "bench": bench}
 
 
 def _missed(found: dict[str, Any]) -> Iterator[str]:
@@ -126,12 +113,11 @@ def _ratios(price: dict[str, Any]) -> str:
 def _row(name: str, price: dict[str, Any]) -> list[str]:
     batches = price["bench"]["results"]
     ratios = [item["ratio"]["spread"] for item in batches]
-    # Of the file that mnserve runs on a CPU.
-    rank = (price["adaptation"].get("integer_keys") or price["adaptation"]).get("rank")
+    rank = rank_of(price)
     return [
         name,
         price["form"] + (f", rank {rank}" if rank else ""),
-        *(f"{item['median']:.2f} ({item['q1']:.2f}–{item['q3']:.2f})" for item in ratios),
+        *(with_quartiles(item["median"], item["q1"], item["q3"]) for item in ratios),
         " / ".join(f"{item:.2f}" for item in WANTED[name]),
         " / ".join(f"{item['against']['p50_ms']:.2f}" for item in batches),
         f"{max(price['files'].values()) / 1e6:.1f}",

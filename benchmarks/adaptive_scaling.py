@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from adaptive_models import Size, Training, calibrate, trained
+from common.figures import with_quartiles, write_json
+from common.options import add_json, add_timing, positive_integer, positive_number, script_parser, writable_file
+from common.price import export_record, price_of, rank_of
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -28,14 +31,14 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.repository import Target
 from mnserve.bench.machine import describe_machine
-from mnserve.bench.measure import measure
-from mnserve.bench.settings import BenchSettings
+from mntrain.errors import MnTrainError
 from mntrain.plotting.style import COLORS
 from mntrain.result_table import ResultTable
 
 FORMS = ("explicit", "factored", "low_rank")
 ENTRIES = (500, 1000, 2000, 5000, 10000, 20000)
 CLASSES = (10, 30, 100, 300, 1000)
+PICTURES = (".png", ".svg", ".pdf")
 # Where the two sweeps cross.
 CROSSING = (10, 5000)
 
@@ -62,32 +65,35 @@ class Point:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("output", type=Path, help="folder for runs, artifacts, and exports")
     parser.add_argument("--data.path", dest="data", metavar="PATH", required=True, help="CIFAR-10, parquet files")
     parser.add_argument("--backbone", default="resnet56", help="(resnet56)")
-    parser.add_argument("--entries", type=int, nargs="*", default=list(ENTRIES), help=f"(S: {ENTRIES})")
-    parser.add_argument("--classes", type=int, nargs="*", default=list(CLASSES), help=f"(C: {CLASSES})")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8], help="(1 8)")
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of low_rank (1e-3)")
-    parser.add_argument("--seconds", type=float, default=4.0, help="measured time of each model and batch size (4)")
-    parser.add_argument("--rounds", type=int, default=20, help="(20)")
+    parser.add_argument("--entries", type=positive_integer, nargs="*", default=list(ENTRIES), help=f"(S: {ENTRIES})")
+    parser.add_argument("--classes", type=positive_integer, nargs="*", default=list(CLASSES), help=f"(C: {CLASSES})")
+    parser.add_argument("--batches", type=positive_integer, nargs="+", default=[1, 8], help="(1 8)")
+    parser.add_argument("--tolerance", type=positive_number, default=1e-3, help="of low_rank (1e-3)")
+    add_timing(parser, seconds=4, rounds=20)
     parser.add_argument("--export-only", action="store_true", help="time nothing")
-    parser.add_argument("--plot", type=Path, help="picture (.png, .svg, .pdf)")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--plot", type=_picture, help="picture (.png, .svg, .pdf)")
+    add_json(parser)
     arguments = parser.parse_args()
-    sizes = [(CROSSING[0], entries) for entries in arguments.entries]
-    sizes += [(classes, CROSSING[1]) for classes in arguments.classes]
-    if not sizes:
+    pairs = [(CROSSING[0], entries) for entries in arguments.entries]
+    pairs += [(classes, CROSSING[1]) for classes in arguments.classes]
+    if not pairs:
         parser.error("there is nothing to measure; give --entries or --classes")
-    missing = _exported(list(dict.fromkeys(sizes)), arguments)
+    try:
+        sizes = [Size(arguments.backbone, *pair) for pair in dict.fromkeys(pairs)]
+    except ValueError as error:
+        parser.error(str(error))
+    try:
+        missing = _exported(sizes, arguments)
+    except MnTrainError as error:
+        print(f"adaptive_scaling: {error}", file=sys.stderr)
+        return error.exit_code
     if arguments.export_only:
         return 0
-    points = [
-        _timed(form, *size, missing.get((form, *size), ""), arguments)
-        for size in dict.fromkeys(sizes)
-        for form in FORMS
-    ]
+    points = [_timed(form, size, missing.get((form, size), ""), arguments) for size in sizes for form in FORMS]
     machine = describe_machine()
     headings = ("C", "S", "form", *(f"batch {batch}" for batch in arguments.batches))
     rows = [[str(one.classes), str(one.entries), _label(one), *_cells(one, arguments.batches)] for one in points]
@@ -96,10 +102,16 @@ def main() -> int:
     table.show(Console(), title=f"{arguments.backbone}: latency over vanilla's (quartiles)", notes=notes)
     if arguments.plot:
         _draw(points, arguments, machine.caption)
-    if arguments.json:
-        record = {"machine": machine.to_json(), "backbone": arguments.backbone, "points": [vars(one) for one in points]}
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n")
+    record = {"machine": machine.to_json(), "backbone": arguments.backbone, "points": [vars(one) for one in points]}
+    write_json(arguments.json, record)
     return 0
+
+
+def _picture(text: str) -> Path:
+    file = writable_file(text)
+    if file.suffix.lower() not in PICTURES:
+        raise argparse.ArgumentTypeError(f"{text!r} does not end in one of {', '.join(PICTURES)}")
+    return file
 
 
 def _repository(arguments: argparse.Namespace) -> Path:
@@ -107,29 +119,25 @@ def _repository(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-def _name(arguments: argparse.Namespace, classes: int, entries: int, form: str) -> str:
-    return f"{arguments.backbone}-{classes}-{entries}-{form}"
-
-
-def _exported(sizes: list[tuple[int, int]], arguments: argparse.Namespace) -> dict[tuple[str, int, int], str]:
+def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[str, Size], str]:
     """Export what is not there yet; why a form is missing."""
     missing = {}
     training = Training(arguments.output / "runs", arguments.data)
-    for classes, entries in sizes:
-        size = Size(arguments.backbone, classes, entries)
+    for size in sizes:
         artifact = arguments.output / size.name
         if not artifact.exists():
             calibrate(size, trained(size, training), artifact)
         for form in FORMS:
-            reason = _export(artifact, _name(arguments, classes, entries, form), form, arguments)
+            reason = _export(artifact, f"{size.name}-{form}", form, arguments)
             if reason:
-                missing[form, classes, entries] = reason
-        _export(artifact, _vanilla(arguments, classes), "vanilla", arguments)
+                missing[form, size] = reason
+        if reason := _export(artifact, _vanilla(size), "vanilla", arguments):
+            missing |= {(form, size): reason for form in FORMS}  # nothing to compare with
     return missing
 
 
-def _vanilla(arguments: argparse.Namespace, classes: int) -> str:
-    return f"{arguments.backbone}-{classes}-vanilla"
+def _vanilla(size: Size) -> str:
+    return f"{size.trunk}-{size.classes}-vanilla"
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:
@@ -151,31 +159,24 @@ def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace)
     try:
         export(options)
     except MnExportError as error:
+        print(f"{name}: {error}", file=sys.stderr, flush=True)
         return str(error)
     return ""
 
 
-def _timed(form: str, classes: int, entries: int, missing: str, arguments: argparse.Namespace) -> Point:
+def _timed(form: str, size: Size, missing: str, arguments: argparse.Namespace) -> Point:
     if missing:
-        return Point(form=form, classes=classes, entries=entries, missing=missing, ratios={})
-    name = _name(arguments, classes, entries, form)
+        return Point(form=form, classes=size.classes, entries=size.entries, missing=missing, ratios={})
+    name = f"{size.name}-{form}"
     print(f"timing {name}", file=sys.stderr, flush=True)
-    settings = BenchSettings(
-        repository=str(_repository(arguments)),
-        model=name,
-        against=_vanilla(arguments, classes),
-        batch=",".join(map(str, arguments.batches)),
-        threads=1,
-        seconds=arguments.seconds,
-        rounds=arguments.rounds,
-    )
-    spreads = [item["ratio"]["spread"] for item in measure(settings).to_json()["results"]]
-    record = json.loads((_repository(arguments) / name / "1" / "export.json").read_text(encoding="utf-8"))
+    repository, plain = _repository(arguments), _vanilla(size)
+    bench = price_of(repository, name, plain, arguments.batches, seconds=arguments.seconds, rounds=arguments.rounds)
+    spreads = [item["ratio"]["spread"] for item in bench["results"]]
     return Point(
         form=form,
-        classes=classes,
-        entries=entries,
-        rank=(record["adaptation"].get("integer_keys") or record["adaptation"]).get("rank"),
+        classes=size.classes,
+        entries=size.entries,
+        rank=rank_of(export_record(repository, name)),
         ratios={
             batch: (item["median"], item["q1"], item["q3"])
             for batch, item in zip(arguments.batches, spreads, strict=True)
@@ -190,7 +191,7 @@ def _label(point: Point) -> str:
 def _cells(point: Point, batches: list[int]) -> list[str]:
     if point.missing:
         return ["–" for _ in batches]
-    return ["{:.2f} ({:.2f}–{:.2f})".format(*point.ratios[batch]) for batch in batches]
+    return [with_quartiles(*point.ratios[batch]) for batch in batches]
 
 
 def _draw(points: list[Point], arguments: argparse.Namespace, caption: str) -> None:

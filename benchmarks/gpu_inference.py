@@ -16,7 +16,6 @@ too much, or nothing could be checked.
 """
 
 import argparse
-import json
 import os
 import sys
 import tempfile
@@ -25,6 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from common.figures import write_json
+from common.options import add_json, add_timing, positive_integer, positive_number, script_parser
 from gpu_checks.budget import Budget
 from gpu_checks.surroundings import ARTIFACTS, ONNX, Surroundings, look_around
 
@@ -51,8 +52,6 @@ def main() -> int:
     from gpu_checks.session import Plan, all_passed, check
     from gpu_checks.tables import show
 
-    if arguments.json:
-        _check_writable(arguments.json)
     dtypes = tuple(dict.fromkeys(arguments.dtypes))
     plan = Plan(dtypes=dtypes, batches=BATCHES, seconds=arguments.seconds, rounds=arguments.rounds, tf32=arguments.tf32)
     makes = _models(arguments, parser, found)
@@ -64,44 +63,42 @@ def main() -> int:
     captions = [found.caption, f"{side.label}: {side.mode}; {tf32}; {arguments.rounds} rounds, {arguments.seconds:g} s"]
     captions += [f"{name}: {origin}" for name, origin in findings.origins.items()]
     show(findings.parities, findings.ratios, budget.skips, captions)
-    if arguments.json:
-        settings = {name: str(value) for name, value in vars(arguments).items()}
-        record = {"settings": settings, "surroundings": asdict(found), "side": side.label, "mode": side.mode}
-        record |= findings.to_json() | {"skipped": [asdict(item) for item in budget.skips]}
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    settings = {name: str(value) for name, value in vars(arguments).items()}
+    record = {"settings": settings, "surroundings": asdict(found), "side": side.label, "mode": side.mode}
+    record |= findings.to_json() | {"skipped": [asdict(item) for item in budget.skips]}
+    write_json(arguments.json, record)
     return 0 if findings.parities and all_passed(findings.parities) else 1
 
 
 def _arguments() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("artifacts", type=Path, nargs="?", help="folder of artifacts; without it models are made")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="of the artifacts (all)")
     parser.add_argument("--models", nargs="+", default=MODELS, metavar="BACKBONE-CLASSES-ENTRIES", help="to make")
-    parser.add_argument("--size", type=int, default=32, help="height and width of the images of made models (32)")
-    parser.add_argument("--width", type=float, default=1.0, help="factor on the width of their backbones (1)")
+    parser.add_argument(
+        "--size", type=positive_integer, default=32, help="height and width of the images of made models (32)"
+    )
+    parser.add_argument("--width", type=positive_number, default=1.0, help="factor on the width of their backbones (1)")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: no graphs, plain calls (cuda)")
     parser.add_argument("--runtime", choices=("auto", "onnxruntime", "torch"), default="auto", help="(auto)")
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=DTYPES, help="of the backbones (both)")
-    parser.add_argument("--minutes", type=float, default=8.0, help="for everything (8)")
-    parser.add_argument("--seconds", type=float, default=2.0, help="measured time of each model and batch size (2)")
-    parser.add_argument("--rounds", type=int, default=20, help="(20)")
+    parser.add_argument("--minutes", type=positive_number, default=8.0, help="for everything (8)")
+    add_timing(parser, seconds=2, rounds=20)
     parser.add_argument("--tf32", action="store_true", help="time float32 with TF32")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
-    arguments = parser.parse_args()
-    for option in ("size", "width", "minutes", "seconds", "rounds"):
-        if not getattr(arguments, option) > 0:
-            parser.error(f"--{option} is {getattr(arguments, option)}; it must be above 0")
-    return parser, arguments
+    add_json(parser)
+    return parser, parser.parse_args()
 
 
 def _models(arguments: argparse.Namespace, parser: argparse.ArgumentParser, found: Surroundings) -> "dict[str, Make]":
     """What makes each model, by name."""
     from gpu_checks.subjects import Synthetic, artifact_folders, of_artifact
 
+    from mntrain.errors import ConfigError
+
     if arguments.artifacts is None:
         try:
             made = [Synthetic(name=name, size=arguments.size, width=arguments.width) for name in arguments.models]
-        except ValueError as error:
+        except (ValueError, ConfigError) as error:
             parser.error(f"--models: {error}")
         return {item.name: item.build for item in made}
     if lacking := found.lacks(ARTIFACTS):
@@ -143,16 +140,6 @@ def _onnx_fault(device: str, found: Surroundings, folder: Path) -> str:
     from gpu_checks.onnx_side import cuda_fault
 
     return cuda_fault(folder)
-
-
-def _check_writable(path: Path) -> None:
-    from mnserve.errors import OutputError
-    from mnserve.files import check_writable
-
-    try:
-        check_writable(path)
-    except OutputError as error:
-        sys.exit(f"gpu_inference: {error}")
 
 
 def _say(message: str) -> None:

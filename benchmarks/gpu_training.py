@@ -9,8 +9,6 @@ many epochs as fit its share of the minutes (8 by default, everything together).
 `mntrain fit`.
 """
 
-import argparse
-import json
 import sys
 import tempfile
 import time
@@ -18,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from common.figures import write_json
+from common.options import add_json, positive_integer, positive_number, script_parser
 from rich.console import Console
 from rich.table import Table
 
@@ -50,13 +50,13 @@ class Plan:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("--recipe", default="cifar10-resnet29", help="name or YAML file (cifar10-resnet29)")
-    parser.add_argument("--minutes", type=float, default=8.0, help="for everything (8)")
+    parser.add_argument("--minutes", type=positive_number, default=8.0, help="for everything (8)")
     parser.add_argument("--accelerator", default="cuda", help="cuda or cpu (cuda)")
     parser.add_argument("--precision", default="bf16-mixed", help="(bf16-mixed)")
-    parser.add_argument("--probe", type=int, default=_PROBED, help=f"images of the probe ({_PROBED})")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser.add_argument("--probe", type=positive_integer, default=_PROBED, help=f"images of the probe ({_PROBED})")
+    add_json(parser)
     arguments, overrides = parser.parse_known_args()
     overrides += ["--training.accelerator", arguments.accelerator, "--training.precision", arguments.precision]
     console = Console()
@@ -84,9 +84,8 @@ def main() -> None:
         )
     console.print(table)
     console.print(_device(arguments.accelerator), soft_wrap=True, highlight=False)
-    if arguments.json:
-        record = {"recipe": arguments.recipe, "device": _device(arguments.accelerator), "models": rows}
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    record = {"recipe": arguments.recipe, "device": _device(arguments.accelerator), "models": rows}
+    write_json(arguments.json, record)
 
 
 def _measure(plan: Plan, probe: int, console: Console) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Where ONNX Runtime's CPU provider spends its time: kinds of nodes of one exported model beside those of another.
 
     python benchmarks/node_profile.py repository/pacs-mn-ifilm repository/pacs-mn-vanilla
+    python benchmarks/node_profile.py repository/pacs-mn/1/cpu.onnx repository/pacs-mn-vanilla
     python benchmarks/node_profile.py repository/digits-mn --batch 1 --runs 200
 
 The optimised graph runs on one thread with ONNX Runtime's own profiler; times are medians over the runs, of the nodes
@@ -17,6 +18,8 @@ from statistics import median
 
 import numpy as np
 import onnxruntime as ort
+from common.figures import write_json
+from common.options import add_json, positive_integer, script_parser
 from rich.console import Console
 
 from mnserve.bench.machine import describe_machine
@@ -25,19 +28,24 @@ from mntrain.result_table import ResultTable
 _DTYPES = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32}
 
 
+class NoModelError(Exception):
+    """What is named is no model that can be profiled; one sentence."""
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", type=Path, nargs="+", help="folders of a repository; the last is compared with")
-    parser.add_argument("--batch", type=int, default=8, help="(8)")
-    parser.add_argument("--runs", type=int, default=50, help="(50)")
-    parser.add_argument("--file", default="model.onnx", help="of the version (model.onnx)")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    parser = script_parser(__doc__)
+    parser.add_argument("models", type=Path, nargs="+", help="of a repository, or files; the last is compared with")
+    parser.add_argument("--batch", type=positive_integer, default=8, help="(8)")
+    parser.add_argument("--runs", type=positive_integer, default=50, help="(50)")
+    parser.add_argument("--file", help="of version 1 of each folder (model.onnx)")
+    add_json(parser)
     arguments = parser.parse_args()
-    found = {}
-    for model in arguments.models:
-        file = model / "1" / arguments.file
-        found[model.name] = profile(file if file.exists() else model / "1" / "model.onnx", arguments)
-    last = sum(milliseconds for _, milliseconds in found[arguments.models[-1].name].values())
+    try:
+        files = files_of(arguments.models, arguments.file)
+        found = {name: profile(file, arguments) for name, file in files.items()}
+    except NoModelError as error:
+        parser.error(str(error))
+    last = sum(milliseconds for _, milliseconds in list(found.values())[-1].values())
     kinds = sorted({kind for kinds in found.values() for kind in kinds}, key=lambda kind: -_most(found, kind))
     rows = [[kind, *(_cell(kinds.get(kind), last) for kinds in found.values())] for kind in kinds]
     totals = (
@@ -50,19 +58,65 @@ def main() -> int:
         caption=f"{describe_machine().caption}, one thread.",
     )
     table.show(Console(), title=f"nodes, ms, share at batch {arguments.batch}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(found, indent=2) + "\n")
+    write_json(arguments.json, found)
     return 0
 
 
+def files_of(models: list[Path], file: str | None) -> dict[str, Path]:
+    """Name for the table -> ONNX file, in the order given.
+
+    Args:
+        models: folders of a repository, or files.
+        file: of version 1 of each folder; None is model.onnx.
+
+    Raises:
+        NoModelError: there is no such file, a model is given twice, or ``file`` would be ignored.
+    """
+    if file is not None and not any(model.is_dir() for model in models):
+        raise NoModelError(f"--file is {file!r}, but no folder is given; leave it out")
+    files = [_file_of(model, file or "model.onnx") for model in models]
+    for place, one in enumerate(files):
+        if one.resolve() in [other.resolve() for other in files[:place]]:
+            raise NoModelError(f"{one} is given twice")
+    # As short as it can be told from the others.
+    names = [model.resolve().name if model.is_dir() else "/".join(model.parts[-3:]) for model in models]
+    return {
+        name if names.count(name) == 1 else str(model): file
+        for name, model, file in zip(names, models, files, strict=True)
+    }
+
+
+def _file_of(model: Path, file: str) -> Path:
+    if model.is_file():
+        return model
+    if not model.exists():
+        raise NoModelError(f"there is no {model}")
+    version = model / "1"
+    if not (version / file).is_file():
+        present = ", ".join(sorted(item.name for item in version.glob("*.onnx"))) or "no ONNX file"
+        raise NoModelError(
+            f"{model} has no 1/{file} but {present}; what is to be compared across names can be given as files"
+        )
+    return version / file
+
+
 def profile(file: Path, arguments: argparse.Namespace) -> dict[str, tuple[int, float]]:
-    """Number of nodes of each kind, and the milliseconds they take together."""
+    """Number of nodes of each kind, and the milliseconds they take together.
+
+    Raises:
+        NoModelError: ONNX Runtime does not load it, or it takes another type of input.
+    """
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1
-        session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        try:
+            session = ort.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # ONNX Runtime's errors have no common base
+            raise NoModelError(f"ONNX Runtime cannot load {file}: {str(error).splitlines()[0]}") from error
         feeds = {}
         for item in session.get_inputs():
+            if item.type not in _DTYPES:
+                raise NoModelError(f"{file} takes {item.type}; only {', '.join(_DTYPES)} are made up here")
             shape = [size if isinstance(size, int) else arguments.batch for size in item.shape]
             values = np.random.default_rng(0).random(shape)
             feeds[item.name] = (values * (255 if "int" in item.type else 1)).astype(_DTYPES[item.type])

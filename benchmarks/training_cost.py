@@ -9,10 +9,8 @@ Memory is measured apart, in a fresh process for each variant: the peak after tw
 before the model was built (resident memory on a CPU, allocated memory on a GPU).
 """
 
-import argparse
 import dataclasses
 import itertools
-import json
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from common.figures import write_json
+from common.options import add_json, add_timing, positive_integer, script_parser
 from rich.console import Console
 from rich.table import Table
 
@@ -60,22 +60,21 @@ class Step:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = script_parser(__doc__)
     parser.add_argument("--backbones", default="convnet4,resnet29", help="separated by commas (convnet4,resnet29)")
     parser.add_argument("--entries", default="1000,5000,10000", help="dictionary sizes S (1000,5000,10000)")
     parser.add_argument("--no-ifilm", action="store_true", help="leave out the variants with iFiLM")
     modes = ("per_sample", "per_batch")
     parser.add_argument("--dropout-mode", default="per_sample", choices=modes, help="(per_sample)")
-    parser.add_argument("--batch", type=int, default=128, help="images in a batch (128)")
-    parser.add_argument("--size", type=int, default=32, help="height and width of the images (32)")
-    parser.add_argument("--channels", type=int, default=3, help="channels of the images (3)")
-    parser.add_argument("--classes", type=int, default=10, help="(10)")
+    parser.add_argument("--batch", type=positive_integer, default=128, help="images in a batch (128)")
+    parser.add_argument("--size", type=positive_integer, default=32, help="height and width of the images (32)")
+    parser.add_argument("--channels", type=positive_integer, default=3, help="channels of the images (3)")
+    parser.add_argument("--classes", type=positive_integer, default=10, help="(10)")
     parser.add_argument("--threads", type=int, default=0, help="of PyTorch; 0 leaves its default")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
     parser.add_argument("--bf16", action="store_true", help="mixed precision with bfloat16")
-    parser.add_argument("--seconds", type=float, default=20.0, help="measured time of each variant (20)")
-    parser.add_argument("--rounds", type=int, default=10, help="(10)")
-    parser.add_argument("--json", type=Path, help="file for the figures")
+    add_timing(parser, seconds=20, rounds=10, of="variant")
+    add_json(parser)
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as `mntrain fit` does
     shared = Step(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(Step)})
@@ -106,10 +105,8 @@ def main() -> None:
     on = torch.cuda.get_device_name() if shared.device == "cuda" else machine.cpu
     threads = f"{machine.cores} cores, torch {torch.__version__}, {torch.get_num_threads()} threads"
     console.print(f"{on}, {threads}", soft_wrap=True, highlight=False)
-    if arguments.json:
-        settings = dataclasses.asdict(shared)
-        record = {"settings": settings, "machine": machine.to_json(), "backbones": figures}
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    settings = dataclasses.asdict(shared)
+    write_json(arguments.json, {"settings": settings, "machine": machine.to_json(), "backbones": figures})
 
 
 def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[dict[str, Any]]:

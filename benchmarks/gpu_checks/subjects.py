@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from common.calibration import features_of, fill_dictionary
+from torch import nn
 
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
@@ -22,8 +22,6 @@ from mntrain.models.families import family_named
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
-CONFIDENCE = 0.9
-STEP_SIZE = 0.3
 _SAMPLES = 256
 _BATCH = 500
 _COARSE = 5
@@ -71,6 +69,7 @@ class Synthetic:
 
     Raises:
         ValueError: the name is of another form, or asks for fewer entries than classes.
+        ConfigError: there is no such backbone, or not in that width.
     """
 
     name: str
@@ -84,6 +83,7 @@ class Synthetic:
                 f"{self.name!r} is not BACKBONE-CLASSES-ENTRIES with at least 2 classes and as many entries, such as "
                 "convnet4-10-5000"
             )
+        BackboneConfig(name=found["backbone"], width=self.width)  # checks itself
 
     def build(self) -> Subject:
         """A seeded random backbone; keys are its features of smooth random images, values their nearest prototype.
@@ -98,7 +98,7 @@ class Synthetic:
         images = _smooth_images(entries + _SAMPLES, self.size)
         preprocessing = Preprocessing(PreprocessingConfig.from_images(images)).eval()
         make = partial(build_backbone, BackboneConfig(name=found["backbone"], width=self.width), images.shape[1:])
-        settings = MetaNeighborhoodsConfig(entries=entries, step_size=STEP_SIZE)
+        settings = MetaNeighborhoodsConfig(entries=entries)
         model = family_named("meta_neighborhoods").build(settings, make, classes)
         assert isinstance(model, MetaNeighborhoods)
         _calibrate(model, preprocessing, images[:entries], classes)
@@ -156,18 +156,9 @@ def _calibrate(model: MetaNeighborhoods, preprocessing: nn.Module, images: np.nd
         if isinstance(layer, nn.BatchNorm2d):
             layer.momentum = 1.0  # of the one batch that follows
     model.backbone.train()
-    _features(model.backbone, preprocessing, images[:_BATCH])
+    model.backbone(preprocessing(torch.from_numpy(images[:_BATCH])))
     model.backbone.eval()
-    keys = _features(model.backbone, preprocessing, images)
+    keys = features_of(model.backbone, preprocessing, images)
     prototypes = unit(keys[:classes] - keys.mean(dim=0))
     nearest = ((keys - keys.mean(dim=0)) @ prototypes.T).argmax(dim=-1)
-    model.head.weight.copy_(prototypes)
-    model.dictionary.keys.copy_(keys)
-    logits: Any = model.dictionary.value_logits
-    logits.fill_(np.log((1 - CONFIDENCE) / (classes - 1)))
-    logits[torch.arange(len(keys)), nearest] = np.log(CONFIDENCE)
-
-
-def _features(backbone: nn.Module, preprocessing: nn.Module, images: np.ndarray) -> Tensor:
-    parts = torch.split(torch.from_numpy(images), _BATCH)
-    return torch.cat([backbone(preprocessing(part)) for part in parts])
+    fill_dictionary(model, keys, nearest, prototypes)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from common.figures import with_quartiles
+
 from gpu_checks.budget import Skip
 from gpu_checks.parity import Parity
 from gpu_checks.session import Ratio
@@ -55,7 +57,7 @@ def _ratio_rows(ratios: Sequence[Ratio], batches: Sequence[int]) -> list[tuple[s
 
 
 def _cell(item: Ratio) -> str:
-    return f"{item.ratio.median:.2f} ({item.ratio.q1:.2f}–{item.ratio.q3:.2f})"
+    return with_quartiles(item.ratio.median, item.ratio.q1, item.ratio.q3)
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,37 +27,14 @@ runpy.run_path("benchmarks/gpu_inference.py", run_name="__main__")
 """
 
 
-@dataclass(frozen=True)
-class Done:
-    code: int
-    stdout: str
-    stderr: str
-
-
-Run = Callable[..., Done]
+Run = Callable[..., Any]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the script in this process."""
-    import gpu_inference
-
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # what the script sets is undone
-
-    def call(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["gpu_inference.py", *words])
-        code: object = 0
-        try:
-            code = gpu_inference.main()
-        except SystemExit as error:
-            code = error.code
-        told = capsys.readouterr()
-        if isinstance(code, str):  # the interpreter prints it and ends with 1
-            return Done(1, told.out, told.err + code)
-        assert isinstance(code, int)
-        return Done(code, told.out, told.err)
-
-    return call
+    return partial(run_script, "gpu_inference")
 
 
 def figures(file: Path) -> Any:
@@ -103,9 +80,11 @@ def test_what_does_not_fit_the_time_is_told(run: Run) -> None:
     [
         (["--models", "x", "--device", "cpu"], 2, "'x' is not BACKBONE-CLASSES-ENTRIES"),
         (["--models", "convnet4-9-4", "--device", "cpu"], 2, "as many entries"),
+        ([*WORDS, "--models", "convnet4-4-16", "bogus-4-16"], 2, "'bogus', which is not a backbone; choose from"),
+        (["--width", "17", "--device", "cpu"], 2, "backbone.width is 17.0"),
         (["/nowhere", "--device", "cpu"], 2, "there is no artifact in /nowhere"),
-        (["--seconds", "0"], 2, "--seconds is 0.0; it must be above 0"),
-        (["--json", "/nowhere/x.json", "--device", "cpu"], 1, "the folder /nowhere does not exist"),
+        (["--seconds", "0"], 2, "argument --seconds: '0' is not a number above 0"),
+        (["--json", "/nowhere/x.json", "--device", "cpu"], 2, "the folder /nowhere does not exist"),
     ],
 )
 def test_wrong_usage_is_a_sentence(run: Run, words: list[str], code: int, message: str) -> None:

@@ -102,6 +102,8 @@ def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
     out = run("benchmarks/adaptive_price.py", str(tmp_path), "--only", "convnet4-10-5000", *short)
     price = json.loads((tmp_path / "price.json").read_text())["models"]["convnet4-10-5000"]
     assert [item["batch"] for item in price["bench"]["results"]] == [1, 8, 32]
+    compared = [price["bench"]["settings"][name] for name in ("model", "against")]
+    assert compared == ["convnet4-10-5000", "convnet4-10-5000-vanilla"]
     assert all(item["ratio"]["spread"]["median"] > 0 for item in price["bench"]["results"])
     assert "convnet4-10-5000" in out
     assert "1.40 / 1.15 / 1.15" in out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -160,6 +160,26 @@ def test_warm_up_runs_one_row_and_the_maximum(repository: Path, double_model: Wr
     engine = FakeEngine()
     load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
     assert [call["x"].shape for call in engine.calls] == [(1, 1), (8, 1)]
+
+
+def test_warm_up_asks_with_and_without_what_comes_on_request(repository: Path, double_model: WriteModel) -> None:
+    """Either may run on a file of its own, which the first request would otherwise find cold."""
+    asked: list[tuple[int, tuple[str, ...]]] = []
+
+    class Recording(FakeEngine):
+        def run(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
+            asked.append((len(feeds["x"]), tuple(outputs)))
+            return super().run(feeds, outputs)
+
+    shape = (-1, -1)
+    engine = Recording(
+        outputs=[TensorSpec(name=name, datatype="FP32", shape=shape) for name in ("y", "why")],
+        function=lambda feeds: {"y": feeds["x"], "why": feeds["x"]},
+    )
+    on_request = r'parameters { key: "mn.on_request" value { string_value: "[\"why\"]" } }'
+    double_model("m", config=f"max_batch_size: 8 {on_request}")
+    load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert asked == [(rows, outputs) for rows in (1, 8) for outputs in (("y",), ("y", "why"))]
 
 
 def test_a_model_that_fails_its_warm_up(repository: Path, double_model: WriteModel) -> None:

@@ -116,6 +116,16 @@ def test_a_file_that_unpacks_to_too_much_is_not_unpacked(
     assert "the limit is 100,000" in refused(file)
 
 
+def test_a_file_that_is_too_large_as_it_lies_there_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the list of an archive claims says nothing about bytes that it leaves out."""
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("unlisted", bytes(100_000))
+        archive.filelist.pop()
+    read_training_images(file)
+    monkeypatch.setattr(training_images_file, "MOST_BYTES", 100_000)
+    assert "the limit is 100,000" in refused(file)
+
+
 def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str, Any]) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (2**50, 3, 4, 6)})

@@ -79,3 +79,13 @@ def test_of_equal_images_the_first_ones_stay(artifact_of: ImageArtifact, monkeyp
     images = np.repeat(artifact_of.samples.images[:1], 8, axis=0)
     found = nearest_positions(artifact_of.model, artifact_of.preprocessing, images, 2)  # type: ignore[arg-type]
     assert set(found.ravel().tolist()) == {0, 1}
+
+
+def test_many_images_that_are_equally_near_are_kept_in_the_order_of_the_batches(
+    artifact_of: ImageArtifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sorting that is not stable leaves short rows alone, and mixes long ones."""
+    monkeypatch.setattr(nearest, "_BATCH", 20)
+    images = np.repeat(artifact_of.samples.images[:1], 80, axis=0)
+    found = nearest_positions(artifact_of.model, artifact_of.preprocessing, images, 20)  # type: ignore[arg-type]
+    assert set(found.ravel().tolist()) == set(range(20))
