@@ -46,12 +46,16 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
     )
     found = low_rank(model, fitted, held_out, Limits(plan.rank_rule, plan.table_limit))
     if found is None:
-        what = "low_rank" if plan.rank is None else f"low_rank with a rank of {plan.rank}"
-        more = "" if plan.rank is None else "a larger --rank, "
+        exact_form = "an exact form (--form factored or explicit)"
+        if plan.rank is None:
+            return (
+                f"low_rank does not come within {plan.tolerance:g} of the probabilities of held-out images with tables "
+                f"of {plan.table_limit / 2**20:.3g} MiB; take a looser --tolerance, or {exact_form}"
+            )
         return (
-            f"{what} does not come within {plan.tolerance:g} of the probabilities of held-out images with tables of "
-            f"{plan.table_limit / 2**20:.0f} MiB; {more}a looser --tolerance, or an exact form (--form factored or "
-            "explicit)"
+            f"low_rank with a rank of {plan.rank} does not come within {plan.tolerance:g} of the probabilities of "
+            "held-out images; take a looser --tolerance, or leave out --rank, for the fewest directions that do or for "
+            f"{exact_form}"
         )
     cost = size.low_rank(found.rank)
     if plan.form == "auto" and exact.weight - cost.weight < WORTH_IT * whole:

@@ -19,12 +19,8 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 _KEYS = 1024
 
 
-def low_rank_kind(model: MetaNeighborhoods) -> Kind:
+def kind_of(setting: Setting) -> Kind:
     """What is approximated: the norm where one step of scalar size leaves only that expensive."""
-    return _kind(Setting.of(model))
-
-
-def _kind(setting: Setting) -> Kind:
     return "norm" if cheapest_form(setting.problem, setting.steps) == "factored" else "subspace"
 
 
@@ -48,5 +44,5 @@ def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits:
         fitted=setting.queries(fitted),
         held_out=setting.queries(held_out),
     )
-    choose = choose_norm if _kind(setting) == "norm" else choose_subspace
+    choose = choose_norm if kind_of(setting) == "norm" else choose_subspace
     return choose(setting, data, limits)
