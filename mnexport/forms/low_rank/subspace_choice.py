@@ -23,11 +23,11 @@ def choose_subspace(setting: Setting, data: Data, limits: Limits) -> LowRank | N
     problem, weight = setting.problem, setting.model.head.weight.double()
     classes, features = weight.shape
     moments = second_moments(_paths(setting, data.directions, weight))
+    directions = subspaces(weight, moments, features)  # the strongest first, so that a rank is a part of them
     scale = problem.scale if isinstance(problem, InnerProblem) else None
 
     def build(rank: int) -> Subspace:
-        directions = subspaces(weight, moments, rank // classes)
-        tables = subspace_tables(problem, weight, setting.steps, directions)
+        tables = subspace_tables(problem, weight, setting.steps, directions[:, :, : rank // classes])
         return Subspace(tables, scale, setting.steps.count)
 
     def error(queries: Queries, rank: int) -> float:

@@ -134,6 +134,16 @@ def test_a_rank_that_the_tables_do_not_hold_is_refused() -> None:
         approximate_regressor(model, plan(0.99, rank=1, table_limit=4 * 80), IDENTITY)
 
 
+def test_what_it_costs_is_what_its_tables_hold() -> None:
+    static = taken(regressor(), plan(1e-2, held_out=FAR))
+    assert isinstance(static.module, DeployedRegressor)
+    held = sum(buffer.numel() for buffer in static.module.estimator.tables.buffers())  # type: ignore[union-attr]
+    costs = static.record["costs"]
+    assert costs["low_rank"]["table_numbers"] == held + 80 * COLUMNS
+    assert costs["low_rank"]["multiplications"] == held + 80 * COLUMNS
+    assert costs["exact"]["table_numbers"] == 80 * (COLUMNS + (COLUMNS + UNITS) + 2 * UNITS + (UNITS + 1))
+
+
 def test_a_rank_that_loses_too_much_is_not_taken() -> None:
     refused = approximate_regressor(regressor(), plan(1e-6, rank=1), IDENTITY)
     assert refused == (

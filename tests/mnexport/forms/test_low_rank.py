@@ -12,7 +12,7 @@ from mnexport.forms.low_rank.basis import basis_of, second_moments
 from mnexport.forms.low_rank.choice import kind_of, low_rank
 from mnexport.forms.low_rank.head import NormHead, SubspaceHead
 from mnexport.forms.low_rank.norm import LowRankNorm, norm_table
-from mnexport.forms.low_rank.queries import Limits, Setting
+from mnexport.forms.low_rank.queries import Limits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
@@ -45,7 +45,7 @@ def test_all_directions_together_are_exact(settings: dict[str, Any], build: Buil
     problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
     expected = AdaptiveHead(model, "explicit").double()(features)
 
-    if kind_of(Setting.of(model)) == "norm":
+    if kind_of(problem, model.steps()) == "norm":
         assert isinstance(problem, InnerProblem)
         weights = torch.rand(50, ENTRIES, dtype=torch.float64).softmax(-1)
         basis = basis_of([tangent(weights, problem)[0]], torch.ones(CLASSES))
