@@ -24,7 +24,6 @@ from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
 TOLERANCE = 1e-4
-ENTRIES = 30
 SIGNATURE = Signature(
     input=TensorSpec(name="image", datatype="UINT8", shape=(3, 16, 16)),
     input_type="uint8",
@@ -192,7 +191,6 @@ def test_every_variant_is_approximated_or_says_why_not(variant: Any, model: Mode
         expected = model(preprocessing(torch.from_numpy(images))).logits.softmax(-1)
         found = static.module(torch.from_numpy(images))[1]
     torch.testing.assert_close(found, expected, atol=0.005 + 1e-5, rtol=0)
-    assert static.record["costs"]["low_rank"]["table_numbers"] > ENTRIES * static.record["rank"]
 
 
 def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Path) -> None:
