@@ -12,7 +12,18 @@ from torch import Tensor, nn
 from mnexport.forms.approximation import WORTH_IT
 from mnexport.forms.constants import Constants
 from mnexport.forms.cost import Cost
-from mnexport.forms.low_rank.tables import CutTable, LastTable, LayerFactors, cut_tables, cut_values, factored_tables
+from mnexport.forms.low_rank.queries import Limits
+from mnexport.forms.low_rank.rank import Room
+from mnexport.forms.low_rank.tables import (
+    CutTable,
+    LastTable,
+    LayerFactors,
+    cut_tables,
+    cut_values,
+    factored_tables,
+    full_rank,
+    most_directions,
+)
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
 from mntrain.data.standardization import Standardization
@@ -71,11 +82,16 @@ def approximate_regressor(
         right = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
         return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
 
-    largest = sum(len(side.strengths) for layer in factors for side in layer)
-    rank = plan.rank_rule.choose(lambda rank: max(error(fitted, rank), error(held_out, rank)), largest)
+    limits = Limits(plan.rank_rule, plan.table_limit)
+    room = Room(
+        full=full_rank(factors),
+        held=most_directions(factors, limits.columns(entries)),
+        table_bytes=plan.table_limit,
+        entries=entries,
+    )
+    rank = limits.rank.choose(lambda rank: max(error(fitted, rank), error(held_out, rank)), room)
     if rank is None:
-        what = "no cut of the tables" if plan.rank is None else f"no cut of the tables to a rank of {plan.rank}"
-        return f"{what} comes within {plan.tolerance:g} deviations of the target; take --form factored"
+        return _no_rank(plan)
     cut = cut_tables(factors, rank)
     cost = _cost(entries, layers, cut)
     if plan.form == "auto" and whole.weight - cost.weight < WORTH_IT * (whole.weight + network):
@@ -84,6 +100,19 @@ def approximate_regressor(
     record = _record(plan, factors, rank, (error(fitted, rank), error(held_out, rank)), (whole, cost))
     module = DeployedRegressor(preprocessing, CutEstimator(exact, single))
     return StaticModel(form="low_rank", module=module, approximate=True, record=record)
+
+
+def _no_rank(plan: FormPlan) -> str:
+    if plan.rank is None:
+        return (
+            f"no cut of the tables to {plan.table_limit / 2**20:.3g} MiB each comes within {plan.tolerance:g} "
+            "deviations of the target; take a looser --tolerance, or --form factored"
+        )
+    return (
+        f"a cut of the tables to a rank of {plan.rank} does not come within {plan.tolerance:g} deviations of the "
+        "target; take a looser --tolerance, or leave out --rank, for the fewest directions that do or for --form "
+        "factored"
+    )
 
 
 def _single(table: CutTable | LastTable) -> CutTable | LastTable:
@@ -112,7 +141,7 @@ def _record(
     return {
         "kind": "tables",
         "rank": rank,
-        "full_rank": sum(len(side.strengths) for layer in factors for side in layer),
+        "full_rank": full_rank(factors),
         "tolerance": plan.tolerance,
         "calibration": {
             "source": plan.calibration.source,

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mnexport.forms.attention import shares_keys
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.cost import Cost, HeadSize
-from mnexport.forms.low_rank.choice import low_rank
+from mnexport.forms.low_rank.choice import kind_of, low_rank
 from mnexport.forms.low_rank.queries import Limits, LowRank
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, problem_of
@@ -36,7 +36,9 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
             "low_rank is fitted to real images, and there are none in the artifact; give --calibration train, or take "
             "an exact form (--form factored or explicit)"
         )
-    least = size.low_rank(rank=size.classes)
+    kind = kind_of(problem, model.steps())
+    cost_of, fewest = (size.norm, 1) if kind == "norm" else (size.subspace, size.classes)
+    least = cost_of(fewest)
     images = plan.calibration.held_out[:1]
     whole = exact.weight + _backbone_multiplications(model, preprocessing, images)
     if plan.form == "auto" and exact.weight - least.weight < WORTH_IT * whole:
@@ -46,14 +48,18 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
     )
     found = low_rank(model, fitted, held_out, Limits(plan.rank_rule, plan.table_limit))
     if found is None:
-        what = "low_rank" if plan.rank is None else f"low_rank with a rank of {plan.rank}"
-        more = "" if plan.rank is None else "a larger --rank, "
+        exact_form = "an exact form (--form factored or explicit)"
+        if plan.rank is None:
+            return (
+                f"low_rank does not come within {plan.tolerance:g} of the probabilities of held-out images with tables "
+                f"of {plan.table_limit / 2**20:.3g} MiB; take a looser --tolerance, or {exact_form}"
+            )
         return (
-            f"{what} does not come within {plan.tolerance:g} of the probabilities of held-out images with tables of "
-            f"{plan.table_limit / 2**20:.0f} MiB; {more}a looser --tolerance, or an exact form (--form factored or "
-            "explicit)"
+            f"low_rank with a rank of {plan.rank} does not come within {plan.tolerance:g} of the probabilities of "
+            "held-out images; take a looser --tolerance, or leave out --rank, for the fewest directions that do or for "
+            f"{exact_form}"
         )
-    cost = size.low_rank(found.rank)
+    cost = cost_of(found.rank)
     if plan.form == "auto" and exact.weight - cost.weight < WORTH_IT * whole:
         return f"exact: rank {found.rank} would save no more than {WORTH_IT:.0%} of the model's cost"
     module = DeployedClassifier(preprocessing, model.backbone, found.head)

@@ -76,8 +76,19 @@ class HeadSize:
         """One step of a dot-product classifier: products with two tables."""
         return Cost(multiplications=self._keys + self._labels, table_numbers=self._keys + self._labels)
 
-    def low_rank(self, rank: int) -> Cost:
-        """R directions over all classes instead of C·d."""
-        mixing = (2 * self.steps - 1) * self.entries * rank
-        tables = self._keys + 2 * self._labels + self.entries * rank
-        return Cost(multiplications=self._keys + mixing + 2 * self._labels, table_numbers=tables)
+    def norm(self, rank: int) -> Cost:
+        """One step of which only the norm is approximated: R directions over all classes instead of C·d."""
+        read = self._keys + 2 * self._labels + self.entries * rank
+        return Cost(multiplications=read, table_numbers=read)
+
+    def subspace(self, rank: int) -> Cost:
+        """Weights within R directions over all classes: only the attention reads the keys themselves.
+
+        The first step has a table of its own; all further ones compare with a second and mix a third.
+        """
+        beside = self.entries * self.features + 2 * self._labels
+        directions = self.entries * rank
+        return Cost(
+            multiplications=beside + (2 * self.steps - 1) * directions,
+            table_numbers=beside + (1 if self.steps == 1 else 3) * directions,
+        )

@@ -15,7 +15,7 @@ import torch
 
 from mnexport.errors import FormError
 from mnexport.forms.dispatch import static_form, without_adaptation
-from mnexport.forms.plan import FORMS, FormPlan, StaticModel
+from mnexport.forms.plan import FORMS, Calibration, FormPlan, StaticModel
 from mnexport.graph import write_onnx
 from mnexport.signature import Signature, TensorSpec, image_signature
 from mntrain.artifact import Artifact, load_artifact
@@ -33,7 +33,23 @@ SIGNATURE = Signature(
 )
 
 
+# Largest error of a probability that an approximation may have.
+LOSS = 1e-3
+
+
+def form_or_refusal(model: Model, plan: FormPlan, preprocessing: torch.nn.Module) -> StaticModel | str:
+    try:
+        return static_form(model, plan, preprocessing)
+    except FormError as refusal:
+        return str(refusal)
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    return torch.from_numpy(logits).softmax(-1).numpy()
+
+
 def forms_of(artifact: Artifact) -> list[StaticModel]:
+    """All exact forms: without calibration images there is no approximation."""
     found = []
     for form in FORMS:
         try:
@@ -41,6 +57,17 @@ def forms_of(artifact: Artifact) -> list[StaticModel]:
         except FormError:
             assert form != "auto", "every family has a form that auto chooses"
     return found
+
+
+def approximations_of(artifact: Artifact) -> list[StaticModel]:
+    """The low-rank form, or none of a family that says why it has none."""
+    calibration = Calibration.halves(artifact.samples.images, "samples")
+    plan = FormPlan(form="low_rank", tolerance=LOSS, calibration=calibration)
+    found = form_or_refusal(artifact.model, plan, artifact.preprocessing)
+    if isinstance(found, StaticModel):
+        return [found]
+    assert "does not adapt, so it has no form 'low_rank'" in found
+    return []
 
 
 @pytest.fixture(params=sorted(FAMILIES), scope="module")
@@ -60,7 +87,7 @@ def test_every_form_equals_the_trained_model_in_double_precision(artifact: Artif
 
 def test_a_form_never_changes_the_trained_model(artifact: Artifact) -> None:
     before = copy.deepcopy(artifact.model.state_dict())
-    for static in forms_of(artifact):
+    for static in forms_of(artifact) + approximations_of(artifact):
         static.module(torch.from_numpy(artifact.samples.images[:2]))
         with torch.no_grad():
             for tensor in static.module.state_dict().values():
@@ -70,7 +97,7 @@ def test_a_form_never_changes_the_trained_model(artifact: Artifact) -> None:
 
 
 def test_a_form_is_in_eval_mode_and_learns_nothing(artifact: Artifact) -> None:
-    for static in forms_of(artifact):
+    for static in forms_of(artifact) + approximations_of(artifact):
         assert not any(module.training for module in static.module.modules())
         assert not any(parameter.requires_grad for parameter in static.module.parameters())
 
@@ -80,7 +107,13 @@ def test_every_exported_graph_answers_as_the_trained_model(artifact: Artifact, i
     images = artifact.samples.images
     expected = artifact.model(artifact.preprocessing(torch.from_numpy(images))).logits.numpy()
     fed = images if input_type == "uint8" else images.astype(np.float32) / np.float32(255)
-    for static in forms_of(artifact):
+    # What stands before the backbone is the same in every form: one type of input is enough for the approximation.
+    approximate = approximations_of(artifact) if input_type == "uint8" else []
+    for static in forms_of(artifact) + approximate:
+        if static.approximate:
+            found, probabilities = (output.numpy() for output in static.module(torch.from_numpy(fed)))
+            np.testing.assert_allclose(probabilities, softmax(expected), atol=LOSS, rtol=0)
+            expected = found
         file = tmp_path / f"{static.form}.onnx"
         signature = image_signature(artifact.config, input_type)  # type: ignore[arg-type]
         write_onnx(static.module, signature, 20, {}, file)
@@ -131,6 +164,33 @@ def test_every_variant_has_an_exact_static_form(model: Model) -> None:
         found = static.module.classifier(static.module.backbone(pixels))
         # Relative, too: random statistics make the features of a deep backbone large.
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_every_variant_is_approximated_or_says_why_not(variant: Any, model: Model) -> None:
+    model.eval()
+    preprocessing = Preprocessing(PreprocessingConfig.identity(3))
+    images = np.random.default_rng(1).integers(0, 256, (24, 3, 16, 16), dtype=np.uint8)
+    calibration = Calibration.halves(images, "random images")
+    settings = dict(variant.settings)
+    exact = (settings.get("head"), settings.get("steps")) == ("dot", 1) and settings[
+        "step_size_form"
+    ] != "per_parameter"
+    plan = FormPlan(form="low_rank", tolerance=0.01, calibration=calibration)
+
+    static = form_or_refusal(model, plan, preprocessing)
+
+    if isinstance(static, str):
+        assert variant.family != "meta_neighborhoods" or exact
+        assert ("--form factored" if exact else "leave out --form") in static, "the way out"
+        instead = static_form(model, FormPlan(calibration=calibration), preprocessing)
+        assert not instead.approximate
+        assert instead.record.get("reason", static) == static
+        return
+    assert (static.form, static.approximate, exact) == ("low_rank", True, False)
+    with torch.inference_mode():
+        expected = model(preprocessing(torch.from_numpy(images))).logits.softmax(-1)
+        found = static.module(torch.from_numpy(images))[1]
+    torch.testing.assert_close(found, expected, atol=0.005 + 1e-5, rtol=0)
 
 
 def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Path) -> None:

@@ -195,6 +195,14 @@ def test_an_approximation_may_not_swap_classes_that_are_well_apart() -> None:
     assert [item.argmax_differences for item in found.comparisons] == [64, 64, 70]
 
 
+@pytest.mark.parametrize(("lead", "different"), [(1.9e-3, 0), (2.1e-3, 1), (float("nan"), 1)])
+def test_an_approximation_may_swap_what_is_within_twice_its_tolerance(lead: float, different: int) -> None:
+    right = {"probabilities": np.array([[0.5 + lead, 0.5, 0.0]])}
+    swapped = {"logits": np.zeros((1, 3)), "probabilities": np.array([[0.4, 0.6, 0.0]])}
+    assert Approximation(limit=1e-3).other_classes(swapped, right) == different
+    assert Approximation(limit=1e-3).other_classes({"value": np.zeros((1, 1))}, {"value": np.ones((1, 1))}) == 0
+
+
 def values(change: Any, tolerance: Allowance) -> ParityReport:
     def right(rows: Examples) -> Answers:
         return {"value": rows[:, :1] * 100}
@@ -215,7 +223,19 @@ def test_values_are_measured_in_deviations_of_the_target(tolerance: Allowance) -
 
 
 @pytest.mark.parametrize(
-    ("lead", "atol", "different"), [(1e-5, 1e-4, 0), (1e-2, 1e-4, 1), (1e-2, 10.0, 1), (1e-5, 1e-9, 1)]
+    ("lead", "atol", "different"),
+    [
+        (1e-5, 1e-4, 0),
+        (1e-2, 1e-4, 1),
+        (1e-2, 10.0, 1),
+        (1e-5, 1e-9, 1),
+        # Twice the tolerance, and no more.
+        (1.9e-5, 1e-5, 0),
+        (2.1e-5, 1e-5, 1),
+        # 2e-4, and no more.
+        (1.9e-4, 10.0, 0),
+        (2.1e-4, 10.0, 1),
+    ],
 )
 def test_only_classes_that_rounding_cannot_tell_apart_may_be_swapped(lead: float, atol: float, different: int) -> None:
     """However loose the tolerance of the logits is, and never beyond it."""

@@ -33,6 +33,7 @@ from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.families import FAMILIES
+from mntrain.training.held_out import load_data
 
 
 def options(runs: Path, repository: Path, dtype: Any, **changes: Any) -> ExportOptions:
@@ -156,6 +157,56 @@ def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
         quantize(tmp_path / "m.onnx", signature, np.zeros((4, 2), np.float32))
 
 
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory: pytest.TempPathFactory) -> onnx.GraphProto:
+    """A small backbone in int8, calibrated on 40 images of which only the last ones, beyond one batch, are bright."""
+    file = tmp_path_factory.mktemp("int8") / "m.onnx"
+    module = static(ifilm=False)
+    # Channels of very different size, which one range for all of them would round away.
+    with torch.no_grad():
+        for layer in (item for item in module.modules() if isinstance(item, nn.Conv2d)):
+            layer.weight.mul_(torch.logspace(-3, 0, len(layer.weight)).view(-1, 1, 1, 1))
+    write_onnx(module, SIGNATURE, 20, {}, file)
+    examples = np.full((40, 3, 16, 16), 10, np.uint8)
+    examples[-4:] = 255
+    quantize(file, SIGNATURE, examples)
+    return onnx.load(file).graph
+
+
+def quantities(graph: onnx.GraphProto, place: int) -> list[tuple[np.ndarray, np.ndarray, onnx.NodeProto]]:
+    """What brings an input of every convolution, maps (0) or weights (1), back from int8: scale, zero point, node."""
+    constants = {item.name: onnx.numpy_helper.to_array(item) for item in graph.initializer}
+    makers = {output: node for node in graph.node for output in node.output}
+    nodes = [makers[node.input[place]] for node in graph.node if node.op_type == "Conv"]
+    return [(constants[node.input[1]], constants[node.input[2]], node) for node in nodes]
+
+
+def test_int8_rounds_the_weights_of_every_channel_by_themselves(quantised: onnx.GraphProto) -> None:
+    constants = {item.name: onnx.numpy_helper.to_array(item) for item in quantised.initializer}
+    found = quantities(quantised, 1)
+    assert len(found) == 4
+    for scale, zero, node in found:
+        codes = constants[node.input[0]]
+        assert scale.shape == zero.shape == codes.shape[:1]
+        assert {item.name: item.i for item in node.attribute}["axis"] == 0
+        assert codes.dtype == zero.dtype == np.int8
+        assert not zero.any()
+        assert (np.abs(codes.astype(int)).reshape(len(codes), -1).max(axis=1) >= 126).all(), "each uses its range"
+
+
+def test_int8_maps_are_symmetric_and_of_one_range(quantised: onnx.GraphProto) -> None:
+    for scale, zero, _ in quantities(quantised, 0):
+        assert scale.size == 1
+        assert zero.dtype == np.int8
+        assert not zero.any()
+
+
+def test_int8_takes_ranges_from_all_calibration_images(quantised: onnx.GraphProto) -> None:
+    """White pixels, 1 after preprocessing, are 127 steps from 0."""
+    scale, _, _ = quantities(quantised, 0)[0]
+    assert float(scale) == pytest.approx(1 / 127, rel=0.01)
+
+
 def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +228,22 @@ def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) 
     assert found.source.startswith("training split")
     assert len(found.fitted) > len(artifact.samples)
     assert calibration_examples(options(runs, repository, "float16", form="factored"), artifact, print) is None
+
+
+def test_what_is_fitted_to_the_training_split_is_judged_on_the_validation_split(runs: Path, repository: Path) -> None:
+    artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
+    assert isinstance(artifact, ImageArtifact)
+    asked = options(runs, repository, "float32", calibration="train")
+    found = calibration_examples(asked, artifact, lambda message: None)
+    assert found is not None
+    data = load_data(artifact.config)
+    for images, split in ((found.fitted, "train"), (found.held_out, "validation")):
+        np.testing.assert_array_equal(images, data.part(split).inputs[:1024])
+    assert not {image.tobytes() for image in found.fitted} & {image.tobytes() for image in found.held_out}
+    held_out = calibration_examples(options(runs, repository, "float32"), artifact, lambda message: None)
+    assert held_out is not None
+    np.testing.assert_array_equal(held_out.fitted, artifact.samples.images[::2])
+    np.testing.assert_array_equal(held_out.held_out, artifact.samples.images[1::2])
 
 
 def test_the_lookup_of_ifilm_stays_in_float32() -> None:

@@ -218,6 +218,25 @@ def test_another_interface_replaces_the_whole_model_in_one_step(
     assert {item.name for item in target.repository.iterdir()} == {"m"}
 
 
+def test_what_others_put_into_the_folder_is_kept_whatever_its_name(target: Target) -> None:
+    """Names with dots in them; those that start with one are work in progress, and stay behind."""
+    publish(target, card())
+    theirs = {"notes.v1.2.txt": "a", "warmup.data/images.tar.gz": "b", "LICENSE": "c", "trailing.": "d"}
+    hidden = {".1.half": "e", ".cache/f.txt": "f"}
+    for name, text in (theirs | hidden).items():
+        (target.folder / name).parent.mkdir(exist_ok=True)
+        (target.folder / name).write_text(text)
+    (target.folder / "link.txt").symlink_to("notes.v1.2.txt")
+
+    publish(Target(repository=target.repository, name="m", version=1, overwrite=True), card(input_type="float32"))
+
+    found = content(target.folder)
+    assert {name: found[name].decode() for name in theirs} == theirs
+    assert (target.folder / "link.txt").readlink() == Path("notes.v1.2.txt")
+    own = {"config.pbtxt", "labels.txt", "1/model.onnx", "1/export.json", "link.txt"}
+    assert found.keys() == theirs.keys() | own
+
+
 @pytest.mark.parametrize("changes", [{}, {"input_type": "float32"}])
 def test_a_crash_while_overwriting_leaves_the_model_as_it_was(target: Target, changes: dict[str, Any]) -> None:
     def crash() -> None:

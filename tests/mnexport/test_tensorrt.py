@@ -2,10 +2,14 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from mnexport.arguments import options_of, parser
 from mnexport.cli import main
 from mnexport.errors import EngineError, FormError, UsageError
 from mnexport.forms.plan import FORMS
@@ -13,7 +17,7 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import ExportReport, export
 from mnexport.repository import Target
 from mnexport.signature import Signature, TensorSpec
-from mnexport.tensorrt import BatchProfile, EngineOptions, build_engine
+from mnexport.tensorrt import CAPABILITIES, USUAL_CAPABILITIES, BatchProfile, EngineOptions, build_engine
 from mntrain.models.families import FAMILIES
 
 needs_rtx = pytest.mark.skipif(
@@ -24,10 +28,85 @@ RTX = EngineOptions(format="tensorrt-rtx", capabilities=("8.9",))
 EXPLAINED = "Int64 binding"
 
 
+def image_of_one_channel() -> Signature:
+    return Signature(
+        input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
+        input_type="uint8",
+        outputs=(),
+        labels=None,
+        description={},
+    )
+
+
 def built(runs: Path, repository: Path, family: str, form: str, explain: int = 0) -> ExportReport:
     target = Target(repository=repository, name="m")
     options = ExportOptions(artifact=runs / family / "artifact", target=target, form=form, explain=explain, engine=RTX)
     return export(options)
+
+
+class FakeTensorRT(ModuleType):
+    """Writes down what a builder is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("tensorrt_rtx")
+        self.__version__ = "0"
+        self.said: dict[str, Any] = {}
+        self.ILogger = type("ILogger", (), {"WARNING": 1, "ERROR": 2, "INTERNAL_ERROR": 3})
+        self.NetworkDefinitionCreationFlag = SimpleNamespace(STRONGLY_TYPED=5)
+        self.ComputeCapability = SimpleNamespace(**{f"SM{item.replace('.', '')}": item for item in CAPABILITIES})
+
+    def Builder(self, log: Any) -> Any:
+        said = self.said
+
+        class Config:
+            num_compute_capabilities = 0
+
+            def set_compute_capability(self, capability: str, place: int) -> None:
+                assert place < self.num_compute_capabilities
+                said.setdefault("capabilities", {})[place] = capability
+
+            def add_optimization_profile(self, profile: Any) -> None:
+                said["profiles"] = said.get("profiles", 0) + 1
+
+        def create_network(flags: int = 0) -> None:
+            said["flags"] = flags
+
+        def serialized(network: Any, config: Config) -> bytes:
+            said["built for"] = config.num_compute_capabilities
+            return b"engine"
+
+        profile = SimpleNamespace(set_shape=lambda name, *shapes: said.update(shapes={name: shapes}))
+        return SimpleNamespace(
+            create_network=create_network,
+            create_builder_config=Config,
+            create_optimization_profile=lambda: profile,
+            build_serialized_network=serialized,
+        )
+
+    def OnnxParser(self, network: Any, log: Any) -> Any:
+        return SimpleNamespace(parse=lambda content: content == b"graph")
+
+
+@pytest.mark.parametrize("capabilities", [("8.6",), USUAL_CAPABILITIES, ("12.0", "7.5")])
+def test_the_builder_is_asked_for_every_capability_and_the_types_of_the_graph(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capabilities: tuple[str, ...]
+) -> None:
+    fake = FakeTensorRT()
+    monkeypatch.setitem(sys.modules, "tensorrt_rtx", fake)
+    (tmp_path / "m.onnx").write_bytes(b"graph")
+    wanted = EngineOptions(
+        format="tensorrt-rtx", capabilities=capabilities, profile=BatchProfile(minimum=1, optimum=4, maximum=9)
+    )
+    report = build_engine(tmp_path / "m.onnx", image_of_one_channel(), wanted, tmp_path / "m.rtx")
+    assert fake.said == {
+        "flags": 1 << fake.NetworkDefinitionCreationFlag.STRONGLY_TYPED,
+        "capabilities": dict(enumerate(capabilities)),
+        "built for": len(capabilities),
+        "profiles": 1,
+        "shapes": {"image": ((1, 1, 4, 4), (4, 1, 4, 4), (9, 1, 4, 4))},
+    }
+    assert (tmp_path / "m.rtx").read_bytes() == b"engine"
+    assert report.capabilities == capabilities
 
 
 @needs_rtx
@@ -61,15 +140,8 @@ def test_integers_are_the_only_warning_of_an_explained_model(runs: Path, reposit
 @needs_rtx
 def test_a_graph_that_it_cannot_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no graph")
-    signature = Signature(
-        input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-        input_type="uint8",
-        outputs=(),
-        labels=None,
-        description={},
-    )
     with pytest.raises(EngineError, match="cannot read the exported graph"):
-        build_engine(tmp_path / "m.onnx", signature, RTX, tmp_path / "m.rtx")
+        build_engine(tmp_path / "m.onnx", image_of_one_channel(), RTX, tmp_path / "m.rtx")
     assert not (tmp_path / "m.rtx").exists()
 
 
@@ -110,6 +182,23 @@ def test_options_of_an_engine_that_cannot_be(
     assert main([str(runs / "vanilla" / "artifact"), str(repository / "m"), *words]) == 2
     assert told in capsys.readouterr().err
     assert list(repository.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "capabilities"),
+    [
+        ([], USUAL_CAPABILITIES),
+        (["--compute-capability", "8.9"], ("8.9",)),
+        (["--compute-capability", "8.6, 12.0"], ("8.6", "12.0")),
+    ],
+)
+def test_every_compute_capability_that_is_asked_for_is_built_for(
+    words: list[str], capabilities: tuple[str, ...]
+) -> None:
+    arguments = parser().parse_args(["artifact", "repository/m", "--format", "tensorrt-rtx", *words])
+    engine = options_of(arguments).engine
+    assert engine is not None
+    assert engine.capabilities == capabilities
 
 
 def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:

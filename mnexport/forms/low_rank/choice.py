@@ -13,19 +13,15 @@ from torch import Tensor
 from mnexport.forms.low_rank.norm_choice import choose_norm
 from mnexport.forms.low_rank.queries import Data, Kind, Limits, LowRank, Setting
 from mnexport.forms.low_rank.subspace_choice import choose_subspace
-from mntrain.models.meta_neighborhoods.adaptation import cheapest_form
+from mntrain.models.meta_neighborhoods.adaptation import Problem, Steps, cheapest_form
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 _KEYS = 1024
 
 
-def low_rank_kind(model: MetaNeighborhoods) -> Kind:
+def kind_of(problem: Problem, steps: Steps) -> Kind:
     """What is approximated: the norm where one step of scalar size leaves only that expensive."""
-    return _kind(Setting.of(model))
-
-
-def _kind(setting: Setting) -> Kind:
-    return "norm" if cheapest_form(setting.problem, setting.steps) == "factored" else "subspace"
+    return "norm" if cheapest_form(problem, steps) == "factored" else "subspace"
 
 
 @torch.no_grad()
@@ -48,5 +44,5 @@ def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits:
         fitted=setting.queries(fitted),
         held_out=setting.queries(held_out),
     )
-    choose = choose_norm if _kind(setting) == "norm" else choose_subspace
+    choose = choose_norm if kind_of(setting.problem, setting.steps) == "norm" else choose_subspace
     return choose(setting, data, limits)

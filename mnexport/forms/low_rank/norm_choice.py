@@ -14,6 +14,7 @@ from mnexport.forms.low_rank.head import NormHead
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
 from mnexport.forms.low_rank.norm import norm_table
 from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
+from mnexport.forms.low_rank.rank import Room
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm, tangent
@@ -38,10 +39,10 @@ def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: In
     assert isinstance(problem, InnerProblem)
     entries, classes = problem.residuals.shape
     fitted, held_out = (_Errors(setting, queries, basis, keys) for queries in (data.fitted, data.held_out))
-    largest = min(basis.energies.numel(), limits.table_bytes // (4 * entries) - classes)
-    if limits.rank.given is not None:
-        largest = min(largest, entries)
-    rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), largest)
+    # Beside the directions the table holds s, one column a class.
+    held = max(0, limits.columns(entries) - classes)
+    room = Room(full=basis.energies.numel(), held=held, table_bytes=limits.table_bytes, entries=entries)
+    rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), room)
     if rank is None:
         return None
     table = norm_table(problem, basis, rank)

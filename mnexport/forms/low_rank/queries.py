@@ -21,6 +21,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 Kind = Literal["norm", "subspace"]
 # Numbers in the largest intermediate while fitting: 128 MB in double precision.
 _CHUNK_NUMBERS = 2**24
+_NUMBER_BYTES = 4
 
 
 class Queries(NamedTuple):
@@ -44,6 +45,10 @@ class Limits(NamedTuple):
 
     rank: RankRule
     table_bytes: int  # of the largest table
+
+    def columns(self, entries: int) -> int:
+        """Columns that a table of 32-bit numbers with a row for each of S entries may have."""
+        return self.table_bytes // (_NUMBER_BYTES * entries)
 
 
 class Setting(NamedTuple):

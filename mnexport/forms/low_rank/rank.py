@@ -7,6 +7,47 @@ from mnexport.errors import FormError
 
 # Share of the tolerance that is used up on known examples; the rest is left for those that nobody has seen.
 MARGIN = 0.5
+_MEBIBYTE = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """How many directions a model has room for.
+
+    Args:
+        full: directions with which nothing is left out.
+        held: directions that the largest table may hold.
+        table_bytes: what that table may have.
+        entries: S of the dictionary; a rank that is given is no higher.
+        unit: directions are taken in steps of this many: as there are classes, where each gets one.
+    """
+
+    full: int
+    held: int
+    table_bytes: int
+    entries: int
+    unit: int = 1
+
+    @property
+    def chosen(self) -> int:
+        """Most directions that may be chosen: a multiple of ``unit``, below 1 where there is no room for any."""
+        return self._whole(min(self.full, self.held))
+
+    @property
+    def given(self) -> int:
+        """Most directions that may be asked for."""
+        return self._whole(min(self.full, self.held, self.entries))
+
+    def _whole(self, directions: int) -> int:
+        return directions // self.unit * self.unit
+
+    def limit(self) -> str:
+        """What keeps a given rank from being higher, in words."""
+        if self.given == self._whole(self.full):
+            return f"no more than the {self.full} that leave nothing out"
+        if self.given == self._whole(self.entries):
+            return f"no more than the {self.entries} entries of its dictionary"
+        return f"no more than a table of {self.table_bytes / _MEBIBYTE:.3g} MiB holds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,29 +62,37 @@ class RankRule:
     tolerance: float
     given: int | None = None
 
-    def choose(self, error: Callable[[int], float], largest: int, unit: int = 1) -> int | None:
-        """A rank within the tolerance, or None where there is none.
+    def choose(self, error: Callable[[int], float], room: Room) -> int | None:
+        """A rank within the tolerance, a multiple of the room's unit; None where there is none.
 
         Args:
             error: rank → largest error.
-            largest: highest rank that may be taken.
-            unit: directions that one more rank adds: as many as there are classes where each gets one.
+            room: what the model has room for.
 
         Raises:
             FormError: the rank that was asked for cannot be.
         """
+        unit = room.unit
         if self.given is None:
-            return smallest_rank(error, largest, MARGIN * self.tolerance)
-        if largest < 1:
-            return None
-        if not 1 <= self.given <= largest * unit or self.given % unit:
-            steps = "" if unit == 1 else f", in steps of {unit}: one for each class"
+            found = smallest_rank(lambda rank: error(rank * unit), room.chosen // unit, MARGIN * self.tolerance)
+            return None if found is None else found * unit
+        self._check(self.given, room)
+        return self.given if error(self.given) <= self.tolerance else None
+
+    def _check(self, given: int, room: Room) -> None:
+        unit = room.unit
+        if room.given < 1:
+            least = "one direction" if unit == 1 else f"{unit} directions, one for each class"
             raise FormError(
-                f"--rank is {self.given}; this model takes 1 to {largest * unit} directions{steps} (no more than it "
-                "has entries, and than its tables may hold). Without --rank it gets the fewest that keep the tolerance."
+                f"--rank is {given}; this model takes at least {least}, but {room.limit()}. Leave out --rank"
+                + ("." if room.chosen else ", and take an exact form (--form auto does).")
             )
-        rank = self.given // unit
-        return rank if error(rank) <= self.tolerance else None
+        if not unit <= given <= room.given or given % unit:
+            steps = "" if unit == 1 else f" in steps of {unit}, one for each class"
+            raise FormError(
+                f"--rank is {given}; this model takes {unit} to {room.given} directions{steps} ({room.limit()}). "
+                "Without --rank it gets the fewest that keep the tolerance."
+            )
 
 
 def smallest_rank(error: Callable[[int], float], largest: int, tolerance: float) -> int | None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from mnexport.forms.low_rank.basis import second_moments
 from mnexport.forms.low_rank.head import SubspaceHead
 from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
+from mnexport.forms.low_rank.rank import Room
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, adapted_weight
@@ -22,10 +23,11 @@ def choose_subspace(setting: Setting, data: Data, limits: Limits) -> LowRank | N
     problem, weight = setting.problem, setting.model.head.weight.double()
     classes, features = weight.shape
     moments = second_moments(_paths(setting, data.directions, weight))
+    directions = subspaces(weight, moments, features)  # the strongest first, so that a rank is a part of them
     scale = problem.scale if isinstance(problem, InnerProblem) else None
 
     def build(rank: int) -> Subspace:
-        tables = subspace_tables(problem, weight, setting.steps, subspaces(weight, moments, rank))
+        tables = subspace_tables(problem, weight, setting.steps, directions[:, :, : rank // classes])
         return Subspace(tables, scale, setting.steps.count)
 
     def error(queries: Queries, rank: int) -> float:
@@ -34,14 +36,19 @@ def choose_subspace(setting: Setting, data: Data, limits: Limits) -> LowRank | N
         parts = [subspace(query[part], queries.weights[part]) for part in setting.parts(len(query))]
         return worst(torch.cat(parts), queries)
 
-    largest = min(features, limits.table_bytes // (4 * len(problem.keys) * classes))
-    if limits.rank.given is not None:
-        largest = min(largest, len(problem.keys) // classes)
-    rank = limits.rank.choose(lambda rank: max(error(data.fitted, rank), error(data.held_out, rank)), largest, classes)
+    entries = len(problem.keys)
+    room = Room(
+        full=classes * features,
+        held=limits.columns(entries),
+        table_bytes=limits.table_bytes,
+        entries=entries,
+        unit=classes,
+    )
+    rank = limits.rank.choose(lambda rank: max(error(data.fitted, rank), error(data.held_out, rank)), room)
     if rank is None:
         return None
     head = SubspaceHead(setting.model, build(rank).float())
-    return LowRank("subspace", head, rank * classes, error(data.fitted, rank), error(data.held_out, rank))
+    return LowRank("subspace", head, rank, error(data.fitted, rank), error(data.held_out, rank))
 
 
 def _paths(setting: Setting, weights: Tensor, weight: Tensor) -> Iterator[Tensor]:

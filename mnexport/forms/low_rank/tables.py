@@ -93,6 +93,22 @@ def factored_tables(
     return tuple(found)
 
 
+def full_rank(factors: Sequence[LayerFactors]) -> int:
+    """Directions of all tables and layers together."""
+    return sum(len(side.strengths) for layer in factors for side in layer)
+
+
+def most_directions(factors: Sequence[LayerFactors], columns: int) -> int:
+    """The highest rank at which :func:`cut_tables` makes no table with S rows wider than ``columns``; 0 for none."""
+    # Beside its directions a table of inputs has a column of ones, unless it is whole; every table has a direction.
+    fitting = [(side.strengths, columns - ones) for layer in factors for side, ones in zip(layer, (1, 0), strict=True)]
+    if any(width < 1 for _, width in fitting):
+        return 0
+    beyond = [float(strengths[width]) for strengths, width in fitting if len(strengths) > width]
+    strongest = max(beyond, default=-1.0)
+    return sum(int((strengths > strongest).sum()) for strengths, _ in fitting)
+
+
 def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable | LastTable, ...]:
     """The tables of all layers with their ``rank`` strongest directions, at least one in each.
 

@@ -5,7 +5,14 @@ import itertools
 import pytest
 import torch
 
-from mnexport.forms.low_rank.tables import LastTable, cut_tables, cut_values, factored_tables
+from mnexport.forms.low_rank.tables import (
+    LastTable,
+    cut_tables,
+    cut_values,
+    factored_tables,
+    full_rank,
+    most_directions,
+)
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
 
 WIDTHS = (3, 8, 8, 1)
@@ -29,7 +36,7 @@ def test_all_directions_are_exact_and_errors_fall_with_the_rank(widths: tuple[in
     queries, weights, layers, tables = setting(widths)
     exact = adapted_values(queries, weights, layers, tables, torch.ones((), dtype=torch.float64))
     factors = factored_tables(queries, weights, layers, tables)
-    full = sum(len(side.strengths) for layer in factors for side in layer)
+    full = full_rank(factors)
 
     errors = [
         float((cut_values(queries, weights, layers, cut_tables(factors, rank)) - exact).abs().max())
@@ -54,3 +61,58 @@ def test_the_strongest_directions_of_all_layers_are_kept() -> None:
     wanted = [max(1, int((side.strengths >= strengths[8]).sum())) for layer in factors for side in layer]
     assert kept == wanted
     assert sum(wanted) < 9 + len(wanted)
+
+
+@pytest.mark.parametrize("unseen", ["entries", "hidden units", "outputs"])
+def test_what_does_not_reach_the_answer_takes_no_direction(unseen: str) -> None:
+    """Entries that nobody attends to, units that are always off, outputs that the next layer does not read."""
+    queries, weights, layers, tables = setting()
+    spoilt = [LayerTable(item.inputs.clone(), item.errors.clone()) for item in tables]
+    noise = torch.randn(40, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    if unseen == "entries":
+        weights[:, 20:] = 0
+        spoilt[1].inputs[20:] = 30 * noise[20:]
+        spoilt[1].errors[20:] = noise[20:]
+    elif unseen == "hidden units":
+        layers[0][0][:4], layers[0][1][:4] = 0, -1.0
+        tables[0].errors[:, :4] = 0
+        spoilt[0].errors[:, :4] = 0
+        spoilt[1].inputs[:, :4] = 30 * noise[:, :4]
+    else:
+        layers[1][0][:, :4] = 0
+        spoilt[0].errors[:, :4] = noise[:, :4]
+        tables[1].inputs[:, :4] = 0
+        spoilt[1].inputs[:, :4] = 0
+    one = torch.ones((), dtype=torch.float64)
+    exact = adapted_values(queries, weights, layers, spoilt, one)
+    torch.testing.assert_close(adapted_values(queries, weights, layers, tables, one), exact, atol=1e-12, rtol=0)
+
+    plain, found = (factored_tables(queries, weights, layers, item) for item in (tables, spoilt))
+
+    for rank in (8, 16, 24):
+        errors = [
+            float((cut_values(queries, weights, layers, cut_tables(item, rank)) - exact).abs().max())
+            for item in (plain, found)
+        ]
+        assert errors[1] <= 3 * errors[0] + 1e-4
+
+
+@pytest.mark.parametrize("widths", [WIDTHS, WIDE])
+def test_the_most_directions_are_all_that_tables_of_so_many_columns_hold(widths: tuple[int, ...]) -> None:
+    factors = factored_tables(*setting(widths))
+
+    def widest(rank: int) -> int:
+        return max(
+            item.numel() // 40
+            for table in cut_tables(factors, rank)
+            for item in table
+            if item is not None and item.numel() % 40 == 0 and 40 in item.shape
+        )
+
+    assert most_directions(factors, 1) == 0
+    for columns in range(2, max(widths)):
+        most = most_directions(factors, columns)
+        assert widest(most) <= columns
+        if most < full_rank(factors):
+            assert widest(most + 1) > columns
+    assert most_directions(factors, max(widths) + 1) == full_rank(factors)

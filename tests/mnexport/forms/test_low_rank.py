@@ -1,61 +1,32 @@
 """The low-rank forms: exact at full rank, and within the tolerance at the rank that is chosen."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from mnexport.errors import FormError
 from mnexport.forms.low_rank.basis import basis_of, second_moments
-from mnexport.forms.low_rank.choice import low_rank, low_rank_kind
+from mnexport.forms.low_rank.choice import kind_of, low_rank
 from mnexport.forms.low_rank.head import NormHead, SubspaceHead
 from mnexport.forms.low_rank.norm import LowRankNorm, norm_table
 from mnexport.forms.low_rank.queries import Limits
-from mnexport.forms.low_rank.rank import RankRule, smallest_rank
+from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
-from mntrain.models.families import FAMILIES
 from mntrain.models.meta_neighborhoods.adaptation import problem_of
 from mntrain.models.meta_neighborhoods.inner import InnerProblem, tangent
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
+Build = Callable[..., MetaNeighborhoods]
+Queries = Callable[..., Tensor]
 ENTRIES, CLASSES, FEATURES = 60, 4, 12
 
 
-class Identity(torch.nn.Module):
-    """A backbone whose features are its inputs."""
-
-    features = FEATURES
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return inputs
-
-
-def build(**settings: Any) -> MetaNeighborhoods:
-    torch.manual_seed(0)
-    entry = FAMILIES["meta_neighborhoods"]
-    config = entry.config(entries=ENTRIES, step_size=0.5, **settings)
-    model = entry.build(config, lambda: Identity(), CLASSES)
-    assert isinstance(model, MetaNeighborhoods)
-    with torch.no_grad():
-        model.dictionary.keys.copy_(queries(ENTRIES, seed=3))
-    if settings.get("step_size_form", "scalar") != "scalar":
-        with torch.no_grad():
-            model.raw_step_size.uniform_(0.1, 0.9)
-    return model.eval().requires_grad_(False)
-
-
-def limits(tolerance: float, *, rank: int | None = None, table_bytes: int = 2**20) -> Limits:
-    return Limits(RankRule(tolerance=tolerance, given=rank), table_bytes)
-
-
-def queries(count: int, seed: int = 1) -> Tensor:
-    """Features near three directions, so that a low rank is enough."""
-    generator = torch.Generator().manual_seed(seed)
-    centres = torch.randn(3, FEATURES, generator=torch.Generator().manual_seed(7))
-    return centres[torch.arange(count) % 3] + 0.1 * torch.randn(count, FEATURES, generator=generator)
+def limits(tolerance: float, *, rank: int | None = None) -> Limits:
+    return Limits(RankRule(tolerance=tolerance, given=rank), 2**20)
 
 
 COMBINATIONS = [
@@ -68,13 +39,13 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
-def test_all_directions_together_are_exact(settings: dict[str, Any]) -> None:
+def test_all_directions_together_are_exact(settings: dict[str, Any], build: Build, queries: Queries) -> None:
     model = build(**settings).double()
     features = queries(9).double()
     problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
     expected = AdaptiveHead(model, "explicit").double()(features)
 
-    if low_rank_kind(model) == "norm":
+    if kind_of(problem, model.steps()) == "norm":
         assert isinstance(problem, InnerProblem)
         weights = torch.rand(50, ENTRIES, dtype=torch.float64).softmax(-1)
         basis = basis_of([tangent(weights, problem)[0]], torch.ones(CLASSES))
@@ -91,7 +62,9 @@ def test_all_directions_together_are_exact(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
-def test_the_chosen_rank_keeps_within_half_the_tolerance(settings: dict[str, Any], tolerance: float) -> None:
+def test_the_chosen_rank_keeps_within_half_the_tolerance(
+    settings: dict[str, Any], tolerance: float, build: Build, queries: Queries
+) -> None:
     model = build(**settings)
     fitted, held_out = queries(40), queries(40, seed=2)
 
@@ -108,20 +81,14 @@ def test_the_chosen_rank_keeps_within_half_the_tolerance(settings: dict[str, Any
         assert found.rank < CLASSES * FEATURES
 
 
-def test_a_tighter_tolerance_takes_a_higher_rank() -> None:
+def test_a_tighter_tolerance_takes_a_higher_rank(build: Build, queries: Queries) -> None:
     model = build()
     ranks = [low_rank(model, queries(40), queries(40, 2), limits(limit)).rank for limit in (0.2, 1e-3, 1e-6)]
     assert ranks == sorted(ranks)
     assert ranks[0] < ranks[-1]
 
 
-def test_tables_above_the_limit_are_never_built() -> None:
-    model = build()
-    assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, table_bytes=4 * ENTRIES * (CLASSES + 2))) is None
-    assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, table_bytes=4 * ENTRIES)) is None
-
-
-def test_the_norm_is_that_of_the_part_within_the_directions() -> None:
+def test_the_norm_is_that_of_the_part_within_the_directions(build: Build) -> None:
     """Against the projection written out."""
     model = build().double()
     problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
@@ -143,7 +110,9 @@ def test_the_norm_is_that_of_the_part_within_the_directions() -> None:
 
 
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
-def test_a_rank_that_is_given_is_taken_where_it_keeps_the_tolerance(settings: dict[str, Any]) -> None:
+def test_a_rank_that_is_given_is_taken_where_it_keeps_the_tolerance(
+    settings: dict[str, Any], build: Build, queries: Queries
+) -> None:
     model = build(**settings)
     enough = low_rank(model, queries(40), queries(40, 2), limits(0.02))
     assert enough is not None
@@ -155,31 +124,3 @@ def test_a_rank_that_is_given_is_taken_where_it_keeps_the_tolerance(settings: di
     assert found.rank == wanted
     assert max(found.fitted_error, found.held_out_error) <= 0.02
     assert low_rank(model, queries(40), queries(40, 2), limits(1e-6, rank=CLASSES)) is None
-
-
-@pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
-def test_a_rank_above_the_number_of_entries_is_refused(settings: dict[str, Any]) -> None:
-    model = build(**settings)
-    above = ENTRIES - ENTRIES % CLASSES + CLASSES
-    with pytest.raises(FormError, match=f"--rank is {above}; this model takes 1 to "):
-        low_rank(model, queries(40), queries(40, 2), limits(0.02, rank=above))
-
-
-def test_every_class_gets_as_many_directions_where_the_weight_itself_is_approximated() -> None:
-    model = build(steps=3)
-    with pytest.raises(FormError, match=f"in steps of {CLASSES}: one for each class"):
-        low_rank(model, queries(40), queries(40, 2), limits(0.5, rank=CLASSES + 1))
-
-
-@pytest.mark.parametrize("needed", [1, 2, 63, 64, 99, 100])
-def test_the_smallest_rank_is_found(needed: int) -> None:
-    asked: list[int] = []
-
-    def error(rank: int) -> float:
-        asked.append(rank)
-        return 1.0 if rank < needed else 0.0
-
-    assert smallest_rank(error, 100, 0.5) == needed
-    assert len(asked) < 10
-    assert smallest_rank(lambda rank: float("nan"), 100, 0.5) is None
-    assert smallest_rank(lambda rank: 0.0, 0, 0.5) is None
