@@ -134,14 +134,13 @@ def _open(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str]:
     """The engine of a model, in two parts where it was published with a smaller file beside it; and the name of the
     file that gives the outputs of every request."""
     whole = options.factory(files.model_path, options.engine)
-    core_path = _core_path(files, options)
-    if core_path is None:
-        return whole, files.model_path.name
     try:
-        core = options.factory(core_path, options.engine)
+        core, name = _open_core(files, options) or (whole, files.model_path.name)
     except BaseException:
         whole.close()
         raise
+    if core is whole:
+        return whole, name
     try:
         pair = CoreFirstEngine(whole, core)
     except BaseException:
@@ -150,15 +149,25 @@ def _open(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str]:
         raise
     if core.outputs == whole.outputs:
         whole.close()
-        return core, core_path.name
-    return pair, core_path.name
+        return core, name
+    return pair, name
 
 
-def _core_path(files: ModelFiles, options: LoadOptions) -> Path | None:
-    """The file beside a model that gives what everyone gets: one made for CPUs where there is nothing else."""
+def _open_core(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str] | None:
+    """The file beside a model that gives what everyone gets, and its name: one made for CPUs where there is nothing
+    else. That one may need a kernel that another release of the runtime does not have; then there is still the model.
+    """
     names = [CPU_NAME] if cpu_alone(options.engine) else []
-    found = (vouched(files, name) for name in (*names, CORE_NAME))
-    return next((path for path in found if path is not None), None)
+    for path in (vouched(files, name) for name in (*names, CORE_NAME)):
+        if path is None:
+            continue
+        try:
+            return options.factory(path, options.engine), path.name
+        except EngineLoadError as error:
+            if path.name != CPU_NAME:
+                raise
+            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
+    return None
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:

@@ -142,6 +142,22 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
     assert whole.closed
 
 
+@pytest.mark.parametrize(("others", "runs"), [(["core.onnx"], "core.onnx"), ([], "model.onnx")])
+def test_a_file_for_cpus_that_this_runtime_cannot_load_is_done_without(
+    tmp_path: Path, others: list[str], runs: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def factory(path: Path, options: EngineOptions) -> Part:
+        if path.name == "cpu.onnx":
+            raise EngineLoadError("com.microsoft.nchwc:Conv(-1) is not a registered function/op")
+        return Part((Y,) if path.name == "core.onnx" else (Y, Z))
+
+    files = published(tmp_path, ["model.onnx", "cpu.onnx", *others])
+    engine, file = _open(files, LoadOptions(factory=factory))
+    assert file == runs
+    assert [spec.name for spec in engine.outputs] == ["y", "z"]
+    assert "model 'm' version 1 runs without cpu.onnx: com.microsoft.nchwc" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("providers", "allow_fallback", "alone"),
     [
