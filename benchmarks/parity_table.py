@@ -28,7 +28,8 @@ from rich.console import Console
 from mnexport.accuracy import DTYPES, DType, Precision
 from mnexport.errors import FormError, MnExportError
 from mnexport.options import ExportOptions
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.config import load_experiment

@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mnexport.pipeline import ExportReport
+from mnexport.report import ExportReport
 from mntrain.result_table import ResultTable
 
 

@@ -15,6 +15,8 @@ from safetensors.numpy import load_file, save_file
 from tritonclient.grpc import model_config_pb2
 
 import mnexport.pipeline
+import mnexport.proving
+import mnexport.subject
 from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
@@ -147,14 +149,14 @@ def test_what_the_repository_cannot_take_is_told_before_the_work(artifact: Path,
 def test_the_version_is_chosen_when_it_is_published(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = mnexport.pipeline.run_checks
+    run = mnexport.proving.run_checks
 
     def overtaken(*fields: Any, **named: Any) -> Any:
-        monkeypatch.setattr(mnexport.pipeline, "run_checks", run)
+        monkeypatch.setattr(mnexport.proving, "run_checks", run)
         export(options(artifact, repository, form="explicit"))
         return run(*fields, **named)
 
-    monkeypatch.setattr(mnexport.pipeline, "run_checks", overtaken)
+    monkeypatch.setattr(mnexport.proving, "run_checks", overtaken)
     report = export(options(artifact, repository))
     assert report.path == repository / "m/2/model.onnx"
     records = [json.loads((repository / f"m/{number}/export.json").read_text()) for number in (1, 2)]
@@ -175,7 +177,7 @@ def test_what_json_cannot_hold_is_a_sentence(
 ) -> None:
     spoilt = load_artifact(artifact)
     object.__setattr__(spoilt.config, field, value)  # past whatever the artifact checks itself
-    monkeypatch.setattr(mnexport.pipeline, "load_artifact", lambda path: spoilt)
+    monkeypatch.setattr(mnexport.subject, "load_artifact", lambda path: spoilt)
     with pytest.raises(ArtifactError, match=r"config\.json holds a number or a text"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-import mnexport.pipeline
+import mnexport.lowering_stage
 from mnexport.accuracy import AccuracyReport, DType, Precision
 from mnexport.calibrating import calibration_examples
 from mnexport.cli import main
@@ -111,8 +111,8 @@ def test_too_much_loss_is_not_published(
 
         return name, run
 
-    real = mnexport.pipeline.lower
-    monkeypatch.setattr(mnexport.pipeline, "lower", spoiled)
+    real = mnexport.lowering_stage.lower
+    monkeypatch.setattr(mnexport.lowering_stage, "lower", spoiled)
     with pytest.raises(ParityError, match=r"In float16 the export has an accuracy of .*Nothing was published"):
         export(options(runs, repository, "float16"))
     assert list(repository.iterdir()) == []

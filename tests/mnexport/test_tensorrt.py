@@ -10,7 +10,8 @@ from mnexport.cli import main
 from mnexport.errors import EngineError, FormError, UsageError
 from mnexport.forms.plan import FORMS
 from mnexport.options import ExportOptions
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target
 from mnexport.signature import Signature, TensorSpec
 from mnexport.tensorrt import BatchProfile, EngineOptions, build_engine
