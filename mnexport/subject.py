@@ -96,7 +96,10 @@ def _provenance(options: ExportOptions, artifact: ImageArtifact | TableArtifact)
         "family": artifact.config.family,
         "metrics": artifact.config.metrics,
         "versions": artifact.config.versions,
-        "sha256": {name: sha256(options.artifact / name) for name in ("model.safetensors", "config.json")},
+        "sha256": {
+            "model.safetensors": artifact.weights_sha256,
+            "config.json": sha256(options.artifact / "config.json"),
+        },
     }
     try:
         json.dumps([found, artifact.config.labels], ensure_ascii=False, allow_nan=False).encode()
