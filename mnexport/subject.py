@@ -81,8 +81,10 @@ def read_subject(options: ExportOptions) -> Subject:
 
 def _signature(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> Signature:
     if isinstance(artifact, ImageArtifact):
-        return image_signature(artifact.config, options.graph.input_type, options.explain)
-    return table_signature(artifact.config, options.explain)
+        images = artifact.config
+        return image_signature(images.input, images.labels, options.graph.input_type, options.explain)
+    rows = artifact.config
+    return table_signature(rows.columns, rows.target, rows.labels, options.explain)
 
 
 def _provenance(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> dict[str, Any]:

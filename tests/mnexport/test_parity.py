@@ -8,16 +8,11 @@ import pytest
 
 from mnexport.errors import GraphError, ParityError, UsageError
 from mnexport.parity import Check, Examples, ParityReport, Runner, compare, onnxruntime_runner
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import image_signature
 from mnexport.tolerance import Allowance, Answers, Approximation, Tolerance
+from mntrain.artifact_config import InputSpec
 
-SIGNATURE = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-    input_type="uint8",
-    outputs=(TensorSpec(name="logits", datatype="FP32", shape=(3,)),),
-    labels=tuple("abc"),
-    description={},
-)
+SIGNATURE = image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
 
 

@@ -13,8 +13,9 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
 from mnexport.repository import Target
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import image_signature, table_signature
 from mnexport.tensorrt import BatchProfile, EngineOptions, build_engine
+from mntrain.artifact_config import InputSpec
 from mntrain.models.families import FAMILIES
 
 needs_rtx = pytest.mark.skipif(
@@ -62,13 +63,7 @@ def test_integers_are_the_only_warning_of_an_explained_model(runs: Path, reposit
 @needs_rtx
 def test_a_graph_that_it_cannot_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no graph")
-    signature = Signature(
-        input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-        input_type="uint8",
-        outputs=(),
-        labels=None,
-        description={},
-    )
+    signature = image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
     with pytest.raises(EngineError, match="cannot read the exported graph"):
         build_engine(tmp_path / "m.onnx", signature, RTX, tmp_path / "m.rtx")
     assert not (tmp_path / "m.rtx").exists()
@@ -116,13 +111,7 @@ def test_options_of_an_engine_that_cannot_be(
 def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:
     from mnexport.model_card import ModelCard
 
-    signature = Signature(
-        input=TensorSpec(name="row", datatype="FP32", shape=(2,)),
-        input_type="float32",
-        outputs=(TensorSpec(name="value", datatype="FP32", shape=(1,)),),
-        labels=None,
-        description={},
-    )
+    signature = table_signature(("a", "b"), "y")
     card = ModelCard(signature=signature, max_batch_size=4, family="vanilla", form="vanilla", engine="tensorrt")
     text = card.config_pbtxt("m")
     assert 'platform: "tensorrt_plan"' in text
