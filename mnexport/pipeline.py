@@ -12,7 +12,7 @@ from mnexport.calibrating import calibration_examples
 from mnexport.checking import CheckedExamples, parity_examples
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
-from mnexport.graph import describe
+from mnexport.layout import MODEL_NAME, RECORD_NAME
 from mnexport.lowering import check_lowerable
 from mnexport.lowering_stage import lower_files
 from mnexport.model_card import ModelCard, tensor_specs
@@ -54,18 +54,19 @@ def export(options: ExportOptions, tell: Tell = lambda message: None) -> ExportR
         check_target(options.target, subject.card(static.form))
     examples = parity_examples(options, subject.artifact, tell)
     with scratch_folder() as scratch:
-        file = scratch / "model.onnx"
+        file = scratch / MODEL_NAME
         proof = _prove(subject, plan, static, examples, file, tell)
-        accuracy = _lower(subject, plan, proof, examples, file, tell)
+        proof, accuracy = _lower(subject, plan, proof, examples, file, tell)
         engine = _build(subject, file, tell)
         report = ExportReport(
             path=file,
             form=proof.static.form,
             family=subject.family,
             adaptation=proof.static.record,
-            graph=proof.graph if accuracy is None else describe(file),
+            graph=proof.graph,
             parity=proof.parity,
             accuracy=accuracy,
+            cpu=proof.cpu,
             engine=engine,
             neighbours=write_neighbours(carried, subject.artifact, scratch),
         )
@@ -110,12 +111,12 @@ def _exact_instead(exact: StaticModel, parity: ParityReport) -> StaticModel:
 
 def _lower(
     subject: Subject, plan: FormPlan, proof: Proof, examples: CheckedExamples, file: Path, tell: Tell
-) -> AccuracyReport | None:
-    """What a lower precision costs; None where none is asked for."""
+) -> tuple[Proof, AccuracyReport | None]:
+    """The files in a lower precision and what that costs; nothing is done where none is asked for."""
     if not subject.options.precision.lower:
-        return None
+        return proof, None
     calibration = subject.artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
-    return lower_files(subject, proof.static, proof.trained, file, calibration, examples, tell)
+    return lower_files(subject, proof, file, calibration, examples, tell)
 
 
 def _build(subject: Subject, file: Path, tell: Tell) -> EngineReport | None:
@@ -142,7 +143,7 @@ def _publish(subject: Subject, report: ExportReport, tell: Tell) -> ExportReport
                 "sha256": {item.name: sha256(folder / item.name) for item in made.iterdir()},
             }
             text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-            (folder / "export.json").write_text(text, encoding="utf-8")
+            (folder / RECORD_NAME).write_text(text, encoding="utf-8")
     return replace(report, path=target.folder / str(number) / report.path.name)
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mnexport.checking import CPU_NAME, CheckedExamples, of_file, parity_checks, run_checks
+from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
+from mnexport.cpu_file import CpuFileReport, without_cpu_file
 from mnexport.forms.low_rank.integer_keys import onnx_translations
 from mnexport.forms.plan import StaticModel
 from mnexport.graph import GraphReport, write_core, write_onnx
+from mnexport.layout import CORE_NAME, CPU_NAME
 from mnexport.parity import ParityReport, Runner
 from mnexport.signature import Signature
 from mnexport.subject import Subject
@@ -22,12 +24,14 @@ class Proof:
         graph: size of its graph.
         parity: how close form and files are; whoever publishes them has to see that it passed.
         trained: answers of the trained model.
+        cpu: what became of the file for CPUs; None where the form has none.
     """
 
     static: StaticModel
     graph: GraphReport
     parity: ParityReport
     trained: Runner
+    cpu: CpuFileReport | None
 
 
 def prove(
@@ -48,10 +52,17 @@ def prove(
     graph = _write(subject, static, file, tell)
     files = model_files(file, subject.signature)
     checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
-    parity = _without_failed_cpu(run_checks(checks, examples, subject.options, tell), file)
-    if not file.with_name(CPU_NAME).exists() and static.record.get("integer_keys"):
-        static = replace(static, record=static.record | {"integer_keys": None})
-    return Proof(static=static, graph=graph, parity=parity, trained=checks[0].expected)
+    parity = run_checks(checks, examples, subject.options, tell)
+    cpu = CpuFileReport() if CPU_NAME in files else None
+    failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
+    if failed:  # an addition: where it alone does not agree, the model goes without it
+        files[CPU_NAME][0].unlink()
+        kept = tuple(item for item in parity.comparisons if item.what != of_file(CPU_NAME))
+        parity = replace(parity, comparisons=kept)
+        cpu = CpuFileReport(left_out="; ".join(item.failure for item in failed))
+    if not file.with_name(CPU_NAME).exists():
+        static = without_cpu_file(static)
+    return Proof(static=static, graph=graph, parity=parity, trained=checks[0].expected, cpu=cpu)
 
 
 def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]]:
@@ -59,8 +70,8 @@ def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signa
     files = {file.name: (file, signature)}
     core = signature.without_explanation()
     if core != signature:
-        write_core(file, signature, file.with_name("core.onnx"))
-        files["core.onnx"] = file.with_name("core.onnx"), core
+        write_core(file, signature, file.with_name(CORE_NAME))
+        files[CORE_NAME] = file.with_name(CORE_NAME), core
     if file.with_name(CPU_NAME).exists():
         files[CPU_NAME] = file.with_name(CPU_NAME), core
     return files
@@ -78,12 +89,3 @@ def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[st
         core = subject.signature.without_explanation()
         write_onnx(static.cpu_module, core, opset, metadata, cpu, onnx_translations())
     return graph
-
-
-def _without_failed_cpu(parity: ParityReport, file: Path) -> ParityReport:
-    """The file for CPUs is an addition: where it alone does not agree, the model goes without it."""
-    of_cpu = [item for item in parity.comparisons if item.what == of_file(CPU_NAME)]
-    if all(item.passed for item in of_cpu):
-        return parity
-    file.with_name(CPU_NAME).unlink()
-    return replace(parity, comparisons=tuple(item for item in parity.comparisons if item not in of_cpu))

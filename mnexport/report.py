@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mnexport.accuracy import AccuracyReport
+from mnexport.cpu_file import CpuFileReport
 from mnexport.graph import GraphReport
 from mnexport.neighbours import NeighboursReport
 from mnexport.parity import ParityReport
@@ -23,6 +24,7 @@ class ExportReport:
         graph: size of the graph.
         parity: how close the export is.
         accuracy: what a lower precision costs, or None.
+        cpu: what became of the file for CPUs; None where the form has none.
         engine: the TensorRT engine that was built beside it, or None.
         neighbours: the training images that the artifact carries, or None.
     """
@@ -34,6 +36,7 @@ class ExportReport:
     graph: GraphReport
     parity: ParityReport
     accuracy: AccuracyReport | None = None
+    cpu: CpuFileReport | None = None
     engine: EngineReport | None = None
     neighbours: NeighboursReport | None = None
 
@@ -47,6 +50,7 @@ class ExportReport:
             "graph": asdict(self.graph),
             "parity": self.parity.to_dict(),
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "cpu": None if self.cpu is None else self.cpu.to_dict(),
             "engine": None if self.engine is None else self.engine.to_dict(),
             "neighbors": None if self.neighbours is None else self.neighbours.to_dict(),
         }

@@ -333,6 +333,7 @@ def test_a_model_goes_without_the_file_for_cpus_where_that_alone_fails(
     assert set(record["sha256"]) == {"model.onnx"}
     assert record["adaptation"]["integer_keys"] is None
     assert {item.what for item in report.parity.comparisons} == {"static form", "onnxruntime"}
+    assert record["cpu"]["left_out"].startswith("onnxruntime, cpu.onnx at batch 1: ")
 
 
 def test_exact_forms_have_no_file_of_their_own_for_cpus(artifact: Path, repository: Path) -> None:
