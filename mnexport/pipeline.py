@@ -15,7 +15,7 @@ from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.layout import MODEL_NAME, RECORD_NAME
 from mnexport.lowering import check_lowerable
 from mnexport.lowering_stage import lower_files
-from mnexport.model_card import ModelCard, tensor_specs
+from mnexport.model_card import ModelCard
 from mnexport.neighbours import carried_neighbours, write_neighbours
 from mnexport.options import ExportOptions
 from mnexport.parity import ParityReport
@@ -155,9 +155,7 @@ def _record(subject: Subject, card: ModelCard, report: ExportReport) -> dict[str
         "schema": SCHEMA,
         "name": subject.options.target.name,
         "input_type": card.signature.input_type,
-        "input": card.signature.description,
-        "labels": None if card.signature.labels is None else list(card.signature.labels),
-        **tensor_specs(card.signature),
+        **card.to_dict(),
         "dtype": subject.options.precision.dtype,
         **found,
         "artifact": subject.provenance,

@@ -45,6 +45,7 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
         (["{artifact}", "{repository}/m", "--atol", "inf"], 2, "finite"),
         (["{artifact}", "{repository}/m", "--rtol", "nan"], 2, "finite"),
         (["{artifact}", "{repository}/m", "--version", "99999999999999999999999"], 2, "is not possible"),
+        (["{artifact}", "{repository}/m", "--overwrite"], 2, "add --version N, or leave --overwrite out"),
         (["{vanilla}", "{repository}/m", "--form", "explicit"], 2, "does not adapt"),
         (["{artifact}", "{repository}/m", "--rank", "0"], 2, "--rank is 0"),
         (["{vanilla}", "{repository}/m", "--rank", "3"], 2, "leave out --rank"),
@@ -94,7 +95,6 @@ def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) 
     assert [item.name for item in target.parent.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("words", [[], ["a"], ["a", "b", "--form", "none"], ["a", "b", "--opset", "17"]])
 @pytest.mark.parametrize(
     ("number", "said"), [(signal.SIGTERM, "mnexport: terminated."), (signal.SIGINT, "mnexport: interrupted.")]
 )
@@ -122,6 +122,7 @@ def test_an_export_that_is_stopped_leaves_nothing_behind(
     assert list(repository.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [[], ["a"], ["a", "b", "--form", "none"], ["a", "b", "--opset", "17"]])
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
