@@ -99,6 +99,16 @@ def test_a_nan_fails_where_the_class_is_right() -> None:
         found.raise_failures()
 
 
+def test_what_is_not_finite_is_called_so_and_no_tolerance_is_recommended() -> None:
+    spoiled = report(changed(lambda logits, images: logits * np.nan))
+    with pytest.raises(ParityError) as caught:
+        spoiled.raise_failures()
+    message = str(caught.value)
+    assert "largest errors: logits not finite, probabilities 0)" in message
+    assert "no tolerance allows answers that are not finite" in message
+    assert "looser" not in message
+
+
 @pytest.mark.parametrize("change", [lambda p: np.full_like(p, np.nan), lambda p: p + 0.01, lambda p: p[:, ::-1]])
 def test_wrong_probabilities_fail_although_the_logits_are_right(change: Any) -> None:
     def run(images: Examples) -> Answers:

@@ -97,6 +97,7 @@ def test_batch_sizes_out_of_order_are_refused(sizes: tuple[int, int, int]) -> No
         (["--format", "tensorrt-rtx", "--batch-profile", "1,8,32"], "raise one or lower the other"),
         (["--format", "tensorrt-rtx", "--batch-profile", "8,16,64"], "begin it at 1"),
         (["--format", "tensorrt-rtx", "--compute-capability", "9.0"], "choose from 7.5"),
+        (["--format", "tensorrt-rtx", "--compute-capability", "8.9,8.6, 8.9"], "name each of them once"),
         (["--format", "tensorrt", "--compute-capability", "8.9"], "builds for the GPU of this machine"),
     ],
 )
