@@ -28,7 +28,8 @@ from rich.console import Console
 from mnexport.accuracy import DTYPES, DType, Precision
 from mnexport.errors import FormError, MnExportError
 from mnexport.options import ExportOptions
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.config import load_experiment
@@ -191,9 +192,9 @@ def _exports(
 def _cell(options: ExportOptions, unit: float) -> Cell:
     try:
         report = export(options)
+    except FormError as error:  # the model has no such form, or no backbone to compute in this dtype
+        return Cell(text="–", missing=str(error))
     except MnExportError as error:
-        if isinstance(error, FormError) or "nothing to quantise" in str(error):
-            return Cell(text="–", missing=str(error))
         return Cell(text="FAILED", failure=str(error))
     return _exact_cell(report, unit) if report.accuracy is None else _lowered_cell(report)
 

@@ -76,18 +76,42 @@ class AccuracyReport:
         """How much accuracy is lost; negative where it rose."""
         return self.trained - self.exported
 
+    @property
+    def finite(self) -> bool:
+        """Whether every probability is a number."""
+        return math.isfinite(self.max_probability_error)
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong with it, in words: an answer that is not finite, or more than ``most_lost``; None is fine."""
+        if not self.finite:
+            return f"in {self.dtype} it has probabilities that are not finite, on {self.examples} examples"
+        if self.lost <= self.most_lost:
+            return None
+        return (
+            f"in {self.dtype} it has an accuracy of {self.exported:.2%} on {self.examples} examples, the trained model "
+            f"{self.trained:.2%}; --max-accuracy-drop allows {self.most_lost:.2%}"
+        )
+
     def raise_failure(self) -> None:
         """Raise where too much is lost.
 
         Raises:
             ParityError: more than ``most_lost``, or an answer is not finite.
         """
-        if math.isfinite(self.max_probability_error) and self.lost <= self.most_lost:
+        if self.failure is None:
             return
+        remedy = "a larger drop publishes it knowingly, and" if self.finite else "take another --dtype;"
         raise ParityError(
-            f"In {self.dtype} the export has an accuracy of {self.exported:.2%} on {self.examples} examples, the "
-            f"trained model {self.trained:.2%}; --max-accuracy-drop allows {self.most_lost:.2%}. Nothing was "
-            "published; a larger drop publishes it knowingly, and --dtype float32 loses nothing."
+            f"The export loses too much: {self.failure}. Nothing was published; {remedy} --dtype float32 loses nothing."
+        )
+
+    def describe(self) -> str:
+        """One line for the command line."""
+        return (
+            f"{self.dtype} ({self.engine}): accuracy {self.exported:.2%}, float32 {self.trained:.2%} on "
+            f"{self.examples} examples, {self.other_class} with another class; largest difference of a probability "
+            f"{self.max_probability_error:.1e}; allowed loss {self.most_lost:.2%}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -105,7 +105,9 @@ def parser() -> argparse.ArgumentParser:
         help="uint8 takes pixels 0..255, float32 pixels 0..1 (uint8)",
     )
     words.add_argument("--version", type=int, metavar="N", dest="number", help="version (the next free one)")
-    words.add_argument("--overwrite", action="store_true", help="replace the version if it exists")
+    words.add_argument(
+        "--overwrite", action="store_true", help="replace the version that --version names, if it exists"
+    )
     words.add_argument("--max-batch-size", type=int, default=64, metavar="N", help="rows in a server batch (64)")
     words.add_argument("--opset", type=int, default=20, choices=(18, 19, 20), help="ONNX operator set (20)")
     words.add_argument("--atol", type=float, default=1e-4, help="absolute tolerance on logits (1e-4)")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mnexport.calibrating import noun
 from mnexport.forms.plan import StaticModel
 from mnexport.forms.regression import unscaled
+from mnexport.layout import CPU_NAME, MODEL_NAME
 from mnexport.options import ExportOptions
 from mnexport.parity import Check, ParityReport, Runner, compare, module_runner, onnxruntime_runner, trained_runner
 from mnexport.signature import Signature
@@ -21,9 +22,6 @@ from mntrain.data.images import ImageSet
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Model
 from mntrain.training.held_out import load_split
-
-# The model with keys in 8 bits, which CPUs fetch faster; what everyone gets, without explanations.
-CPU_NAME = "cpu.onnx"
 
 
 class CheckedExamples(NamedTuple):
@@ -35,7 +33,7 @@ class CheckedExamples(NamedTuple):
 
 def of_file(name: str) -> str:
     """What the check of an ONNX file is called."""
-    return "onnxruntime" if name == "model.onnx" else f"onnxruntime, {name}"
+    return "onnxruntime" if name == MODEL_NAME else f"onnxruntime, {name}"
 
 
 def parity_checks(
@@ -50,7 +48,7 @@ def parity_checks(
     if isinstance(artifact, TableArtifact) and artifact.config.labels is None:
         unit = artifact.config.standardization.target_std
         unscale = partial(unscaled, standardization=artifact.preprocessing)
-    whole = files["model.onnx"][1]
+    whole = files[MODEL_NAME][1]
     trained = trained_runner(model, artifact.preprocessing, unscale, explain=bool(options.explain))
     form = module_runner(static.module, whole)
     tolerance = replace(options.tolerance, unit=unit)

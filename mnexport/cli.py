@@ -1,6 +1,6 @@
 """The command line of mnexport.
 
-Exit codes: 0 done, 1 the work failed, 2 wrong usage.
+Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted, 143 terminated (128 and the signal's number).
 """
 
 import argparse
@@ -18,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     # PyTorch takes seconds to import: help and usage errors do not wait for it.
     from mnexport.errors import MnExportError
+    from mnexport.signals import Terminated
     from mntrain.errors import MnTrainError
     from mntrain.output import run_command
 
@@ -26,6 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (MnExportError, MnTrainError) as error:
         print(f"mnexport: {error}", file=sys.stderr)
         return error.exit_code
+    except Terminated as ended:
+        print("mnexport: terminated.", file=sys.stderr)
+        return ended.exit_code
     except KeyboardInterrupt:
         print("mnexport: interrupted.", file=sys.stderr)
         return 130
@@ -34,18 +38,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     from mnexport.pipeline import export
     from mnexport.report_text import print_report
+    from mnexport.signals import terminable
 
     options = options_of(arguments)
-    if arguments.json:
-        print(json.dumps(export(options).to_dict()))
-        return 0
     console = Console(stderr=True)
-    if console.is_terminal:
-        with console.status("exporting") as status:
-            report = export(options, status.update)
+    with terminable():
+        if arguments.json:
+            report = export(options)
+        elif console.is_terminal:
+            with console.status("exporting") as status:
+                report = export(options, status.update)
+        else:
+            report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
+    if arguments.json:
+        print(json.dumps(report.to_dict()))
     else:
-        report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
-    print_report(report)
+        print_report(report)
     return 0
 
 

@@ -2,7 +2,7 @@
 
 MnExportError
 ├── UsageError        wrong option or combination of options (exit code 2)
-│   └── FormError     the model has no such static form
+│   └── FormError     the model has no such static form, or none in this dtype
 ├── GraphError        the static form does not become a valid ONNX file
 ├── EngineError       no TensorRT engine can be built from it
 ├── ParityError       the export does not answer as the trained model does
@@ -24,7 +24,7 @@ class UsageError(MnExportError):
 
 
 class FormError(UsageError):
-    """The model has no such static form."""
+    """The model has no such static form, or none in this dtype."""
 
 
 class GraphError(MnExportError):

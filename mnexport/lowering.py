@@ -25,12 +25,19 @@ def check_lowerable(module: nn.Module, precision: Precision) -> None:
     """Whether a static form has a backbone that can be computed in fewer bits.
 
     Raises:
-        FormError: it has not: all of it adapts.
+        FormError: it has none, or for int8 one without convolutions.
     """
-    if precision.lower and not isinstance(module, DeployedClassifier | ExplainedClassifier):
+    if not precision.lower:
+        return
+    if not isinstance(module, DeployedClassifier | ExplainedClassifier):
         raise FormError(
-            f"--dtype {precision.dtype} lowers the backbone and keeps what adapts in float32, but a regressor is "
-            "adapted in all its layers; take --dtype float32."
+            f"--dtype {precision.dtype} lowers the backbone that a classifier stands on; a regressor, adapted or not, "
+            "is one network without a backbone, so take --dtype float32."
+        )
+    if precision.dtype == "int8" and not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        raise FormError(
+            "--dtype int8 quantises convolutions, and the backbone of this model has no convolution; take --dtype "
+            "float32, float16 or bfloat16."
         )
 
 

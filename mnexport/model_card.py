@@ -1,14 +1,24 @@
 """What a published model says about itself: ``config.pbtxt``, ``labels.txt``, and the tensors of ``export.json``."""
 
 import json
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mnexport.errors import PublishError
+from mnexport.layout import LABELS_NAME
 from mnexport.signature import DataType, Signature, TensorSpec
 from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
 
 _TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
+
+
+class Kind(NamedTuple):
+    """What a version is: all versions answer alike, whatever they compute."""
+
+    family: str
+    form: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +33,7 @@ class ModelCard:
         engine: tensorrt where Triton shall run the engine instead of the ONNX file.
 
     Raises:
-        PublishError: a label has no visible character.
+        PublishError: a label has no visible character, or one that steers a terminal.
     """
 
     signature: Signature
@@ -39,12 +49,43 @@ class ModelCard:
                     f"Class {index} is called {label!r}, which nobody can read in labels.txt; give every class a "
                     "visible name in the artifact's config.json."
                 )
+            control = [letter for letter in label if unicodedata.category(letter) == "Cc" and not letter.isspace()]
+            if control:
+                raise PublishError(
+                    f"Class {index} is called {label!r}, which holds the control character {control[0]!r}; it would "
+                    "steer the terminal of whoever reads the answers, so name the class without it in the artifact's "
+                    "config.json."
+                )
 
-    def config_pbtxt(self, name: str) -> str:
-        """The text of ``config.pbtxt``."""
+    @property
+    def kind(self) -> Kind:
+        """What versions of one model may differ in."""
+        return Kind(family=self.family, form=self.form)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``export.json`` repeats of it."""
+        labels = self.signature.labels
+        return {
+            "family": self.family,
+            "form": self.form,
+            "max_batch_size": self.max_batch_size,
+            "input": self.signature.description,
+            "labels": None if labels is None else list(labels),
+            **tensor_specs(self.signature),
+        }
+
+    def config_pbtxt(self, name: str, kinds: Mapping[int, Kind] | None = None) -> str:
+        """The text of ``config.pbtxt``.
+
+        Args:
+            name: of the model.
+            kinds: of all versions that it is for, by number; where they differ, it says which is which. None is for
+                this version alone.
+        """
+        kinds = {1: self.kind} if kinds is None else kinds
         parameters = {
-            "mn.family": self.family,
-            "mn.form": self.form,
+            "mn.family": _of_versions({version: kind.family for version, kind in kinds.items()}),
+            "mn.form": _of_versions({version: kind.form for version, kind in kinds.items()}),
             "mn.input": json.dumps(self.signature.description, ensure_ascii=False),
         }
         if self.signature.labels is not None:
@@ -59,7 +100,7 @@ class ModelCard:
             f"input {{ {_declared(self.signature.input)} }}",
         ]
         for output in self.signature.outputs:
-            labels = ' label_filename: "labels.txt"' if output.name == "probabilities" else ""
+            labels = f" label_filename: {_quoted(LABELS_NAME)}" if output.name == "probabilities" else ""
             lines.append(f"output {{ {_declared(output)}{labels} }}")
         lines.append("dynamic_batching { }")
         lines += [
@@ -82,6 +123,13 @@ def tensor_specs(signature: Signature) -> dict[str, list[dict[str, Any]]]:
         return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
 
     return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
+
+
+def _of_versions(words: Mapping[int, str]) -> str:
+    """One word where all versions have the same."""
+    if len(set(words.values())) == 1:
+        return next(iter(words.values()))
+    return ", ".join(f"{word} (version {version})" for version, word in sorted(words.items()))
 
 
 def _runtime(engine: EngineFormat | None) -> list[str]:

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from mnexport.layout import NEIGHBOURS_NAME
 from mnexport.options import ExportOptions
 from mntrain.artifact import Artifact, ImageArtifact
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.neighbours.file import read_neighbours
 from mntrain.neighbours.images import NeighbourImages
 
-NAME = "neighbors.npz"
 MOST_BYTES = 64 * 1024 * 1024
 """Largest size of images, labels, positions and indices before compression: clients hold them in memory."""
 
@@ -55,10 +55,10 @@ class NeighboursReport:
     def describe(self) -> str:
         """One line for the command line."""
         if self.left_out is not None:
-            return f"no {NAME}: {self.left_out}"
+            return f"no {NEIGHBOURS_NAME}: {self.left_out}"
         return (
-            f"{NAME}: {self.images_per_entry} training images for each of {self.entries} entries, {self.images} "
-            f"different ones, {self.size / 1e6:.2f} MB before compression"
+            f"{NEIGHBOURS_NAME}: {self.images_per_entry} training images for each of {self.entries} entries, "
+            f"{self.images} different ones, {self.size / 1e6:.2f} MB before compression"
         )
 
 
@@ -87,7 +87,7 @@ def write_neighbours(carried: NeighbourImages | None, artifact: Artifact, folder
     else:
         assert isinstance(artifact.model, MetaNeighborhoods)  # nothing else carries any
         np.savez_compressed(
-            folder / NAME,
+            folder / NEIGHBOURS_NAME,
             images=carried.images,
             labels=carried.labels,
             positions=carried.positions,

@@ -7,6 +7,7 @@ Runtime, CPU) with the trained model too, or with the static form where that app
 before anything is raised.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,7 +68,10 @@ class Comparison:
     @property
     def failure(self) -> str:
         """What did not agree, in words."""
-        errors = ", ".join(f"{name} {value:.3g}" for name, value in self.max_error.items())
+        errors = ", ".join(
+            f"{name} {value:.3g}" if math.isfinite(value) else f"{name} not finite"
+            for name, value in self.max_error.items()
+        )
         return (
             f"{self.what} at batch {self.batch}: {self.beyond_tolerance} values beyond {self.tolerance} of the "
             f"{self.reference} (largest errors: {errors}), {self.argmax_differences} of {self.examples} examples with "
@@ -105,9 +109,14 @@ class ParityReport:
         """
         if self.failed:
             lines = "; ".join(item.failure for item in self.failed)
+            finite = all(math.isfinite(value) for item in self.failed for value in item.max_error.values())
+            remedy = (
+                "a looser --atol (or --tolerance, for a form that approximates) publishes it knowingly"
+                if finite
+                else "no tolerance allows answers that are not finite: take another --form, or train again"
+            )
             raise ParityError(
-                f"The export does not answer as the trained model does: {lines}. Nothing was published; a looser "
-                "--atol (or --tolerance, for a form that approximates) publishes it knowingly."
+                f"The export does not answer as the trained model does: {lines}. Nothing was published; {remedy}."
             )
 
     def to_dict(self) -> dict[str, Any]:

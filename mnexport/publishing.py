@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mnexport.errors import PublishError
+from mnexport.layout import CONFIG_NAME, LABELS_NAME
 from mnexport.model_card import ModelCard
-from mnexport.repository import Target, agrees
+from mnexport.repository import Target, agrees, kinds_of
 from mntrain.files import folder_atomically
 
 # How often the repository may vanish between making it and locking in it before we give up.
@@ -69,10 +70,13 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
         OSError: the repository cannot be written; nothing was published.
         PublishError: the version was published, but a file that describes the model could not be replaced.
     """
-    texts = {"config.pbtxt": card.config_pbtxt(target.name)}
+    fits = agrees(target, card)
+    # Where nothing fits, the version is the only one, and takes the place of itself.
+    kinds = (kinds_of(target) if fits else {}) | {version: card.kind}
+    texts = {CONFIG_NAME: card.config_pbtxt(target.name, kinds)}
     if (labels := card.labels_txt()) is not None:
-        texts = {"labels.txt": labels} | texts
-    if agrees(target, card):
+        texts = {LABELS_NAME: labels} | texts
+    if fits:
         with _staged(target.folder, texts) as staged:
             changed = sorted(item.name for item in staged.iterdir())
             with folder_atomically(target.folder / str(version)) as folder:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.shape_inference import quant_pre_process
+from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
 from mnexport.errors import GraphError
 from mnexport.parity import Examples
@@ -32,6 +33,7 @@ def quantize(file: Path, signature: Signature, examples: Examples) -> None:
 
     Raises:
         GraphError: it has no convolution, or cannot be quantised.
+        OSError: the disk is full.
     """
     whole = onnx.load(str(file))
     if not any(node.op_type in _OPERATORS for node in whole.graph.node):
@@ -42,8 +44,7 @@ def quantize(file: Path, signature: Signature, examples: Examples) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # Folds normalisation into convolutions, which would else be quantised apart from it.
-            quant_pre_process(str(file), str(prepared), skip_symbolic_shape=True)
+            _prepare(file, prepared)
             quantize_static(
                 str(prepared),
                 str(file),
@@ -55,7 +56,7 @@ def quantize(file: Path, signature: Signature, examples: Examples) -> None:
                 weight_type=QuantType.QInt8,
                 extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
             )
-    except OSError:  # a full disk, which is told by whoever made the folder
+    except (OSError, GraphError):  # a full disk is told by whoever made the folder
         raise
     except Exception as error:  # whatever the quantiser raises
         raise GraphError(f"ONNX Runtime cannot quantise the exported graph: {error}") from error
@@ -67,6 +68,31 @@ def quantize(file: Path, signature: Signature, examples: Examples) -> None:
     del lowered.metadata_props[:]
     lowered.metadata_props.extend(whole.metadata_props)
     onnx.save(lowered, str(file))
+
+
+def _prepare(file: Path, prepared: Path) -> None:
+    """Fold normalisation into convolutions, which would else be quantised apart from it, and infer shapes.
+
+    What ``quant_pre_process`` of ONNX Runtime does, but for its way with a full disk: it prints a traceback and goes on
+    with the graph as it was, or with half a file.
+
+    Raises:
+        GraphError: the graph cannot be folded.
+        OSError: the disk is full.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(prepared)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exception types share no public base class
+        # Whether it was the disk, only the system tells.
+        prepared.write_bytes(bytes(file.stat().st_size))
+        raise GraphError(f"ONNX Runtime cannot prepare the exported graph to be quantised: {error}") from error
+    model = onnx.shape_inference.infer_shapes(onnx.load(str(prepared)))
+    add_pre_process_metadata(model)
+    onnx.save(model, str(prepared))
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]

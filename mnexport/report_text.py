@@ -4,7 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mnexport.pipeline import ExportReport
+from mnexport.report import ExportReport
 from mntrain.result_table import ResultTable
 
 
@@ -39,14 +39,11 @@ def print_report(report: ExportReport) -> None:
     )
     notes = [size, _why(report.adaptation)]
     if report.accuracy is not None:
-        found = report.accuracy
-        notes.append(
-            f"{found.dtype} ({found.engine}): accuracy {found.exported:.2%}, float32 {found.trained:.2%} on "
-            f"{found.examples} examples, {found.other_class} with another class; largest difference of a probability "
-            f"{found.max_probability_error:.1e}; allowed loss {found.most_lost:.2%}"
-        )
-        if found.engine == "PyTorch":
+        notes.append(report.accuracy.describe())
+        if report.accuracy.engine == "PyTorch":
             notes.append("ONNX Runtime computes bfloat16 convolutions on GPUs only; serve this file there")
+    if report.cpu is not None and (told := report.cpu.describe()) is not None:
+        notes.append(told)
     if report.engine is not None:
         batches = f"batches of {report.engine.profile.minimum} to {report.engine.profile.maximum}"
         capabilities = ", ".join(report.engine.capabilities) or "this machine"

@@ -14,15 +14,16 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mnexport.errors import PublishError, UsageError
-from mnexport.model_card import ModelCard, tensor_specs
+from mnexport.layout import CONFIG_NAME, RECORD_NAME
+from mnexport.model_card import Kind, ModelCard
 
 # Triton counts versions in a signed 64-bit integer.
 MAX_VERSION = 2**63 - 1
-# What all versions of a model have in common, since they have one config.pbtxt.
-_SHARED = ("inputs", "outputs", "labels", "platform")
+# What config.pbtxt says, beside max_batch_size and the platform: true of all versions, since they have one.
+_SHARED = ("inputs", "outputs", "labels", "input")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"[1-9][0-9]{0,18}")
 
@@ -35,7 +36,10 @@ class Target:
         repository: folder of all models.
         name: of the model.
         version: 1 to 2⁶³ − 1; None takes 1 for a new model and the next free number for one that exists.
-        overwrite: replace the version if it exists.
+        overwrite: replace ``version`` if it exists; without a version there is nothing to replace.
+
+    Raises:
+        UsageError: a name or a version that cannot be, or ``overwrite`` without a version.
     """
 
     repository: Path
@@ -51,6 +55,11 @@ class Target:
             )
         if self.version is not None and not 1 <= self.version <= MAX_VERSION:
             raise UsageError(f"Version {self.version} is not possible; versions are integers from 1 to {MAX_VERSION}.")
+        if self.overwrite and self.version is None:
+            raise UsageError(
+                "--overwrite replaces the version that --version names; add --version N, or leave --overwrite out to "
+                "publish the next version."
+            )
 
     @property
     def folder(self) -> Path:
@@ -109,7 +118,7 @@ def agrees(target: Target, card: ModelCard) -> bool:
     Raises:
         PublishError: a version was not written by mnexport.
     """
-    return any(_interface(target, version) == _wanted(card) for version in versions(target.folder))
+    return any(_written(target, version).shared == _wanted(card) for version in versions(target.folder))
 
 
 def sha256(path: Path) -> str:
@@ -118,36 +127,60 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def kinds_of(target: Target) -> dict[int, Kind]:
+    """Family and form of each published version.
+
+    Raises:
+        PublishError: a version was not written by mnexport.
+    """
+    return {version: _written(target, version).kind for version in versions(target.folder)}
+
+
 def _check_interface(target: Target, card: ModelCard) -> None:
-    """Versions of one model share one ``config.pbtxt``: they must take and give the same tensors.
+    """Versions of one model share one ``config.pbtxt``: what it says has to be true of all of them.
 
     A model that mnexport did not write is never touched, not even by ``--overwrite``.
     """
     existing = versions(target.folder)
-    if not existing and os.path.lexists(target.folder / "config.pbtxt"):
+    if not existing and os.path.lexists(target.folder / CONFIG_NAME):
         raise PublishError(
             f"{target.folder} holds a model that mnexport did not write (it has a config.pbtxt and no version); "
             "publish under another name."
         )
+    wanted = _wanted(card)
     for version in existing:
-        written = _interface(target, version)
+        written = _written(target, version).shared
         if target.overwrite and version == target.version:
             continue
-        for what, old, new in zip(_SHARED, written, _wanted(card), strict=True):
-            if old != new:
+        for what, old in written.items():
+            if old != wanted[what]:
+                remedy = "give --max-batch-size {old}, or publish it" if what == "max_batch_size" else "publish it"
                 raise PublishError(
-                    f"{target.folder} version {version} has {what} {old}, this export {new}; versions of one model "
-                    "must agree, so publish it under another name."
+                    f"{target.folder} version {version} has {what} {old}, this export {wanted[what]}; versions of one "
+                    f"model share one config.pbtxt and must agree, so {remedy.format(old=old)} under another name."
                 )
 
 
-def _interface(target: Target, version: int) -> tuple[Any, ...]:
-    """What ``export.json`` of a published version records of what ``config.pbtxt`` says: one value for each name."""
-    file = target.folder / str(version) / "export.json"
+class _Written(NamedTuple):
+    """What ``export.json`` of a published version records."""
+
+    shared: dict[str, Any]
+    kind: Kind
+
+
+def _written(target: Target, version: int) -> _Written:
+    """What a published version says of itself.
+
+    Raises:
+        PublishError: it was not written by mnexport.
+    """
+    file = target.folder / str(version) / RECORD_NAME
     try:
-        written = json.loads(file.read_text(encoding="utf-8"))
-        engine = (written.get("engine") or {}).get("format")
-        return written["inputs"], written["outputs"], written["labels"], _platform(engine)
+        found = json.loads(file.read_text(encoding="utf-8"))
+        engine = (found.get("engine") or {}).get("format")
+        shared = {what: found[what] for what in _SHARED} | {"platform": _platform(engine)}
+        shared["max_batch_size"] = found["max_batch_size"] if "max_batch_size" in found else _configured(target)
+        return _Written(shared, Kind(family=found["family"], form=found["form"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PublishError(
             f"{target.folder} holds a model that mnexport did not write ({file} is missing or damaged); "
@@ -155,9 +188,21 @@ def _interface(target: Target, version: int) -> tuple[Any, ...]:
         ) from error
 
 
-def _wanted(card: ModelCard) -> tuple[Any, ...]:
-    specs, labels = tensor_specs(card.signature), card.signature.labels
-    return specs["inputs"], specs["outputs"], None if labels is None else list(labels), _platform(card.engine)
+def _configured(target: Target) -> int:
+    """``max_batch_size`` of ``config.pbtxt``, which an ``export.json`` did not always repeat.
+
+    Raises:
+        OSError, ValueError: there is none.
+    """
+    for line in (target.folder / CONFIG_NAME).read_text(encoding="utf-8").splitlines():
+        if line.startswith("max_batch_size:"):
+            return int(line.partition(":")[2])
+    raise ValueError("config.pbtxt has no max_batch_size")
+
+
+def _wanted(card: ModelCard) -> dict[str, Any]:
+    told = card.to_dict()
+    return {what: told[what] for what in (*_SHARED, "max_batch_size")} | {"platform": _platform(card.engine)}
 
 
 def _platform(engine: str | None) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from mnexport.errors import ScratchError
+from mnexport.signals import undisturbed
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -25,13 +26,15 @@ def scratch_folder() -> Iterator[Path]:
             f"There is no temporary folder to work in ({error.strerror}); set TMPDIR to one that can be written. "
             "Nothing was published."
         ) from error
-    with folder as path:
-        try:
-            yield Path(path)
-        except OSError as error:
-            if error.errno not in _FULL:
-                raise
-            raise ScratchError(
-                f"{path} is full: {error.strerror}. Make room, or set TMPDIR to a folder on a larger disk. Nothing was "
-                "published."
-            ) from error
+    try:
+        yield Path(folder.name)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise ScratchError(
+            f"{folder.name} is full: {error.strerror}. Make room, or set TMPDIR to a folder on a larger disk. Nothing "
+            "was published."
+        ) from error
+    finally:
+        with undisturbed():
+            folder.cleanup()

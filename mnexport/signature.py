@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from mntrain.artifact_config import ImageArtifactConfig, TableArtifactConfig
+from mntrain.artifact_config import InputSpec
 
 InputType = Literal["uint8", "float32"]
 DataType = Literal["UINT8", "FP32", "INT64"]
@@ -64,29 +64,34 @@ class Signature:
         return examples
 
 
-def image_signature(config: ImageArtifactConfig, input_type: InputType, explain: int = 0) -> Signature:
+def image_signature(
+    size: InputSpec, labels: tuple[str, ...], input_type: InputType = "uint8", explain: int = 0
+) -> Signature:
     """Of a classifier of images; ``explain`` neighbours are told."""
-    size = config.input
     shape = (size.channels, size.height, size.width)
     return Signature(
         input=TensorSpec(name="image", datatype=_DATATYPES[input_type], shape=shape),
         input_type=input_type,
-        outputs=_classifier_outputs(len(config.labels), explain),
-        labels=config.labels,
+        outputs=_classifier_outputs(len(labels), explain),
+        labels=labels,
         description={"layout": "NCHW", "color": size.color, "scale": _SCALES[input_type]},
     )
 
 
-def table_signature(config: TableArtifactConfig, explain: int = 0) -> Signature:
-    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbours are told."""
-    labels = config.labels
+def table_signature(
+    columns: tuple[str, ...], target: str, labels: tuple[str, ...] | None = None, explain: int = 0
+) -> Signature:
+    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbours are told.
+
+    Without labels it estimates values of ``target``.
+    """
     outputs = _regressor_outputs(explain) if labels is None else _classifier_outputs(len(labels), explain)
     return Signature(
-        input=TensorSpec(name="row", datatype="FP32", shape=(len(config.columns),)),
+        input=TensorSpec(name="row", datatype="FP32", shape=(len(columns),)),
         input_type="float32",
         outputs=outputs,
         labels=labels,
-        description={"layout": "rows", "columns": list(config.columns), "target": config.target},
+        description={"layout": "rows", "columns": list(columns), "target": target},
     )
 
 

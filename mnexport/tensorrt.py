@@ -58,7 +58,7 @@ class EngineOptions:
         capabilities: compute capabilities that tensorrt-rtx builds for; tensorrt takes the GPU's.
 
     Raises:
-        UsageError: a compute capability that tensorrt-rtx does not build for.
+        UsageError: a compute capability that tensorrt-rtx does not build for, or one twice.
     """
 
     format: EngineFormat
@@ -71,6 +71,8 @@ class EngineOptions:
             raise UsageError(
                 f"--compute-capability is {','.join(self.capabilities)!r}; choose from {', '.join(CAPABILITIES)}."
             )
+        if len(set(self.capabilities)) < len(self.capabilities):
+            raise UsageError(f"--compute-capability is {','.join(self.capabilities)!r}; name each of them once.")
 
 
 @dataclass(frozen=True, kw_only=True)

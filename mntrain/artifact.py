@@ -8,6 +8,7 @@
                                     export can check itself on real inputs where the data set is not at hand
 """
 
+import hashlib
 import json
 import platform
 from collections.abc import Callable
@@ -22,7 +23,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 
 from mntrain.artifact_config import (
     READABLE,
@@ -73,11 +74,13 @@ class Artifact:
         path: the folder.
         config: what ``config.json`` says.
         model: the trained model.
+        weights_sha256: digest of ``model.safetensors`` as it was when the model was loaded from it.
     """
 
     path: Path
     config: ArtifactConfig
     model: Model
+    weights_sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -173,10 +176,12 @@ def load_artifact(path: Path) -> Artifact:
     config = read_config(path)
     if isinstance(config, ImageArtifactConfig):
         shape = (config.input.channels, config.input.height, config.input.width)
+        model, digest = _load_model(path, lambda: build_model(config.experiment, shape, len(config.labels)))
         return ImageArtifact(
             path=path,
             config=config,
-            model=_load_model(path, lambda: build_model(config.experiment, shape, len(config.labels))),
+            model=model,
+            weights_sha256=digest,
             preprocessing=Preprocessing(config.preprocessing).eval(),
             samples=_load_samples(path, ImageSet, shape, config.labels),
         )
@@ -189,26 +194,35 @@ def load_artifact(path: Path) -> Artifact:
             return build_regressor(rows.experiment, columns, (0.0, 1.0))
         return build_model(rows.experiment, (columns,), len(labels))
 
+    model, digest = _load_model(path, build)
     return TableArtifact(
         path=path,
         config=config,
-        model=_load_model(path, build),
+        model=model,
+        weights_sha256=digest,
         preprocessing=Standardization(config.standardization).eval(),
         samples=_load_samples(path, TableSet, (columns,), labels),
     )
 
 
-def _load_model(path: Path, build: Callable[[], Model]) -> Model:
+def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
+    """The model, and the digest of the bytes that its weights were read from."""
     # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
     try:
         with torch.device("meta"):
             model = build()
     except ConfigError as error:
         raise ArtifactError(f"{path / 'config.json'} describes no model that can be built: {error}") from error
-    weights = _read(path / "model.safetensors", lambda file: load_file(str(file)))
+    content, weights = _read(path / "model.safetensors", _weights)
     _check_weights(path, model.state_dict(), weights)
     model.load_state_dict(weights, assign=True)
-    return model.eval().requires_grad_(False)
+    return model.eval().requires_grad_(False), hashlib.sha256(content).hexdigest()
+
+
+def _weights(file: Path) -> tuple[bytes, dict[str, torch.Tensor]]:
+    """Read once, and not mapped into memory: what is written to the file later changes nothing here."""
+    content = file.read_bytes()
+    return content, load(content)
 
 
 def _load_samples(path: Path, kind: type[SampleSet], shape: Shape, labels: tuple[str, ...] | None) -> SampleSet:

@@ -60,8 +60,8 @@ def approximate_regressor(
     """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
     if plan.calibration is None:
         return (
-            "low_rank is fitted to real rows, and there are none in the artifact; give --calibration train, or take "
-            "--form factored"
+            "low_rank is fitted to some real rows and judged by others, and the artifact holds fewer than two; give "
+            "--calibration train, or take --form factored"
         )
     exact = AdaptiveEstimator(model)
     layers = model.network.parameters_of_layers()

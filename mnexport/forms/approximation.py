@@ -33,8 +33,8 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
         return "factored is exact for this model, and as cheap as any approximation (--form factored)"
     if plan.calibration is None:
         return (
-            "low_rank is fitted to real images, and there are none in the artifact; give --calibration train, or take "
-            "an exact form (--form factored or explicit)"
+            "low_rank is fitted to some real images and judged by others, and the artifact holds fewer than two; give "
+            "--calibration train, or take an exact form (--form factored or explicit)"
         )
     kind = kind_of(problem, model.steps())
     cost_of, fewest = (size.norm, 1) if kind == "norm" else (size.subspace, size.classes)

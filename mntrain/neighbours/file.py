@@ -1,15 +1,17 @@
 """``artifact/neighbors.safetensors``: training images nearest to each entry of the dictionary.
 
 A file of its own that an artifact may have or not: it is made after training, and only where the data may be passed on.
-It names the digests of the weights and of the data that it was made with.
+It names the digests of the weights and of the data that it was made with, and of its own arrays.
 
 Shapes: U images, S entries, n nearest images of an entry.
 """
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
@@ -26,13 +28,18 @@ _ARRAYS = ("images", "labels", "positions", "indices")
 def write_neighbours(artifact: ImageArtifact, found: NeighbourImages) -> Path:
     """Put the file into the artifact whole or not at all; an older one is replaced.
 
+    Args:
+        artifact: as it was loaded before anything was looked for.
+        found: with its model.
+
     Raises:
-        ArtifactError: it cannot be written.
+        ArtifactError: it cannot be written, or the artifact holds other weights by now.
     """
     file = artifact.path / NAME
     arrays = {name: getattr(found, name) for name in _ARRAYS}
     try:
-        digests = _digests(artifact)
+        digests = _made_with(artifact) | {"content": _content(found)}
+        _check_unchanged(artifact)
         write_atomically(file, lambda temporary: save_file(arrays, str(temporary), metadata=digests))
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -46,20 +53,21 @@ def read_neighbours(artifact: ImageArtifact) -> NeighbourImages | None:
     """What an artifact of a Meta-Neighborhoods model carries; None where it has no such file.
 
     Raises:
-        ArtifactError: the file is damaged, or of other weights, data or classes than the artifact.
+        ArtifactError: the file is damaged, or of other weights, data or classes than the artifact, or a link to none.
     """
     file = artifact.path / NAME
-    if not file.exists():
+    if not os.path.lexists(file):
         return None
     remedy = f"make it again with `mntrain neighbors {artifact.path}`, or remove it"
+    if not file.exists():
+        raise ArtifactError(f"{file} is a link to {file.readlink()}, which is not there; {remedy}.")
     try:
         with safe_open(str(file), framework="np") as stored:
             written = stored.metadata() or {}
             found = NeighbourImages(**{name: stored.get_tensor(name) for name in _ARRAYS})
-        digests = _digests(artifact)
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, DataError) as error:
         raise ArtifactError(f"{file} is damaged ({error}); {remedy}.") from error
-    for name, expected in digests.items():
+    for name, expected in _made_with(artifact).items():
         if written.get(name) != expected:
             raise ArtifactError(
                 f"{file} was made with other {name} than the artifact's (digest {_short(written.get(name))}, expected "
@@ -67,6 +75,10 @@ def read_neighbours(artifact: ImageArtifact) -> NeighbourImages | None:
             )
     if (problem := _contradiction(artifact, found)) is not None:
         raise ArtifactError(f"{file} does not fit its artifact: {problem}; {remedy}.")
+    if (named := written.get("content")) != (content := _content(found)):
+        raise ArtifactError(
+            f"{file} is damaged (the digest of its arrays is {_short(content)}, it names {_short(named)}); {remedy}."
+        )
     return found
 
 
@@ -84,11 +96,36 @@ def _contradiction(artifact: ImageArtifact, found: NeighbourImages) -> str | Non
     return None
 
 
-def _digests(artifact: ImageArtifact) -> dict[str, str]:
+def _check_unchanged(artifact: ImageArtifact) -> None:
+    """Whether the weights on disk are still those that were loaded: looking at all images takes minutes.
+
+    Raises:
+        ArtifactError: they are not.
+        OSError: they cannot be read.
+    """
+    path = artifact.path / "model.safetensors"
+    with path.open("rb") as file:
+        now = hashlib.file_digest(file, "sha256").hexdigest()
+    if now != artifact.weights_sha256:
+        raise ArtifactError(
+            f"{path} changed while its neighbours were looked for (digest {_short(now)}, when it was loaded "
+            f"{_short(artifact.weights_sha256)}). Nothing was written; run `mntrain neighbors {artifact.path}` again."
+        )
+
+
+def _made_with(artifact: ImageArtifact) -> dict[str, str]:
     """SHA-256 of the weights, and of the data and its split."""
-    with (artifact.path / "model.safetensors").open("rb") as file:
-        weights = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"weights": weights, "data": artifact.config.split["sha256"]}
+    return {"weights": artifact.weights_sha256, "data": artifact.config.split["sha256"]}
+
+
+def _content(found: NeighbourImages) -> str:
+    """SHA-256 of the arrays, with their dtypes and shapes."""
+    content = hashlib.sha256()
+    for name in _ARRAYS:
+        array = np.ascontiguousarray(getattr(found, name))
+        content.update(f"{name} {array.dtype.name} {list(array.shape)}\n".encode())
+        content.update(array.data)
+    return content.hexdigest()
 
 
 def _short(digest: Any) -> str:

@@ -17,20 +17,15 @@ from mnexport.errors import FormError
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.plan import FORMS, Calibration, FormPlan, StaticModel
 from mnexport.graph import write_onnx
-from mnexport.signature import Signature, TensorSpec, image_signature
+from mnexport.signature import image_signature
 from mntrain.artifact import Artifact, load_artifact
+from mntrain.artifact_config import InputSpec
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
 TOLERANCE = 1e-4
-SIGNATURE = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=(3, 16, 16)),
-    input_type="uint8",
-    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(4,)) for name in ("logits", "probabilities")),
-    labels=tuple("abcd"),
-    description={},
-)
+SIGNATURE = image_signature(InputSpec(channels=3, height=16, width=16), tuple("abcd"))
 
 
 # Largest error of a probability that an approximation may have.
@@ -115,7 +110,7 @@ def test_every_exported_graph_answers_as_the_trained_model(artifact: Artifact, i
             np.testing.assert_allclose(probabilities, softmax(expected), atol=LOSS, rtol=0)
             expected = found
         file = tmp_path / f"{static.form}.onnx"
-        signature = image_signature(artifact.config, input_type)  # type: ignore[arg-type]
+        signature = image_signature(artifact.config.input, artifact.config.labels, input_type)  # type: ignore[arg-type]
         write_onnx(static.module, signature, 20, {}, file)
         session = onnxruntime.InferenceSession(str(file))
         for batch in (1, 2, 3, len(images)):

@@ -12,7 +12,8 @@ import torch
 import tritonclient.grpc as triton
 from PIL import Image
 
-from mnexport.pipeline import ExportOptions, export
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
 from mnexport.repository import Target
 from mnserve.cli import main as mnserve
 from mntrain.artifact import Artifact, load_artifact

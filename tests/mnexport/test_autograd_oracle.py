@@ -57,7 +57,7 @@ def test_our_graph_equals_the_graph_of_autograd(runs: Path, tmp_path: Path) -> N
     )(example)
     theirs, ours = tmp_path / "theirs.onnx", tmp_path / "ours.onnx"
     oracle = FromAutograd(copy.deepcopy(artifact.preprocessing), copy.deepcopy(model.backbone), head).eval()
-    signature = image_signature(artifact.config, "uint8")
+    signature = image_signature(artifact.config.input, artifact.config.labels)
     write_onnx(oracle, signature, 20, {}, theirs)
     static = static_form(model, FormPlan(form="factored"), artifact.preprocessing)
     write_onnx(static.module, signature, 20, {}, ours)

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,7 @@ def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) 
         (["{artifact}", "{repository}/m", "--atol", "inf"], 2, "finite"),
         (["{artifact}", "{repository}/m", "--rtol", "nan"], 2, "finite"),
         (["{artifact}", "{repository}/m", "--version", "99999999999999999999999"], 2, "is not possible"),
+        (["{artifact}", "{repository}/m", "--overwrite"], 2, "add --version N, or leave --overwrite out"),
         (["{vanilla}", "{repository}/m", "--form", "explicit"], 2, "does not adapt"),
         (["{artifact}", "{repository}/m", "--rank", "0"], 2, "--rank is 0"),
         (["{vanilla}", "{repository}/m", "--rank", "3"], 2, "leave out --rank"),
@@ -94,6 +97,33 @@ def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) 
     for report in reports:
         assert json.loads(Path(report["path"]).with_name("export.json").read_text())["form"] == report["form"]
     assert [item.name for item in target.parent.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGTERM, "mnexport: terminated."), (signal.SIGINT, "mnexport: interrupted.")]
+)
+def test_an_export_that_is_stopped_leaves_nothing_behind(
+    runs: Path, repository: Path, tmp_path: Path, number: signal.Signals, said: str
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "mnexport.cli", str(runs / "vanilla" / "artifact"), str(repository / "m")]
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(temporary)},
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # a shell's background jobs ignore SIGINT
+    )
+    while not list(temporary.glob("mnexport-*")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err.splitlines()[-1] == said
+    assert "Traceback" not in err
+    assert [item for item in temporary.iterdir() if item.is_dir()] == []
+    assert list(repository.iterdir()) == []
 
 
 @pytest.mark.parametrize("words", [[], ["a"], ["a", "b", "--form", "none"], ["a", "b", "--opset", "17"]])

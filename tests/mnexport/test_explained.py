@@ -11,7 +11,8 @@ import torch
 from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
 from mnexport.parity import Check, compare
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target, sha256
 from mnexport.tolerance import Answers, Approximation, Tolerance
 from mntrain.artifact import load_artifact

@@ -11,15 +11,10 @@ from torch import Tensor, nn
 
 from mnexport.errors import GraphError, UsageError
 from mnexport.graph import GraphOptions, write_onnx
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import image_signature
+from mntrain.artifact_config import InputSpec
 
-SPEC = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-    input_type="uint8",
-    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(3,)) for name in ("logits", "probabilities")),
-    labels=tuple("abc"),
-    description={},
-)
+SPEC = image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 
 
 class Probe(nn.Module):

@@ -10,7 +10,8 @@ import pytest
 from mnexport import neighbours
 from mnexport.cli import main
 from mnexport.options import ExportOptions
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target, sha256
 from mntrain.artifact import load_artifact
 from mntrain.errors import ArtifactError

@@ -8,16 +8,11 @@ import pytest
 
 from mnexport.errors import GraphError, ParityError, UsageError
 from mnexport.parity import Check, Examples, ParityReport, Runner, compare, onnxruntime_runner
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import image_signature
 from mnexport.tolerance import Allowance, Answers, Approximation, Tolerance
+from mntrain.artifact_config import InputSpec
 
-SIGNATURE = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-    input_type="uint8",
-    outputs=(TensorSpec(name="logits", datatype="FP32", shape=(3,)),),
-    labels=tuple("abc"),
-    description={},
-)
+SIGNATURE = image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 IMAGES = np.random.default_rng(0).integers(0, 256, (70, 1, 4, 4), dtype=np.uint8)
 
 
@@ -102,6 +97,16 @@ def test_a_nan_fails_where_the_class_is_right() -> None:
     assert [item.argmax_differences for item in found.comparisons] == [0, 0, 0], "arg-max of NaNs is 0, which is right"
     with pytest.raises(ParityError, match="Nothing was published"):
         found.raise_failures()
+
+
+def test_what_is_not_finite_is_called_so_and_no_tolerance_is_recommended() -> None:
+    spoiled = report(changed(lambda logits, images: logits * np.nan))
+    with pytest.raises(ParityError) as caught:
+        spoiled.raise_failures()
+    message = str(caught.value)
+    assert "largest errors: logits not finite, probabilities 0)" in message
+    assert "no tolerance allows answers that are not finite" in message
+    assert "looser" not in message
 
 
 @pytest.mark.parametrize("change", [lambda p: np.full_like(p, np.nan), lambda p: p + 0.01, lambda p: p[:, ::-1]])

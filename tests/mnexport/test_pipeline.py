@@ -15,6 +15,8 @@ from safetensors.numpy import load_file, save_file
 from tritonclient.grpc import model_config_pb2
 
 import mnexport.pipeline
+import mnexport.proving
+import mnexport.subject
 from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
@@ -51,6 +53,7 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     record = json.loads((repository / "m/1/export.json").read_text())
     assert record["sha256"]["model.onnx"] == sha256(report.path)
     assert record["artifact"]["sha256"]["model.safetensors"] == sha256(artifact / "model.safetensors")
+    assert (record["max_batch_size"], record["cpu"]) == (16, {"accuracy": None, "left_out": None})
     assert (record["family"], record["form"], record["name"], record["version"]) == (
         "meta_neighborhoods", "low_rank", "m", 1,
     )  # fmt: skip
@@ -147,14 +150,14 @@ def test_what_the_repository_cannot_take_is_told_before_the_work(artifact: Path,
 def test_the_version_is_chosen_when_it_is_published(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = mnexport.pipeline.run_checks
+    run = mnexport.proving.run_checks
 
     def overtaken(*fields: Any, **named: Any) -> Any:
-        monkeypatch.setattr(mnexport.pipeline, "run_checks", run)
+        monkeypatch.setattr(mnexport.proving, "run_checks", run)
         export(options(artifact, repository, form="explicit"))
         return run(*fields, **named)
 
-    monkeypatch.setattr(mnexport.pipeline, "run_checks", overtaken)
+    monkeypatch.setattr(mnexport.proving, "run_checks", overtaken)
     report = export(options(artifact, repository))
     assert report.path == repository / "m/2/model.onnx"
     records = [json.loads((repository / f"m/{number}/export.json").read_text()) for number in (1, 2)]
@@ -175,7 +178,7 @@ def test_what_json_cannot_hold_is_a_sentence(
 ) -> None:
     spoilt = load_artifact(artifact)
     object.__setattr__(spoilt.config, field, value)  # past whatever the artifact checks itself
-    monkeypatch.setattr(mnexport.pipeline, "load_artifact", lambda path: spoilt)
+    monkeypatch.setattr(mnexport.subject, "load_artifact", lambda path: spoilt)
     with pytest.raises(ArtifactError, match=r"config\.json holds a number or a text"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()
@@ -330,6 +333,7 @@ def test_a_model_goes_without_the_file_for_cpus_where_that_alone_fails(
     record = json.loads(report.path.with_name("export.json").read_text())
     assert set(record["sha256"]) == {"model.onnx"}
     assert record["adaptation"]["integer_keys"] is None
+    assert record["cpu"]["left_out"].startswith("onnxruntime, cpu.onnx at batch 1: ")
     assert {item.what for item in report.parity.comparisons} == {"static form", "onnxruntime"}
 
 
@@ -369,6 +373,6 @@ def test_an_artifact_with_one_sample_exports_exactly(artifact: Path, repository:
     save_file({name: values[:1] for name, values in samples.items()}, copied / "samples.safetensors")
     report = export(options(copied, repository, form="auto"))
     assert report.form == "factored"
-    assert "there are none in the artifact" in report.adaptation["reason"]
+    assert "the artifact holds fewer than two" in report.adaptation["reason"]
     with pytest.raises(FormError, match="--calibration"):
         export(options(copied, repository, form="low_rank"))

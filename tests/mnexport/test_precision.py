@@ -1,6 +1,8 @@
 """Backbones in fewer bits: what they cost is measured, and too much is not published."""
 
+import dataclasses
 import json
+import resource
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,24 +14,29 @@ import pytest
 import torch
 from torch import nn
 
-import mnexport.pipeline
+import mnexport.lowering_stage
 from mnexport.accuracy import AccuracyReport, DType, Precision
 from mnexport.calibrating import calibration_examples
 from mnexport.cli import main
-from mnexport.errors import FormError, GraphError, ParityError, UsageError
+from mnexport.errors import FormError, GraphError, ParityError, ScratchError, UsageError
+from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.lowered import LoweredBackbone
 from mnexport.forms.merged_norm import MergedNorm, merge_norms
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import write_onnx
 from mnexport.lowering import check_lowerable, lower
+from mnexport.lowering_stage import lower_cpu_file
 from mnexport.options import ExportOptions
+from mnexport.parity import onnxruntime_runner
 from mnexport.pipeline import export
 from mnexport.quantization import quantize
-from mnexport.repository import Target
-from mnexport.signature import Signature, TensorSpec
+from mnexport.repository import Target, sha256
+from mnexport.scratch import scratch_folder
+from mnexport.signature import Signature, TensorSpec, image_signature
 from mnexport.tolerance import Answers
 from mntrain.artifact import ImageArtifact, load_artifact
+from mntrain.artifact_config import InputSpec
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.families import FAMILIES
@@ -59,6 +66,15 @@ def test_a_lower_precision_answers_nearly_as_well(runs: Path, repository: Path, 
     record = json.loads(report.path.with_name("export.json").read_text())
     assert record["dtype"] == record["accuracy"]["dtype"] == dtype
     assert record["graph"]["size"] == report.path.stat().st_size
+    assert (record["cpu"] is not None) == ((family, dtype) == ("meta_neighborhoods", "int8"))
+    if record["cpu"] is not None:
+        cpu = report.path.with_name("cpu.onnx")
+        rounded = onnxruntime.InferenceSession(str(cpu)).run(["probabilities"], {"image": images})[0]
+        assert record["cpu"]["accuracy"]["exported"] == pytest.approx(float(np.mean(rounded.argmax(1) == labels)))
+        assert record["cpu"]["accuracy"]["dtype"] == "int8"
+        kinds = {node.op_type for node in onnx.load(cpu).graph.node}
+        assert kinds >= {"MatMulInteger", "QuantizeLinear"}
+        assert record["sha256"]["cpu.onnx"] == sha256(cpu)
     empty = onnxruntime.InferenceSession(str(report.path)).run(["probabilities"], {"image": images[:0]})[0]
     assert empty.shape == (0, 10)
 
@@ -100,9 +116,15 @@ def test_bfloat16_is_checked_where_it_can_be_computed(
     assert "on GPUs only" in out
 
 
-@pytest.mark.parametrize("answer", [lambda right: right[:, ::-1], lambda right: right * np.nan])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (lambda right: right[:, ::-1], r"has an accuracy of .*Nothing was published; a larger drop"),
+        (lambda right: right * np.nan, r"has probabilities that are not finite.*Nothing was published; take another"),
+    ],
+)
 def test_too_much_loss_is_not_published(
-    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, answer: Any
+    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, answer: Any, words: str
 ) -> None:
     def spoiled(*fields: Any) -> tuple[str, Any]:
         name, runner = real(*fields)
@@ -112,9 +134,9 @@ def test_too_much_loss_is_not_published(
 
         return name, run
 
-    real = mnexport.pipeline.lower
-    monkeypatch.setattr(mnexport.pipeline, "lower", spoiled)
-    with pytest.raises(ParityError, match=r"In float16 the export has an accuracy of .*Nothing was published"):
+    real = mnexport.lowering_stage.lower
+    monkeypatch.setattr(mnexport.lowering_stage, "lower", spoiled)
+    with pytest.raises(ParityError, match=rf"The export loses too much: in float16 it {words}"):
         export(options(runs, repository, "float16"))
     assert list(repository.iterdir()) == []
 
@@ -127,6 +149,36 @@ def test_a_gain_is_no_loss() -> None:
         AccuracyReport(**figures, trained=0.6, exported=0.59, max_probability_error=0.1, most_lost=0.0).raise_failure()
 
 
+def test_a_model_goes_without_a_file_for_cpus_that_int8_spoils(
+    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoilt(path: Path, signature: Signature) -> Any:
+        assert path.name == "cpu.onnx"
+        runner = onnxruntime_runner(path, signature)
+        return lambda images: {"probabilities": runner(images)["probabilities"][:, ::-1]}
+
+    monkeypatch.setattr(mnexport.lowering_stage, "onnxruntime_runner", spoilt)
+    words = [str(runs / "meta_neighborhoods" / "artifact"), str(repository / "m"), "--dtype", "int8"]
+    assert main([*words, "--max-accuracy-drop", "0.02"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no cpu.onnx: in int8 it has an accuracy of" in out
+    record = json.loads((repository / "m/1/export.json").read_text())
+    assert set(record["sha256"]) == {"model.onnx"}
+    assert record["cpu"]["accuracy"] is None
+    assert "--max-accuracy-drop allows 2.00%" in record["cpu"]["left_out"]
+    assert record["adaptation"]["integer_keys"] is None
+
+
+def test_a_file_for_cpus_that_cannot_be_quantised_is_removed(tmp_path: Path) -> None:
+    file = tmp_path / "cpu.onnx"
+    graph_without_convolutions(file)
+    signature = dataclasses.replace(SIGNATURE, input=TensorSpec(name="x", datatype="FP32", shape=(2,)))
+    found = lower_cpu_file(file, signature, np.zeros((4, 2), np.float32), lambda lowered: pytest.fail("measured"))
+    assert found.left_out is not None
+    assert "nothing to quantise" in found.left_out
+    assert not file.exists()
+
+
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf")])
 def test_a_loss_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(UsageError, match="from 0 to 1"):
@@ -135,24 +187,30 @@ def test_a_loss_that_cannot_be_is_refused(share: float) -> None:
         Precision(dtype="int4")  # type: ignore[arg-type]
 
 
-def test_what_adapts_in_all_its_layers_is_not_lowered() -> None:
-    with pytest.raises(FormError, match="adapted in all its layers"):
+def test_what_has_no_backbone_is_not_lowered() -> None:
+    with pytest.raises(FormError, match="a regressor, adapted or not, is one network without a backbone"):
         check_lowerable(nn.Linear(1, 1), Precision(dtype="float16"))
     check_lowerable(nn.Linear(1, 1), Precision())
 
 
-def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
+def test_a_model_without_convolutions_is_refused_before_it_is_traced() -> None:
+    module = DeployedClassifier(nn.Identity(), nn.Linear(2, 3), nn.Linear(3, 4))
+    with pytest.raises(FormError, match="has no convolution; take --dtype float32"):
+        check_lowerable(module, Precision(dtype="int8"))
+    check_lowerable(module, Precision(dtype="float16"))
+    check_lowerable(static(ifilm=False), Precision(dtype="int8"))
+
+
+def graph_without_convolutions(file: Path) -> None:
     spec = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", 2])
     node = onnx.helper.make_node("Identity", ["x"], ["y"])
     graph = onnx.helper.make_graph([node], "g", [spec], [onnx.helper.make_tensor_value_info("y", 1, ["batch", 2])])
-    onnx.save(onnx.helper.make_model(graph), tmp_path / "m.onnx")
-    signature = Signature(
-        input=TensorSpec(name="x", datatype="FP32", shape=(2,)),
-        input_type="float32",
-        outputs=(TensorSpec(name="y", datatype="FP32", shape=(2,)),),
-        labels=None,
-        description={},
-    )
+    onnx.save(onnx.helper.make_model(graph), file)
+
+
+def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
+    graph_without_convolutions(tmp_path / "m.onnx")
+    signature = dataclasses.replace(SIGNATURE, input=TensorSpec(name="x", datatype="FP32", shape=(2,)))
     with pytest.raises(GraphError, match="nothing to quantise"):
         quantize(tmp_path / "m.onnx", signature, np.zeros((4, 2), np.float32))
 
@@ -219,6 +277,26 @@ def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
         quantize(tmp_path / "m.onnx", SIGNATURE, IMAGES)
 
 
+def test_a_disk_that_is_full_for_the_quantiser_is_a_sentence_and_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A limit on the size of files, which the system tells ONNX Runtime's own code as well."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def work() -> None:
+        with scratch_folder() as scratch:
+            write_onnx(static(ifilm=False), SIGNATURE, 20, {}, scratch / "m.onnx")
+            resource.setrlimit(resource.RLIMIT_FSIZE, ((scratch / "m.onnx").stat().st_size // 2, hard))
+            try:
+                quantize(scratch / "m.onnx", SIGNATURE, IMAGES)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    with pytest.raises(ScratchError, match="is full: File too large"):
+        work()
+    assert "".join(capfd.readouterr()) == ""
+
+
 def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) -> None:
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(artifact, ImageArtifact)
@@ -262,13 +340,7 @@ def test_the_lookup_of_ifilm_stays_in_float32() -> None:
     torch.testing.assert_close(low.float(), high, rtol=2e-3, atol=2e-3)
 
 
-SIGNATURE = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=(3, 16, 16)),
-    input_type="uint8",
-    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(4,)) for name in ("logits", "probabilities")),
-    labels=tuple("abcd"),
-    description={},
-)
+SIGNATURE = image_signature(InputSpec(channels=3, height=16, width=16), tuple("abcd"))
 IMAGES = np.random.default_rng(0).integers(0, 256, (8, 3, 16, 16), dtype=np.uint8)
 
 

@@ -4,16 +4,20 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
 
 from mnexport.errors import PublishError, UsageError
-from mnexport.model_card import ModelCard, tensor_specs
+from mnexport.model_card import ModelCard
 from mnexport.publishing import locked, publishing
 from mnexport.repository import MAX_VERSION, Target, check_target, versions
-from mnexport.signature import InputType, Signature, TensorSpec
+from mnexport.signature import InputType, image_signature
+from mntrain.artifact_config import InputSpec
 
 
 def card(
@@ -22,15 +26,11 @@ def card(
     labels: tuple[str, ...] = ("a", "b"),
     form: str = "vanilla",
     max_batch_size: int = 4,
+    description: dict[str, Any] | None = None,
 ) -> ModelCard:
-    names = ("logits", "probabilities")
-    signature = Signature(
-        input=TensorSpec(name="image", datatype="UINT8" if input_type == "uint8" else "FP32", shape=(1, 8, 8)),
-        input_type=input_type,
-        outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(len(labels),)) for name in names),
-        labels=labels,
-        description={},
-    )
+    signature = image_signature(InputSpec(channels=1, height=8, width=8), labels, input_type)
+    if description is not None:
+        signature = replace(signature, description=description)
     return ModelCard(signature=signature, max_batch_size=max_batch_size, family="vanilla", form=form)
 
 
@@ -40,9 +40,7 @@ def publish(target: Target, what: ModelCard, *, before: Callable[[], object] = l
         number = check_target(target, what)
         with publishing(target, number, what) as folder:
             (folder / "model.onnx").write_text(f"{what.signature.input_type} {what.form}")
-            (folder / "export.json").write_text(
-                json.dumps(tensor_specs(what.signature) | {"labels": what.signature.labels})
-            )
+            (folder / "export.json").write_text(json.dumps(what.to_dict()))
             before()
     return number
 
@@ -159,15 +157,51 @@ def test_a_file_in_place_of_the_model_is_noticed_before_the_work(target: Target)
         check_target(target, card())
 
 
-def test_a_further_version_brings_its_own_description(target: Target) -> None:
-    publish(target, card(max_batch_size=4, form="explicit"))
-    assert "max_batch_size: 4" in (target.folder / "config.pbtxt").read_text()
-    assert publish(target, card(max_batch_size=9, form="factored")) == 2
-    text = (target.folder / "config.pbtxt").read_text()
-    assert text == card(max_batch_size=9, form="factored").config_pbtxt("m")
+def told(target: Target, parameter: str) -> str:
+    """A parameter of ``config.pbtxt``."""
+    config = (target.folder / "config.pbtxt").read_text()
+    return text_format.Parse(config, model_config_pb2.ModelConfig()).parameters[parameter].string_value
+
+
+def test_the_description_is_true_of_every_version(target: Target) -> None:
+    publish(target, card(form="explicit"))
+    assert (told(target, "mn.family"), told(target, "mn.form")) == ("vanilla", "explicit")
+    assert publish(target, card(form="factored")) == 2
+    assert (told(target, "mn.family"), told(target, "mn.form")) == (
+        "vanilla", "explicit (version 1), factored (version 2)",
+    )  # fmt: skip
+    publish(Target(repository=target.repository, name="m", version=1, overwrite=True), card(form="factored"))
+    assert (target.folder / "config.pbtxt").read_text() == card(form="factored").config_pbtxt("m")
     assert everything_below(target.folder) == {
         "config.pbtxt", "labels.txt", "1", "1/model.onnx", "1/export.json", "2", "2/model.onnx", "2/export.json",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"max_batch_size": 9}, r"version 1 has max_batch_size 4, this export 9;.*give --max-batch-size 4, or"),
+        ({"description": {"layout": "x"}}, r"version 1 has input .*NCHW.*, this export .*another name"),
+        ({"labels": ("x", "y")}, r"version 1 has labels \['a', 'b'\], .*another name"),
+        ({"input_type": "float32"}, r"version 1 has inputs .*UINT8.*FP32.*another name"),
+    ],
+)
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "of an export.json without max_batch_size"])
+def test_a_version_that_the_description_would_not_fit_is_refused(
+    target: Target, changes: dict[str, Any], words: str, recorded: bool
+) -> None:
+    publish(target, card())
+    if not recorded:
+        file = target.folder / "1" / "export.json"
+        file.write_text(json.dumps({key: value for key, value in card().to_dict().items() if key != "max_batch_size"}))
+    before = content(target.repository)
+    with pytest.raises(PublishError, match=words):
+        check_target(target, card(**changes))
+    with pytest.raises(PublishError, match=words):
+        publish(Target(repository=target.repository, name="m", version=5, overwrite=True), card(**changes))
+    assert content(target.repository) == before
+    publish(Target(repository=target.repository, name="m", version=1, overwrite=True), card(**changes))
+    assert (target.folder / "config.pbtxt").read_text() == card(**changes).config_pbtxt("m")
 
 
 def test_all_files_are_there_before_the_first_of_them_appears(target: Target) -> None:
@@ -180,10 +214,10 @@ def test_all_files_are_there_before_the_first_of_them_appears(target: Target) ->
         staged = {Path(name).name for name in content(target.folder) if name.startswith(".")}
         assert staged == {"model.onnx", "export.json", "config.pbtxt"}, "labels.txt has not changed"
 
-    publish(target, card(max_batch_size=9), before=seen)
+    publish(target, card(form="factored"), before=seen)
 
 
-@pytest.mark.parametrize("changes", [{"input_type": "float32"}, {"labels": ("x", "y", "z")}])
+@pytest.mark.parametrize("changes", [{"input_type": "float32"}, {"labels": ("x", "y", "z")}, {"max_batch_size": 9}])
 def test_another_interface_replaces_the_whole_model_in_one_step(
     target: Target, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,7 +280,7 @@ def test_a_crash_while_overwriting_leaves_the_model_as_it_was(target: Target, ch
     before = content(target.repository)
     again = Target(repository=target.repository, name="m", version=1, overwrite=True)
     with pytest.raises(PublishError, match=r"No space left on device\. Nothing was published"):
-        publish(again, card(max_batch_size=9, **changes), before=crash)
+        publish(again, card(form="factored", **changes), before=crash)
     assert content(target.repository) == before
     assert everything_below(target.repository) == {"m", "m/1", *(f"{name}" for name in before)}
 
@@ -258,7 +292,7 @@ def test_a_version_that_cannot_appear_leaves_its_description_as_it_was(
     before = content(target.repository)
     broken_rename("2")
     with pytest.raises(PublishError, match="Nothing was published"):
-        publish(target, card(max_batch_size=9))
+        publish(target, card(form="factored"))
     assert content(target.repository) == before
 
 
@@ -268,7 +302,7 @@ def test_a_description_that_cannot_be_replaced_is_told_truthfully(
     publish(target, card())
     broken_rename("config.pbtxt")
     with pytest.raises(PublishError) as caught:
-        publish(target, card(max_batch_size=9))
+        publish(target, card(form="factored"))
     message = str(caught.value)
     assert "version 2 was published, but not its config.pbtxt (Input/output error)" in message
     assert "--version 2 --overwrite" in message
@@ -290,7 +324,7 @@ def test_a_description_that_cannot_be_replaced_is_told_truthfully(
         {"1/model.onnx": "theirs", "1/export.json": "{}"},
         {
             "1/model.onnx": "theirs",
-            "7/export.json": json.dumps(tensor_specs(card().signature) | {"labels": ["a", "b"]}),
+            "7/export.json": json.dumps(card().to_dict()),
         },
     ],
 )
@@ -334,4 +368,10 @@ def test_after_the_highest_version_there_is_no_next_one(repository: Path) -> Non
 @pytest.mark.parametrize("label", ["", " ", "\n", "\t\u2028", "\0", "\u200b"])
 def test_a_label_that_nobody_can_read_is_refused(label: str) -> None:
     with pytest.raises(PublishError, match=r"Class 1 is called .*visible name"):
+        card(labels=("a", label))
+
+
+@pytest.mark.parametrize("label", ["cat\x1b[31m", "a\0b", "\x7fa", "a\x9b2J"])
+def test_a_label_that_steers_a_terminal_is_refused(label: str) -> None:
+    with pytest.raises(PublishError, match=r"Class 1 is called .* control character .* without it"):
         card(labels=("a", label))

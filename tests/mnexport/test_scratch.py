@@ -2,13 +2,18 @@
 
 import errno
 import os
+import shutil
+import signal
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnexport.errors import ScratchError
 from mnexport.scratch import scratch_folder
+from mnexport.signals import Terminated, terminable
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -36,3 +41,40 @@ def test_without_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ScratchError, match="set TMPDIR"), scratch_folder():
         pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_unwinds_and_a_second_one_does_not_stop_the_clearing(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[Path] = []
+    remove = shutil.rmtree
+
+    def impatient(*fields: Any, **named: Any) -> None:
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGINT)
+        remove(*fields, **named)
+
+    def work() -> None:
+        with terminable(), scratch_folder() as path:
+            used.append(path)
+            monkeypatch.setattr(shutil, "rmtree", impatient)
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+
+    before = signal.getsignal(number)
+    with pytest.raises(Terminated) as caught:
+        work()
+    assert caught.value.exit_code == 128 + number
+    assert not used[0].exists()
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminable():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -14,10 +14,12 @@ from mnexport.cli import main
 from mnexport.errors import EngineError, FormError, UsageError
 from mnexport.forms.plan import FORMS
 from mnexport.options import ExportOptions
-from mnexport.pipeline import ExportReport, export
+from mnexport.pipeline import export
+from mnexport.report import ExportReport
 from mnexport.repository import Target
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import Signature, image_signature, table_signature
 from mnexport.tensorrt import CAPABILITIES, USUAL_CAPABILITIES, BatchProfile, EngineOptions, build_engine
+from mntrain.artifact_config import InputSpec
 from mntrain.models.families import FAMILIES
 
 needs_rtx = pytest.mark.skipif(
@@ -29,13 +31,7 @@ EXPLAINED = "Int64 binding"
 
 
 def image_of_one_channel() -> Signature:
-    return Signature(
-        input=TensorSpec(name="image", datatype="UINT8", shape=(1, 4, 4)),
-        input_type="uint8",
-        outputs=(),
-        labels=None,
-        description={},
-    )
+    return image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 
 
 def built(runs: Path, repository: Path, family: str, form: str, explain: int = 0) -> ExportReport:
@@ -173,6 +169,7 @@ def test_batch_sizes_out_of_order_are_refused(sizes: tuple[int, int, int]) -> No
         (["--format", "tensorrt-rtx", "--batch-profile", "1,8,32"], "raise one or lower the other"),
         (["--format", "tensorrt-rtx", "--batch-profile", "8,16,64"], "begin it at 1"),
         (["--format", "tensorrt-rtx", "--compute-capability", "9.0"], "choose from 7.5"),
+        (["--format", "tensorrt-rtx", "--compute-capability", "8.9,8.6, 8.9"], "name each of them once"),
         (["--format", "tensorrt", "--compute-capability", "8.9"], "builds for the GPU of this machine"),
     ],
 )
@@ -204,13 +201,7 @@ def test_every_compute_capability_that_is_asked_for_is_built_for(
 def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:
     from mnexport.model_card import ModelCard
 
-    signature = Signature(
-        input=TensorSpec(name="row", datatype="FP32", shape=(2,)),
-        input_type="float32",
-        outputs=(TensorSpec(name="value", datatype="FP32", shape=(1,)),),
-        labels=None,
-        description={},
-    )
+    signature = table_signature(("a", "b"), "y")
     card = ModelCard(signature=signature, max_batch_size=4, family="vanilla", form="vanilla", engine="tensorrt")
     text = card.config_pbtxt("m")
     assert 'platform: "tensorrt_plan"' in text

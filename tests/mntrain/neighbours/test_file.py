@@ -12,8 +12,10 @@ from safetensors.numpy import load_file, save_file
 
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.errors import ArtifactError
+from mntrain.neighbours import adding
 from mntrain.neighbours.adding import NeighbourOptions, add_neighbours
 from mntrain.neighbours.file import NAME, read_neighbours
+from mntrain.neighbours.nearest import nearest_positions
 from mntrain.training.held_out import load_split
 
 
@@ -60,6 +62,41 @@ def test_a_truncated_file_is_named(added: Path, size: int) -> None:
     file.write_bytes(file.read_bytes()[:size])
     with pytest.raises(ArtifactError, match=r"neighbors\.safetensors is damaged .*`mntrain neighbors .*or remove it"):
         read_neighbours(loaded(added))
+
+
+def test_a_link_to_nothing_is_named(added: Path, tmp_path: Path) -> None:
+    (added / NAME).unlink()
+    (added / NAME).symlink_to(tmp_path / "moved")
+    with pytest.raises(ArtifactError, match=r"neighbors\.safetensors is a link to .*moved, which is not there; make"):
+        read_neighbours(loaded(added))
+
+
+def test_one_changed_pixel_is_noticed(added: Path) -> None:
+    rewrite(added, lambda arrays: arrays["images"].__setitem__((0, 0, 0, 0), arrays["images"][0, 0, 0, 0] ^ 1))
+    with pytest.raises(ArtifactError, match=r"is damaged \(the digest of its arrays is .*or remove it"):
+        read_neighbours(loaded(added))
+
+
+def test_weights_that_change_during_the_search_are_not_vouched_for(
+    artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*fields: Any, **named: Any) -> Any:
+        weights = load_file(str(artifact / "model.safetensors"))
+        weights["dictionary.keys"] = -weights["dictionary.keys"]
+        save_file(weights, str(artifact / "model.safetensors"))
+        return nearest_positions(*fields, **named)
+
+    monkeypatch.setattr(adding, "nearest_positions", search)
+    with pytest.raises(ArtifactError, match=r"changed while its neighbours were looked for .*Nothing was written"):
+        add_neighbours(NeighbourOptions(artifact=artifact, images=1, quiet=True))
+    assert not (artifact / NAME).exists()
+
+
+def test_the_weights_are_those_that_were_loaded(added: Path) -> None:
+    """Whatever stands in the file by now."""
+    artifact = loaded(added)
+    (added / "model.safetensors").write_bytes(b"of another training")
+    assert read_neighbours(artifact) is not None
 
 
 def rewrite(artifact: Path, change: Callable[[dict[str, Any]], Any]) -> None:

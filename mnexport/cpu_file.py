@@ -1,0 +1,38 @@
+"""What became of ``cpu.onnx``: an addition, without which a model is published too."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from mnexport.accuracy import AccuracyReport
+from mnexport.forms.plan import StaticModel
+from mnexport.layout import CPU_NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuFileReport:
+    """Whether the file for CPUs stands beside the model.
+
+    Args:
+        accuracy: what its backbone in int8 costs; None where that is float32, or the file left out.
+        left_out: why there is no such file; None where there is.
+    """
+
+    accuracy: AccuracyReport | None = None
+    left_out: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``export.json``."""
+        return asdict(self)
+
+    def describe(self) -> str | None:
+        """One line for the command line; None where all that is to say stands elsewhere."""
+        if self.left_out is not None:
+            return f"no {CPU_NAME}: {self.left_out}"
+        return None if self.accuracy is None else f"{CPU_NAME}, {self.accuracy.describe()}"
+
+
+def without_cpu_file(static: StaticModel) -> StaticModel:
+    """A static form whose file for CPUs is not published."""
+    if not static.record.get("integer_keys"):
+        return static
+    return replace(static, record=static.record | {"integer_keys": None})

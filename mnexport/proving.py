@@ -1,0 +1,91 @@
+"""The stage that writes a static form as ONNX files and compares them with the trained model."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
+from mnexport.cpu_file import CpuFileReport, without_cpu_file
+from mnexport.forms.low_rank.integer_keys import onnx_translations
+from mnexport.forms.plan import StaticModel
+from mnexport.graph import GraphReport, write_core, write_onnx
+from mnexport.layout import CORE_NAME, CPU_NAME
+from mnexport.parity import ParityReport, Runner
+from mnexport.signature import Signature
+from mnexport.subject import Subject
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Proof:
+    """A static form, its files, and how near they come to the trained model.
+
+    Args:
+        static: the form.
+        graph: size of its graph.
+        parity: how close form and files are; whoever publishes them has to see that it passed.
+        trained: answers of the trained model.
+        cpu: what became of the file for CPUs; None where the form has none.
+    """
+
+    static: StaticModel
+    graph: GraphReport
+    parity: ParityReport
+    trained: Runner
+    cpu: CpuFileReport | None
+
+
+def prove(
+    subject: Subject, static: StaticModel, examples: CheckedExamples, file: Path, tell: Callable[[str], None]
+) -> Proof:
+    """Write a static form in float32 and compare it with the trained model; nothing is raised where they differ.
+
+    Args:
+        subject: what is exported.
+        static: its static form.
+        examples: to compare on.
+        file: ``model.onnx``; further files are written beside it.
+        tell: told what is being done.
+
+    Raises:
+        GraphError: the form does not become a valid ONNX file.
+    """
+    graph = _write(subject, static, file, tell)
+    files = model_files(file, subject.signature)
+    checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
+    parity = run_checks(checks, examples, subject.options, tell)
+    cpu = CpuFileReport() if CPU_NAME in files else None
+    failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
+    if failed:  # an addition: where it alone does not agree, the model goes without it
+        files[CPU_NAME][0].unlink()
+        kept = tuple(item for item in parity.comparisons if item.what != of_file(CPU_NAME))
+        parity = replace(parity, comparisons=kept)
+        cpu = CpuFileReport(left_out="; ".join(item.failure for item in failed))
+    if not file.with_name(CPU_NAME).exists():
+        static = without_cpu_file(static)
+    return Proof(static=static, graph=graph, parity=parity, trained=checks[0].expected, cpu=cpu)
+
+
+def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]]:
+    """The files of a version: the whole model, and what everyone gets where that is less, written anew."""
+    files = {file.name: (file, signature)}
+    core = signature.without_explanation()
+    if core != signature:
+        write_core(file, signature, file.with_name(CORE_NAME))
+        files[CORE_NAME] = file.with_name(CORE_NAME), core
+    if file.with_name(CPU_NAME).exists():
+        files[CPU_NAME] = file.with_name(CPU_NAME), core
+    return files
+
+
+def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]) -> GraphReport:
+    """``model.onnx``, and ``cpu.onnx`` where the form has one; one of an earlier form is removed."""
+    opset, metadata = subject.options.graph.opset, subject.metadata(static.form)
+    tell(f"tracing the {static.form} form")
+    graph = write_onnx(static.module, subject.signature, opset, metadata, file)
+    cpu = file.with_name(CPU_NAME)
+    cpu.unlink(missing_ok=True)
+    if static.cpu_module is not None and subject.options.precision.dtype in ("float32", "int8"):
+        tell("tracing it with keys in 8 bits")
+        core = subject.signature.without_explanation()
+        write_onnx(static.cpu_module, core, opset, metadata, cpu, onnx_translations())
+    return graph

@@ -1,0 +1,56 @@
+"""What an export tells when it is done."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mnexport.accuracy import AccuracyReport
+from mnexport.cpu_file import CpuFileReport
+from mnexport.graph import GraphReport
+from mnexport.neighbours import NeighboursReport
+from mnexport.parity import ParityReport
+from mnexport.tensorrt import EngineReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportReport:
+    """What was published.
+
+    Args:
+        path: of the ONNX file.
+        form: static form that was chosen.
+        family: model family.
+        adaptation: why the form was chosen; rank, errors and costs of an approximation.
+        graph: size of the graph.
+        parity: how close the export is.
+        accuracy: what a lower precision costs, or None.
+        cpu: what became of the file for CPUs; None where the form has none.
+        engine: the TensorRT engine that was built beside it, or None.
+        neighbours: the training images that the artifact carries, or None.
+    """
+
+    path: Path
+    form: str
+    family: str
+    adaptation: dict[str, Any]
+    graph: GraphReport
+    parity: ParityReport
+    accuracy: AccuracyReport | None = None
+    cpu: CpuFileReport | None = None
+    engine: EngineReport | None = None
+    neighbours: NeighboursReport | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``--json`` and ``export.json``."""
+        return {
+            "path": str(self.path),
+            "family": self.family,
+            "form": self.form,
+            "adaptation": self.adaptation,
+            "graph": asdict(self.graph),
+            "parity": self.parity.to_dict(),
+            "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
+            "cpu": None if self.cpu is None else self.cpu.to_dict(),
+            "engine": None if self.engine is None else self.engine.to_dict(),
+            "neighbors": None if self.neighbours is None else self.neighbours.to_dict(),
+        }
