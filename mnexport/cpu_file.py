@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mnexport.accuracy import AccuracyReport
+from mnexport.blocked.assemble import BlockedReport
 from mnexport.forms.plan import StaticModel
 from mnexport.layout import CPU_NAME
 
@@ -14,10 +15,12 @@ class CpuFileReport:
 
     Args:
         accuracy: what its backbone in int8 costs; None where that is float32, or the file left out.
+        blocked: iFiLM in the layout of this machine's processor; None where there is none, or the file left out.
         left_out: why there is no such file; None where there is.
     """
 
     accuracy: AccuracyReport | None = None
+    blocked: BlockedReport | None = None
     left_out: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -28,6 +31,9 @@ class CpuFileReport:
         """One line for the command line; None where all that is to say stands elsewhere."""
         if self.left_out is not None:
             return f"no {CPU_NAME}: {self.left_out}"
+        if self.blocked is not None:
+            layers, block = self.blocked.maps, self.blocked.block
+            return f"{CPU_NAME}: iFiLM of {layers} layers stays in the convolutions' blocks of {block} channels"
         return None if self.accuracy is None else f"{CPU_NAME}, {self.accuracy.describe()}"
 
 

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mnexport.blocked.assemble import BlockedReport, write_blocked
 from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
 from mnexport.cpu_file import CpuFileReport, without_cpu_file
 from mnexport.forms.low_rank.integer_keys import onnx_translations
+from mnexport.forms.merged_norm import MergedNorm
 from mnexport.forms.plan import StaticModel
 from mnexport.graph import GraphReport, write_core, write_onnx
 from mnexport.layout import CORE_NAME, CPU_NAME
@@ -50,10 +52,11 @@ def prove(
         GraphError: the form does not become a valid ONNX file.
     """
     graph = _write(subject, static, file, tell)
+    blocked = _write_for_cpus(subject, static, file, tell)
     files = model_files(file, subject.signature)
     checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
     parity = run_checks(checks, examples, subject.options, tell)
-    cpu = CpuFileReport() if CPU_NAME in files else None
+    cpu = CpuFileReport(blocked=blocked) if CPU_NAME in files else None
     failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
     if failed:  # an addition: where it alone does not agree, the model goes without it
         files[CPU_NAME][0].unlink()
@@ -78,14 +81,32 @@ def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signa
 
 
 def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]) -> GraphReport:
-    """``model.onnx``, and ``cpu.onnx`` where the form has one; one of an earlier form is removed."""
-    opset, metadata = subject.options.graph.opset, subject.metadata(static.form)
     tell(f"tracing the {static.form} form")
-    graph = write_onnx(static.module, subject.signature, opset, metadata, file)
-    cpu = file.with_name(CPU_NAME)
+    return write_onnx(
+        static.module, subject.signature, subject.options.graph.opset, subject.metadata(static.form), file
+    )
+
+
+def _write_for_cpus(
+    subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]
+) -> BlockedReport | None:
+    """``cpu.onnx``, where a form has keys in 8 bits or iFiLM; one of an earlier form is removed."""
+    cpu, dtype = file.with_name(CPU_NAME), subject.options.precision.dtype
     cpu.unlink(missing_ok=True)
-    if static.cpu_module is not None and subject.options.precision.dtype in ("float32", "int8"):
+    core = subject.signature.without_explanation()
+    if static.cpu_module is not None and dtype in ("float32", "int8"):
         tell("tracing it with keys in 8 bits")
-        core = subject.signature.without_explanation()
-        write_onnx(static.cpu_module, core, opset, metadata, cpu, onnx_translations())
-    return graph
+        metadata = subject.metadata(static.form)
+        write_onnx(static.cpu_module, core, subject.options.graph.opset, metadata, cpu, onnx_translations())
+    if dtype != "float32" or not any(isinstance(layer, MergedNorm) for layer in static.module.modules()):
+        return None
+    tell("keeping the maps of iFiLM in the layout of this processor")
+    if cpu.exists():
+        return write_blocked(cpu, cpu)
+    if core == subject.signature:
+        return write_blocked(file, cpu)
+    write_core(file, subject.signature, cpu)
+    blocked = write_blocked(cpu, cpu)
+    if blocked is None:
+        cpu.unlink()
+    return blocked

@@ -13,8 +13,11 @@ import onnxruntime
 import pytest
 import torch
 
+from mnexport.blocked.assemble import write_blocked
+from mnexport.blocked.layout import block_size
 from mnexport.errors import FormError
 from mnexport.forms.dispatch import static_form, without_adaptation
+from mnexport.forms.merged_norm import MergedNorm
 from mnexport.forms.plan import FORMS, Calibration, FormPlan, StaticModel
 from mnexport.graph import write_onnx
 from mnexport.signature import image_signature
@@ -201,11 +204,18 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
     preprocessing = Preprocessing(PreprocessingConfig.identity(3))
     static = static_form(model, FormPlan(), preprocessing)
     write_onnx(static.module, SIGNATURE, 20, {}, tmp_path / "m.onnx")
-    images = np.random.default_rng(0).integers(0, 256, (6, 3, 16, 16), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (9, 3, 16, 16), dtype=np.uint8)
     with torch.inference_mode():
         expected = model(preprocessing(torch.from_numpy(images))).logits.numpy()
-    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
-    for batch in (1, 2, 6):
-        found = session.run(["logits"], {"image": images[:batch]})[0]
-        np.testing.assert_allclose(found, expected[:batch], atol=1e-3, rtol=0)
-    assert session.run(["logits"], {"image": images[:0]})[0].shape == (0, 4)
+    files = ["m.onnx"]
+    if variant.ifilm and block_size() is not None:
+        report = write_blocked(tmp_path / "m.onnx", tmp_path / "cpu.onnx")
+        assert report is not None
+        assert report.maps == sum(isinstance(layer, MergedNorm) for layer in static.module.modules())
+        files.append("cpu.onnx")
+    for file in files:
+        session = onnxruntime.InferenceSession(str(tmp_path / file))
+        for batch in (1, 2, 6, 9):
+            found = session.run(["logits"], {"image": images[:batch]})[0]
+            np.testing.assert_allclose(found, expected[:batch], atol=1e-3, rtol=0)
+        assert session.run(["logits"], {"image": images[:0]})[0].shape == (0, 4)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import resource
 from functools import partial
 from pathlib import Path
@@ -278,7 +279,7 @@ def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
 
 
 def test_a_disk_that_is_full_for_the_quantiser_is_a_sentence_and_no_traceback(
-    capfd: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     """A limit on the size of files, which the system tells ONNX Runtime's own code as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -295,6 +296,8 @@ def test_a_disk_that_is_full_for_the_quantiser_is_a_sentence_and_no_traceback(
     with pytest.raises(ScratchError, match="is full: File too large"):
         work()
     assert "".join(capfd.readouterr()) == ""
+    said = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert said == [], "without a handler they go to the terminal"
 
 
 def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) -> None:

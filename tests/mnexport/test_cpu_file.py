@@ -1,0 +1,95 @@
+"""``cpu.onnx`` of models with iFiLM: published where it answers as the model does, and run by mnserve."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mnexport.proving
+from mnexport.accuracy import Precision
+from mnexport.blocked.assemble import BlockedReport, write_blocked
+from mnexport.blocked.layout import block_size
+from mnexport.options import ExportOptions
+from mnexport.pipeline import export
+from mnexport.repository import Target
+from mnserve.engines.base import EngineOptions
+from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.local_model import LocalModel
+from mntrain.config import load_experiment
+from mntrain.training.fit import fit
+from mntrain.training.run_folder import FitOptions
+
+BLOCK = block_size()
+pytestmark = pytest.mark.skipif(BLOCK is None, reason="ONNX Runtime has no blocked layout on this processor")
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Meta-Neighborhoods with iFiLM on digits."""
+    folder = tmp_path_factory.mktemp("runs")
+    words = ["--family", "meta_neighborhoods", "--name", "m", "--backbone.ifilm", "true", "--backbone.width", "0.5"]
+    words += ["--training.epochs", "1", "--meta_neighborhoods.entries", "40"]
+    fit(load_experiment("digits", words), FitOptions(runs=folder, quiet=True))
+    return folder / "m" / "artifact"
+
+
+def options(artifact: Path, repository: Path, **changes: Any) -> ExportOptions:
+    return ExportOptions(artifact=artifact, target=Target(repository=repository, name="m"), **changes)
+
+
+def record(repository: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((repository / "m" / "1" / "export.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize(("form", "explain"), [("auto", 0), ("factored", 0), ("factored", 3)])
+def test_ifilm_stays_in_the_layout_of_the_processor(artifact: Path, repository: Path, form: str, explain: int) -> None:
+    report = export(options(artifact, repository, form=form, explain=explain))
+    files = {item.name for item in (repository / "m" / "1").iterdir()}
+    assert {"model.onnx", "cpu.onnx"} | ({"core.onnx"} if explain else set()) == files - {"export.json"}
+    assert record(repository)["cpu"]["blocked"] == {"block": BLOCK, "maps": 4}
+    assert "cpu.onnx" in record(repository)["sha256"]
+    assert report.cpu is not None
+    assert report.cpu.describe() == f"cpu.onnx: iFiLM of 4 layers stays in the convolutions' blocks of {BLOCK} channels"
+    assert [item.what for item in report.parity.comparisons].count("onnxruntime, cpu.onnx") > 0
+    images = np.random.default_rng(0).integers(0, 256, (11, 1, 8, 8), np.uint8)
+    whole = OnnxRuntimeEngine(repository / "m" / "1" / "model.onnx", EngineOptions())
+    with LocalModel.open(repository, "m") as model:
+        assert model.file == "cpu.onnx"
+        for count in (1, 8, 11):
+            feeds = {"image": images[:count]}
+            found = model.infer(feeds, ["probabilities"])["probabilities"]
+            np.testing.assert_allclose(found, whole.run(feeds, ["probabilities"])[0], atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_other_dtypes_have_layouts_of_their_own(artifact: Path, repository: Path, dtype: Any) -> None:
+    export(options(artifact, repository, form="factored", precision=Precision(dtype=dtype, most_lost=1.0)))
+    assert not (repository / "m" / "1" / "cpu.onnx").exists()
+    assert record(repository)["cpu"] is None
+
+
+def test_a_file_that_answers_otherwise_is_left_out(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoilt(source: Path, target: Path) -> BlockedReport | None:
+        import onnx
+        from onnx import numpy_helper
+
+        found = write_blocked(source, target)
+        model = onnx.load(str(target))
+        for item in model.graph.initializer:
+            if item.name.startswith("classifier."):
+                item.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(item), item.name))
+        onnx.save(model, str(target))
+        return found
+
+    monkeypatch.setattr(mnexport.proving, "write_blocked", spoilt)
+    report = export(options(artifact, repository, form="factored"))
+    assert report.parity.passed
+    assert not (repository / "m" / "1" / "cpu.onnx").exists()
+    assert record(repository)["cpu"]["left_out"].startswith("onnxruntime, cpu.onnx at batch 1: ")
+    assert report.cpu is not None
+    assert str(report.cpu.describe()).startswith("no cpu.onnx: ")
