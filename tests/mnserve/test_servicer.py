@@ -13,7 +13,7 @@ import grpc
 import numpy as np
 import pytest
 
-from mnserve import servicer as servicer_module
+from mnserve import inference
 from mnserve.codec import CheckedRequest
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineRunError
@@ -109,7 +109,7 @@ async def test_large_tensors_keep_off_the_event_loop(
         return call
 
     monkeypatch.setattr(CheckedRequest, "decode", spy("decode", CheckedRequest.decode))
-    monkeypatch.setattr(servicer_module, "encode_response", spy("encode", servicer_module.encode_response))
+    monkeypatch.setattr(inference, "encode_response", spy("encode", inference.encode_response))
     double_model("m", width="n")
     async with serving(repository, FakeEngine()) as server:
         for width, inline in ((1000, True), (1_000_000, False)):
@@ -213,13 +213,9 @@ async def test_details_that_are_no_text_still_end_the_call(repository: Path, dou
 
 @pytest.mark.parametrize(("remaining", "seconds"), [(10.0, 2.0), (1.0, 1.0), (None, 2.0)])
 async def test_the_sooner_deadline_counts(remaining: float | None, seconds: float) -> None:
-    class Context:
-        def time_remaining(self) -> float | None:
-            return remaining
-
     message = request()
     message.parameters["timeout"].int64_param = 2_000_000
     before = asyncio.get_running_loop().time()
-    deadline = servicer_module._deadline(message, Context())  # type: ignore[arg-type]
+    deadline = inference._deadline(message, remaining)
     assert deadline is not None
     assert before + seconds <= deadline <= asyncio.get_running_loop().time() + seconds

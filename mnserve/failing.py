@@ -1,0 +1,54 @@
+"""What a call that fails is told: a status, a sentence, and when to come back."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import grpc
+
+from mnserve.errors import MnServeError
+from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
+
+__all__ = ["Refusal", "fail", "refusal"]
+
+_log = logging.getLogger(__name__)
+
+_MAX_DETAILS: Final = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """How a call ends.
+
+    Attributes:
+        code: Status.
+        details: What the caller reads.
+        pushback_ms: Milliseconds until trying again makes sense; None where it never does.
+    """
+
+    code: grpc.StatusCode
+    details: str
+    pushback_ms: int | None
+
+
+def refusal(error: Exception) -> Refusal:
+    """The status that belongs to an error. INTERNAL gets an id that the log has too."""
+    code = status_code(error)
+    details = str(error)
+    if code is grpc.StatusCode.INTERNAL:
+        error_id = uuid.uuid4().hex[:12]
+        _log.error("internal error %s", error_id, exc_info=error)
+        known = f"{details}; " if isinstance(error, MnServeError) else ""
+        details = f"{known}internal error {error_id}, the server's log has the details under this id"
+    details = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace").decode("utf-8")  # gRPC hangs on anything else
+    return Refusal(code=code, details=details, pushback_ms=pushback_ms(error))
+
+
+async def fail(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
+    """Ends a call with the status that belongs to the error."""
+    end = refusal(error)
+    trailing = () if end.pushback_ms is None else ((PUSHBACK_KEY, str(end.pushback_ms)),)
+    await context.abort(end.code, end.details, trailing)

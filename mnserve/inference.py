@@ -1,0 +1,104 @@
+"""One inference request from the message that came to the message that goes, and what is counted of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from mnserve.codec import CheckedRequest, check_request
+from mnserve.encoding import encode_response, is_large
+from mnserve.errors import InvalidRequestError
+from mnserve.execution import Work
+from mnserve.models import Models, ServedModel
+from mnserve.protocol import service_pb2 as pb
+from mnserve.status import failure_reason
+
+__all__ = ["Inference"]
+
+_Result = TypeVar("_Result")
+
+
+class Inference:
+    """Answers inference requests: find the model, decode, wait for the batcher, encode.
+
+    Args:
+        models: What is served.
+        max_message_bytes: Largest answer; None for no limit.
+    """
+
+    def __init__(self, models: Models, max_message_bytes: int | None = None) -> None:
+        self._models = models
+        self._max_message_bytes = max_message_bytes
+
+    async def answer(self, request: pb.ModelInferRequest, remaining: float | None) -> pb.ModelInferResponse:
+        """The answer to one request.
+
+        Args:
+            request: The message.
+            remaining: Seconds until the caller's deadline; None where there is none.
+
+        Raises:
+            RequestError, EngineError: Whatever ``mnserve.status`` has a code for.
+        """
+        started = time.perf_counter_ns()
+        served: ServedModel | None = None
+        try:
+            served = self._models.find(request.model_name, request.model_version)
+            deadline = _deadline(request, remaining)
+            checked = check_request(request, served.model.signature)
+            served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
+            work = await _off_loop(checked.large, partial(_decode, checked))
+            answer = await served.batcher.infer(work, deadline=deadline)
+            encode = partial(
+                encode_response,
+                signature=served.model.signature,
+                version=served.model.version,
+                request_id=request.id,
+                names=work.outputs,
+                arrays=answer.arrays,
+                max_bytes=self._max_message_bytes,
+            )
+            response = await _off_loop(is_large(answer.arrays), encode)
+        except BaseException as error:
+            if served is not None:
+                reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
+                served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
+            raise
+        served.counters.record_success(
+            rows=work.rows,
+            total_ns=time.perf_counter_ns() - started,
+            queue_ns=answer.queue_ns,
+            times=answer.times,
+        )
+        return response
+
+
+def _decode(checked: CheckedRequest) -> Work:
+    decoded = checked.decode()
+    work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
+    _ = work.nbytes  # counted here, where it holds up nobody
+    return work
+
+
+async def _off_loop(large: bool, function: Callable[[], _Result]) -> _Result:
+    """Calls a function that depends on no other task: small work at once, large work in a thread."""
+    return await asyncio.to_thread(function) if large else function()
+
+
+def _deadline(request: pb.ModelInferRequest, remaining: float | None) -> float | None:
+    """When this request's time is up on the event loop's clock: the sooner of gRPC's deadline and ``timeout``."""
+    limits = [] if remaining is None else [remaining]
+    if "timeout" in request.parameters:
+        parameter = request.parameters["timeout"]
+        kind = parameter.WhichOneof("parameter_choice")
+        if kind not in ("int64_param", "uint64_param"):
+            raise InvalidRequestError(f"parameter 'timeout' comes as {kind}, expected int64_param (microseconds)")
+        microseconds: int = getattr(parameter, kind)
+        if microseconds < 0:
+            raise InvalidRequestError(f"parameter 'timeout' is {microseconds}, expected 0 (none) or more microseconds")
+        if microseconds > 0:
+            limits.append(microseconds / 1e6)
+    return asyncio.get_running_loop().time() + min(limits) if limits else None
