@@ -4,7 +4,8 @@ instead of a traceback in the log.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -31,8 +32,12 @@ class _Refused:
         self.reason = reason
 
 
+class _BrokenStreamError(Exception):
+    """A message of a stream cannot be taken apart."""
+
+
 class MessageInterceptor(grpc.aio.ServerInterceptor):
-    """Answers calls whose one request cannot be taken apart. Calls that stream requests are left as they are."""
+    """Answers calls with a request that cannot be taken apart; a stream ends at the first of them."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
@@ -54,10 +59,11 @@ class MessageInterceptor(grpc.aio.ServerInterceptor):
 
 def _checked(handler: Any) -> Handler:
     """The handler behind a check of its request."""
-    if handler.request_streaming or handler.request_deserializer is None:
-        unchanged: Handler = handler
+    call = handler.unary_stream or handler.unary_unary or handler.stream_stream
+    parse = handler.request_deserializer
+    if parse is None or call is None or (handler.request_streaming and not iscoroutinefunction(call)):
+        unchanged: Handler = handler  # of a library, such as reflection
         return unchanged
-    call, parse = handler.unary_stream or handler.unary_unary, handler.request_deserializer
     # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
     kind = getattr(getattr(parse, "__self__", None), "__name__", "message")
 
@@ -74,6 +80,23 @@ def _checked(handler: Any) -> Handler:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.reason)
         return await call(request, context)
 
+    async def checked_stream(requests: AsyncIterator[Any], context: Context) -> Any:
+        async def taken() -> AsyncIterator[Any]:
+            async for request in requests:
+                if isinstance(request, _Refused):
+                    raise _BrokenStreamError(request.reason)
+                yield request
+
+        try:
+            return await call(taken(), context)
+        except _BrokenStreamError as error:  # what came before it has its answers by now
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    if handler.request_streaming:
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(
+            checked_stream, try_parse, handler.response_serializer
+        )
+        return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
     result: Handler = make(checked, try_parse, handler.response_serializer)
     return result

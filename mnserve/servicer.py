@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from importlib.metadata import version as distribution_version
 from typing import Any, Final
 
 import grpc
 
 from mnserve.errors import MnServeError
-from mnserve.failing import fail
+from mnserve.failing import fail, refusal
 from mnserve.inference import Inference
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.signature import TensorRule
+from mnserve.streaming import answer_in_order
 from mnserve.unsupported import UnsupportedCalls
 
 __all__ = ["Servicer"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
+FINAL_ASKED: Final = "triton_enable_empty_final_response"
+"""Parameter of a request in a stream whose client wants to be told which answer is the last of a request's."""
+FINAL: Final = "triton_final_response"
+"""Parameter of such an answer. Here every request has one answer, which is its last."""
 SERVER_NAME: Final = "mnserve"
 EXTENSIONS: Final = ("model_configuration", "statistics")
 """Only what works."""
@@ -98,6 +104,22 @@ class Servicer(UnsupportedCalls):
             return await self._inference.answer(request, context.time_remaining())
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
+
+    async def ModelStreamInfer(self, requests: AsyncIterator[pb.ModelInferRequest], context: Context) -> None:
+        """Inference over a stream: every request gets one answer, in the order of the requests. One that fails gets a
+        message instead, and the stream goes on."""
+
+        async def answer(request: pb.ModelInferRequest) -> pb.ModelStreamInferResponse:
+            try:
+                response = await self._inference.answer(request, context.time_remaining())
+            except Exception as error:  # noqa: BLE001 (every error becomes a message)
+                response = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
+                return pb.ModelStreamInferResponse(error_message=refusal(error).details, infer_response=response)
+            if FINAL_ASKED in request.parameters and request.parameters[FINAL_ASKED].bool_param:
+                response.parameters[FINAL].bool_param = True
+            return pb.ModelStreamInferResponse(infer_response=response)
+
+        await answer_in_order(requests, answer, context.write)
 
     async def _find(
         self,

@@ -21,7 +21,6 @@ def _refusal(name: str) -> Any:
 class UnsupportedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer; what a subclass defines is offered."""
 
-    ModelStreamInfer = _refusal("ModelStreamInfer")
     RepositoryIndex = _refusal("RepositoryIndex")
     RepositoryModelLoad = _refusal("RepositoryModelLoad")
     RepositoryModelUnload = _refusal("RepositoryModelUnload")

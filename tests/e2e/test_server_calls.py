@@ -243,12 +243,6 @@ def test_an_internal_error_is_in_the_log_under_its_id(client: Any, server: Any) 
     assert "Traceback" in server.log().split(error_id)[1]
 
 
-def test_streams_are_refused(stub: Any) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        next(iter(stub.ModelStreamInfer(iter([service_pb2.ModelInferRequest()]))))
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED  # type: ignore[attr-defined]
-
-
 def test_what_perf_analyzer_sends_is_tolerated(stub: Any) -> None:
     request = one_row("double")
     request.outputs.add(name="y")

@@ -1,0 +1,60 @@
+"""Many requests over one call: worked on at the same time, answered in their order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, TypeVar
+
+__all__ = ["MAX_IN_PROGRESS", "answer_in_order"]
+
+_Request = TypeVar("_Request")
+_Answer = TypeVar("_Answer")
+
+MAX_IN_PROGRESS: Final = 64
+"""Requests of one stream that are worked on, or whose answers wait to be taken, at a time. The rest waits where gRPC's
+flow control stops the sender, so that a client that reads nothing takes no memory."""
+
+
+async def answer_in_order(
+    requests: AsyncIterator[_Request],
+    answer: Callable[[_Request], Awaitable[_Answer]],
+    send: Callable[[_Answer], Awaitable[None]],
+    max_in_progress: int = MAX_IN_PROGRESS,
+) -> None:
+    """Answers a stream until it ends; whatever ends this ends the work on what was not answered yet.
+
+    Args:
+        requests: What comes.
+        answer: Works on one request; never fails.
+        send: Takes the answers, in the order of the requests; may wait for the receiver.
+        max_in_progress: Requests taken and not sent yet.
+    """
+    room = asyncio.Semaphore(max_in_progress)
+    taken: asyncio.Queue[asyncio.Future[_Answer] | None] = asyncio.Queue()
+    working: set[asyncio.Future[_Answer]] = set()
+
+    async def take() -> None:
+        await room.acquire()
+        async for request in requests:
+            task = asyncio.ensure_future(answer(request))
+            working.add(task)
+            taken.put_nowait(task)
+            await room.acquire()
+
+    def ended(task: asyncio.Task[None]) -> None:
+        taken.put_nowait(None)
+
+    reader = asyncio.ensure_future(take())
+    reader.add_done_callback(ended)
+    try:
+        while (task := await taken.get()) is not None:
+            await send(await task)
+            working.discard(task)
+            room.release()
+        await reader  # fails as reading failed
+    finally:
+        reader.cancel()
+        for task in working:
+            task.cancel()
+        await asyncio.gather(reader, *working, return_exceptions=True)
