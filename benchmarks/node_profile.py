@@ -32,6 +32,10 @@ class NoModelError(Exception):
     """What is named is no model that can be profiled; one sentence."""
 
 
+# Their time is that of the nodes inside them.
+_CONTROL = ("If", "Loop", "Scan")
+
+
 def main() -> int:
     parser = script_parser(__doc__)
     parser.add_argument("models", type=Path, nargs="+", help="of a repository, or files; the last is compared with")
@@ -131,12 +135,13 @@ def profile(file: Path, arguments: argparse.Namespace) -> dict[str, tuple[int, f
     spent: dict[tuple[str, str], list[float]] = defaultdict(list)
     for event in events:
         kind = event.get("args", {}).get("op_name")
-        if kind and event["name"].endswith("_kernel_time"):
+        if kind and kind not in _CONTROL and event["name"].endswith("_kernel_time"):
             spent[kind, event["name"]].append(event["dur"] / 1000)
     found: dict[str, tuple[int, float]] = {}
     for (kind, _), times in spent.items():
         count, milliseconds = found.get(kind, (0, 0.0))
-        found[kind] = count + 1, milliseconds + median(times)
+        turns = max(1, round(len(times) / arguments.runs))  # in a loop
+        found[kind] = count + turns, milliseconds + turns * median(times)
     return found
 
 

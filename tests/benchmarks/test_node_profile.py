@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 Write = Callable[..., Path]
 Run = Callable[..., Any]
@@ -38,6 +40,27 @@ def test_models_of_one_name_have_a_column_each(run_script: Run, write: Write, tm
     assert list(found) == [str(model), str(other)]
     (row,) = [line for line in done.stdout.splitlines() if "all" in line]
     assert row.rstrip("│ ").endswith("(100%)")  # of the last model
+
+
+def test_nodes_in_a_loop_count_as_often_as_they_run_and_the_loop_itself_not_at_all(
+    run_script: Run, tmp_path: Path
+) -> None:
+    row = helper.make_tensor_value_info("row", TensorProto.FLOAT, [4])
+    step = helper.make_tensor_value_info("step", TensorProto.FLOAT, [4])
+    body = helper.make_graph([helper.make_node("Exp", ["row"], ["step"])], "body", [row], [step])
+    nodes = [
+        helper.make_node("Scan", ["x"], ["t"], num_scan_inputs=1, body=body),
+        helper.make_node("Sin", ["t"], ["y"]),
+    ]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 4]) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, str(tmp_path / "m.onnx"))
+    figures = tmp_path / "profile.json"
+    done = run_script("node_profile", tmp_path / "m.onnx", "--runs", 3, "--batch", 5, "--json", figures)
+    assert done.code == 0, done.stderr
+    (kinds,) = json.loads(figures.read_text()).values()
+    assert {kind: count for kind, (count, _) in kinds.items()} == {"Exp": 5, "Sin": 1}
 
 
 def test_the_file_that_is_named_is_profiled(run_script: Run, write: Write, tmp_path: Path) -> None:
