@@ -27,6 +27,7 @@
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
         ├── UnknownModelError         no such model or version: NOT_FOUND
+        ├── LoadFailedError           a model that was to be loaded cannot be: INVALID_ARGUMENT
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
         ├── UnavailableError          not now: UNAVAILABLE
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
@@ -54,6 +55,7 @@ __all__ = [
     "ImageError",
     "ImageModelError",
     "InvalidRequestError",
+    "LoadFailedError",
     "MnServeError",
     "ModelConfigError",
     "ModelNotFoundError",
@@ -179,6 +181,10 @@ class InvalidRequestError(RequestError):
 
 class UnknownModelError(RequestError):
     """The server has no such model, or not in this version."""
+
+
+class LoadFailedError(RequestError):
+    """A model that somebody wants loaded cannot be; what was served before still is."""
 
 
 class UnsupportedError(RequestError):

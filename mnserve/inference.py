@@ -10,11 +10,12 @@ from typing import TypeVar
 
 from mnserve.codec import CheckedRequest, check_request
 from mnserve.encoding import encode_response, is_large
-from mnserve.errors import InvalidRequestError
+from mnserve.errors import InvalidRequestError, MnServeError, StoppingError
 from mnserve.execution import Work
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.status import failure_reason
+from mnserve.waiting import Answer
 
 __all__ = ["Inference"]
 
@@ -44,36 +45,49 @@ class Inference:
             RequestError, EngineError: Whatever ``mnserve.status`` has a code for.
         """
         started = time.perf_counter_ns()
-        served: ServedModel | None = None
-        try:
+        while True:
             served = self._models.find(request.model_name, request.model_version)
-            deadline = _deadline(request, remaining)
-            checked = check_request(request, served.model.signature)
-            served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
-            work = await _off_loop(checked.large, partial(_decode, checked))
-            answer = await served.batcher.infer(work, deadline=deadline)
-            encode = partial(
-                encode_response,
-                signature=served.model.signature,
-                version=served.model.version,
-                request_id=request.id,
-                names=work.outputs,
-                arrays=answer.arrays,
-                max_bytes=self._max_message_bytes,
-            )
-            response = await _off_loop(is_large(answer.arrays), encode)
-        except BaseException as error:
-            if served is not None:
+            try:
+                response, work, answer = await self._run(served, request, remaining)
+            except BaseException as error:
+                if isinstance(error, StoppingError) and self._was_replaced(served, request):
+                    continue  # between finding it and asking it; nothing was admitted there
                 reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
                 served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
-            raise
-        served.counters.record_success(
-            rows=work.rows,
-            total_ns=time.perf_counter_ns() - started,
-            queue_ns=answer.queue_ns,
-            times=answer.times,
+                raise
+            served.counters.record_success(
+                rows=work.rows,
+                total_ns=time.perf_counter_ns() - started,
+                queue_ns=answer.queue_ns,
+                times=answer.times,
+            )
+            return response
+
+    async def _run(
+        self, served: ServedModel, request: pb.ModelInferRequest, remaining: float | None
+    ) -> tuple[pb.ModelInferResponse, Work, Answer]:
+        deadline = _deadline(request, remaining)
+        checked = check_request(request, served.model.signature)
+        served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
+        work = await _off_loop(checked.large, partial(_decode, checked))
+        answer = await served.batcher.infer(work, deadline=deadline)
+        encode = partial(
+            encode_response,
+            signature=served.model.signature,
+            version=served.model.version,
+            request_id=request.id,
+            names=work.outputs,
+            arrays=answer.arrays,
+            max_bytes=self._max_message_bytes,
         )
-        return response
+        return await _off_loop(is_large(answer.arrays), encode), work, answer
+
+    def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:
+        """Whether a request means another model by now than when it was looked up."""
+        try:
+            return self._models.find(request.model_name, request.model_version) is not served
+        except MnServeError:
+            return False
 
 
 def _decode(checked: CheckedRequest) -> Work:

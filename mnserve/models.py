@@ -1,78 +1,33 @@
 """What is served: every model of the repository with its state, found by name and version.
 
-A model that cannot be loaded stands beside the others with the reason; it does not keep them from being served.
+A model that cannot be loaded stands beside the others with the reason; it does not keep them from being served. One
+that is loaded again takes the place of what was there in a single step, and what was there finishes what it admitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from mnserve.batcher import Batcher, engine_thread
-from mnserve.errors import InvalidRequestError, MnServeError, ModelNotReadyError, UnknownModelError
-from mnserve.loading import LoadedModel, LoadOptions, load
+from mnserve.errors import (
+    InvalidRequestError,
+    LoadFailedError,
+    ModelNotFoundError,
+    ModelNotReadyError,
+    StoppingError,
+    UnknownModelError,
+)
+from mnserve.lifecycle import load_versions
+from mnserve.loading import LoadOptions
 from mnserve.names import listed
-from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions, read_config, served_versions
+from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions
+from mnserve.served import ModelEntry, ModelState, ServedModel
 from mnserve.statistics import ModelCounters
 
 __all__ = ["ModelState", "Models", "ServedModel"]
 
-_log = logging.getLogger(__name__)
-
-
-class ServedModel:
-    """A loaded model with its batcher and its counters.
-
-    Args:
-        model: The loaded model.
-        thread: The thread that loaded it, and will run it: CUDA graphs belong to the thread that captured them.
-        on_change: Called when its readiness changes.
-    """
-
-    def __init__(self, model: LoadedModel, thread: ThreadPoolExecutor, on_change: Callable[[], None]) -> None:
-        self.model = model
-        self.fault: str | None = None
-        """Why it is not ready, or None."""
-        self._on_change = on_change
-        self.counters = ModelCounters(model.name, model.version, lambda: self.batcher.waiting_requests)
-        self.batcher = Batcher(
-            model.engine,
-            name=model.name,
-            options=model.batching,
-            on_batch=self.counters.record_batch,
-            on_death=self._died,
-            thread=thread,
-        )
-
-    def _died(self, reason: str) -> None:
-        self.fault = reason
-        self._on_change()
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelState:
-    """One line of the list of models.
-
-    Attributes:
-        name: Name of the model.
-        version: Its version, or None where none could be found out.
-        served: The model, or None where it could not be loaded.
-        reason: Why it is not ready; empty where it is.
-    """
-
-    name: str
-    version: int | None
-    served: ServedModel | None
-    reason: str
-
-    @property
-    def ready(self) -> bool:
-        """Whether it answers requests."""
-        return not self.reason
+_NOT_LOADED = "it is not loaded; load it with RepositoryModelLoad"
 
 
 class Models:
@@ -88,56 +43,104 @@ class Models:
         self._root = root
         self._options = options
         self._on_change = on_change
-        self._served: dict[str, dict[int, ServedModel]] = {}
-        self._faults: dict[str, dict[int | None, str]] = {}
+        self._entries: dict[str, ModelEntry] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
         self._stopping = False
 
-    async def load_all(self) -> None:
-        """Loads every model, one after the other, and starts the batchers.
+    async def load_all(self, only: Collection[str] | None = None) -> None:
+        """Loads models, one after the other, and starts their batchers.
+
+        Args:
+            only: Names of those to load; None loads all.
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
+            UnknownModelError: One of ``only`` is not in it.
         """
-        for name in await asyncio.to_thread(list_models, self._root):
-            await self._load_model(name)
+        names = await asyncio.to_thread(list_models, self._root)
+        if only is not None and (unknown := sorted(set(only) - set(names))):
+            raise UnknownModelError(f"there is no model '{unknown[0]}' in {self._root}; it has {listed(names)}")
+        for name in names:
+            entry = self._entries[name] = ModelEntry(loaded=only is None or name in only)
+            if entry.loaded:
+                served, faults = await self._load(name, {})
+                _replace(entry, served, faults)
 
-    async def _load_model(self, name: str) -> None:
-        versions = self._served.setdefault(name, {})
-        faults = self._faults.setdefault(name, {})
-        version: int | None = None
+    async def load(self, name: str) -> None:
+        """Loads a model, or loads it again as it is on disk now.
+
+        What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
+        what was served before stays.
+
+        Raises:
+            UnknownModelError: There is no such model.
+            LoadFailedError: A version cannot be loaded.
+            StoppingError: The server is stopping.
+        """
         try:
-            on_disk = list_versions(self._root, name)
-            version = on_disk[-1] if on_disk else None
-            chosen = served_versions(read_config(self._root, name), on_disk)
-            if not chosen:
-                raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
-        except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
-            faults[version] = _explain(name, version, error)
-            return
-        for version in chosen:
-            thread = engine_thread(name)
-            loading = asyncio.get_running_loop().run_in_executor(thread, load, self._root, name, version, self._options)
-            try:
-                model = await loading
-            except BaseException as error:
-                thread.shutdown(wait=False)
-                if not isinstance(error, Exception):
-                    raise
-                faults[version] = _explain(name, version, error)
-                continue
-            versions[version] = served = ServedModel(model, thread, self._on_change)
-            served.batcher.start()
-            _log.info("model '%s' version %d is ready", name, version)
+            await asyncio.to_thread(list_versions, self._root, name)
+        except ModelNotFoundError as error:
+            raise UnknownModelError(str(error)) from error
+        entry = self._entries.setdefault(name, ModelEntry(loaded=False))
+        async with entry.lock:
+            self._check_running(name)
+            served, faults = await self._load(name, entry.served)
+            if faults and entry.served:
+                self._retire(served)
+                reasons = "; ".join(faults.values())
+                raise LoadFailedError(f"model '{name}' was not loaded again, what was served stays: {reasons}")
+            self._retire(_replace(entry, served, faults))
+        self._on_change()
+        if faults:
+            raise LoadFailedError(f"model '{name}' was not loaded: {'; '.join(faults.values())}")
+
+    async def unload(self, name: str) -> None:
+        """Takes a model out; requests that were admitted are still answered.
+
+        Raises:
+            UnknownModelError: There is no such model.
+            StoppingError: The server is stopping.
+        """
+        entry = self._entry(name)
+        async with entry.lock:
+            self._check_running(name)
+            old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
+            self._retire(old)
+        self._on_change()
+
+    async def forget(self, name: str) -> None:
+        """Unloads a model that is not in the repository any more, and its name with it."""
+        if name in self._entries:
+            await self.unload(name)
+            del self._entries[name]
+            self._on_change()
+
+    async def _load(
+        self, name: str, before: dict[int, ServedModel]
+    ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
+        return await load_versions(self._root, name, self._options, before, self._on_change)
+
+    def _retire(self, served: dict[int, ServedModel]) -> None:
+        for model in served.values():
+            task = asyncio.get_running_loop().create_task(model.retire())
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+
+    def _check_running(self, name: str) -> None:
+        if self._stopping:
+            raise StoppingError(f"model '{name}' is neither loaded nor unloaded, as the server is stopping")
 
     def states(self) -> list[ModelState]:
         """All models, by name and version."""
         states: list[ModelState] = []
-        for name in sorted(self._served):
-            for version, served in self._served[name].items():
+        for name, entry in sorted(self._entries.items()):
+            for version, served in entry.served.items():
                 reason = served.fault or ("the server is stopping" if self._stopping else "")
                 states.append(ModelState(name=name, version=version, served=served, reason=reason))
-            for failed, reason in self._faults[name].items():
+            for failed, reason in entry.faults.items():
                 states.append(ModelState(name=name, version=failed, served=None, reason=reason))
+            if not entry.loaded:
+                states.append(ModelState(name=name, version=None, served=None, reason=_NOT_LOADED, loaded=False))
         return sorted(states, key=lambda state: (state.name, state.version or 0))
 
     def counters(self) -> list[ModelCounters]:
@@ -146,9 +149,8 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """Whether every model answers requests."""
-        states = self.states()
-        return bool(states) and all(state.ready for state in states)
+        """Whether every model that is to be served answers requests."""
+        return not self._stopping and all(state.ready for state in self.states() if state.loaded)
 
     def find(self, name: str, version: str = "") -> ServedModel:
         """The model that a request means, ready or stopping.
@@ -162,28 +164,19 @@ class Models:
             InvalidRequestError: The version is not a number.
             ModelNotReadyError: The model is there but cannot answer.
         """
-        if name not in self._served:
-            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._served))}")
-        served, faults = self._served[name], self._faults[name]
+        entry = self._entry(name)
         if version:
-            return self._find_version(name, _number(version))
-        ready = [number for number, model in served.items() if model.fault is None]
+            return _find_version(name, entry, _number(version))
+        ready = [number for number, model in entry.served.items() if model.fault is None]
         if ready:
-            return served[max(ready)]
-        reasons = [*faults.values(), *(model.fault for model in served.values() if model.fault)]
-        raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(reasons)}")
+            return entry.served[max(ready)]
+        faults = [*entry.faults.values(), *(model.fault for model in entry.served.values() if model.fault)]
+        raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else _NOT_LOADED}")
 
-    def _find_version(self, name: str, version: int) -> ServedModel:
-        served, faults = self._served[name], self._faults[name]
-        if version in served:
-            model = served[version]
-            if model.fault is not None:
-                raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {model.fault}")
-            return model
-        if version in faults:
-            raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {faults[version]}")
-        known = ", ".join(map(str, sorted(served))) or "none"
-        raise UnknownModelError(f"model '{name}' has no version {version}; the server has {known}")
+    def _entry(self, name: str) -> ModelEntry:
+        if name not in self._entries:
+            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._entries))}")
+        return self._entries[name]
 
     def is_ready(self, name: str, version: str = "") -> bool:
         """Whether a model answers requests; False for one that does not exist.
@@ -211,14 +204,14 @@ class Models:
         Returns:
             Whether all of them finished in time.
         """
-        models = [model for versions in self._served.values() for model in versions.values()]
+        models = [model for entry in self._entries.values() for model in entry.served.values()]
         for model in models:
             model.batcher.refuse()
         tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]
-        if not tasks:
+        if not tasks and not self._retiring:
             return True
-        done, _ = await asyncio.wait(tasks, timeout=timeout)
-        finished = True
+        done, _ = await asyncio.wait([*tasks, *self._retiring], timeout=timeout)
+        finished = self._retiring <= done
         for model, task in zip(models, tasks, strict=True):
             if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
                 await task
@@ -230,18 +223,33 @@ class Models:
         return finished
 
 
+def _replace(
+    entry: ModelEntry, served: dict[int, ServedModel], faults: dict[int | None, str]
+) -> dict[int, ServedModel]:
+    """Puts what was loaded in the place of what was there, which is returned."""
+    old, entry.served, entry.faults, entry.loaded = entry.served, served, faults, True
+    for model in served.values():
+        model.take_over()
+    return old
+
+
+def _find_version(name: str, entry: ModelEntry, version: int) -> ServedModel:
+    if version in entry.served:
+        model = entry.served[version]
+        if model.fault is not None:
+            raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {model.fault}")
+        return model
+    if version in entry.faults:
+        raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {entry.faults[version]}")
+    if not entry.loaded:
+        raise ModelNotReadyError(f"model '{name}' is not ready: {_NOT_LOADED}")
+    known = ", ".join(map(str, sorted(entry.served))) or "none"
+    raise UnknownModelError(f"model '{name}' has no version {version}; the server has {known}")
+
+
 def _number(version: str) -> int:
     if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
         raise InvalidRequestError(
             f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
         )
     return int(version)
-
-
-def _explain(name: str, version: int | None, error: Exception) -> str:
-    """Logs why a model cannot be served; a fault of ours with its traceback."""
-    expected = isinstance(error, MnServeError)
-    reason = str(error) if expected else f"{type(error).__name__}: {error}"
-    where = "" if version is None else f" version {version}"
-    _log.error("model '%s'%s cannot be served: %s", name, where, reason, exc_info=None if expected else error)
-    return reason

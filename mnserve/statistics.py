@@ -58,6 +58,7 @@ class ModelCounters:
         self.name = name
         self.version = version
         self.pending = pending
+        """Tells how many requests wait now."""
         self.rows = 0
         """Rows answered successfully."""
         self.runs = 0

@@ -28,6 +28,7 @@ from mnserve.errors import (
 from mnserve.execution import Work
 from mnserve.loading import LoadOptions, load
 from mnserve.models import Models
+from mnserve.served import ModelEntry
 
 WriteModel = Callable[..., Path]
 
@@ -246,7 +247,7 @@ async def test_idle_models_have_finished_however_long_they_take_to_notice(
 
 async def test_many_models_are_not_all_listed(repository: Path) -> None:
     models = Models(repository, LoadOptions())
-    models._served = {f"m{number:02}": {} for number in range(23)}
+    models._entries = {f"m{number:02}": ModelEntry() for number in range(23)}
     with pytest.raises(UnknownModelError, match=r"has m00, .*, m19 and 3 more$"):
         models.find("n")
 

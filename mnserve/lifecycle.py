@@ -1,0 +1,69 @@
+"""Loading every version of a model that its policy selects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mnserve.batcher import engine_thread
+from mnserve.errors import MnServeError, ModelNotReadyError
+from mnserve.loading import LoadOptions, load
+from mnserve.repository import list_versions, read_config, served_versions
+from mnserve.served import ServedModel
+
+__all__ = ["load_versions"]
+
+_log = logging.getLogger(__name__)
+
+
+async def load_versions(
+    root: Path, name: str, options: LoadOptions, before: Mapping[int, ServedModel], on_change: Callable[[], None]
+) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
+    """The versions of a model that are to be served, loaded one after the other, and why others are not.
+
+    Args:
+        root: The repository.
+        name: The model.
+        options: What applies to every model.
+        before: Versions as they were loaded before; their counters go on.
+        on_change: Called when the readiness of a version changes.
+    """
+    found: dict[int, ServedModel] = {}
+    faults: dict[int | None, str] = {}
+    version: int | None = None
+    try:
+        on_disk = await asyncio.to_thread(list_versions, root, name)
+        version = on_disk[-1] if on_disk else None
+        chosen = served_versions(await asyncio.to_thread(read_config, root, name), on_disk)
+        if not chosen:
+            raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
+    except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
+        return {}, {version: _explain(name, version, error)}
+    for version in chosen:
+        thread = engine_thread(name)
+        loading = asyncio.get_running_loop().run_in_executor(thread, load, root, name, version, options)
+        try:
+            model = await loading
+        except BaseException as error:
+            thread.shutdown(wait=False)
+            if not isinstance(error, Exception):
+                for served in found.values():
+                    await served.retire()
+                raise
+            faults[version] = _explain(name, version, error)
+            continue
+        found[version] = served = ServedModel(model, thread, on_change, before.get(version))
+        served.batcher.start()
+        _log.info("model '%s' version %d is ready", name, version)
+    return found, faults
+
+
+def _explain(name: str, version: int | None, error: Exception) -> str:
+    """Logs why a model cannot be served; a fault of ours with its traceback."""
+    expected = isinstance(error, MnServeError)
+    reason = str(error) if expected else f"{type(error).__name__}: {error}"
+    where = "" if version is None else f" version {version}"
+    _log.error("model '%s'%s cannot be served: %s", name, where, reason, exc_info=None if expected else error)
+    return reason
