@@ -29,6 +29,7 @@ class Health:
     def __init__(self, models: Models) -> None:
         self._models = models
         self._servicer = health.aio.HealthServicer()
+        self._names: set[str] = set()
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Registers the service with a gRPC server."""
@@ -38,7 +39,8 @@ class Health:
         """Takes over the present state."""
         for service in SERVER_SERVICES:
             await self._set(service, self._models.ready)
-        for name in {state.name for state in self._models.states()}:
+        self._names |= {state.name for state in self._models.states()}
+        for name in self._names:  # of models that are gone, too: somebody may be watching
             await self._set(name, self._models.is_ready(name))
 
     async def _set(self, service: str, serving: bool) -> None:

@@ -14,7 +14,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from mnserve.errors import StartError
+from mnserve.control import Poller
+from mnserve.errors import StartError, UnknownModelError
 from mnserve.health import Health
 from mnserve.loading import LoadOptions
 from mnserve.messages import MessageInterceptor
@@ -64,6 +65,7 @@ class Server:
         self._health = Health(self._models)
         self._grpc: grpc.aio.Server | None = None
         self._metrics: MetricsServer | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._updates: set[asyncio.Task[None]] = set()
 
     @property
@@ -81,8 +83,17 @@ class Server:
         settings = self._settings
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
-        await self._models.load_all()
+        explicit = settings.model_control == "explicit"
+        poller = Poller(Path(settings.repository), self._models, settings.poll_seconds)
+        if settings.model_control == "poll":
+            await poller.look()  # before anything is loaded, so that no change is missed
+        try:
+            await self._models.load_all(settings.load_model if explicit else None)
+        except UnknownModelError as error:
+            raise StartError(f"{error}; correct --load-model") from error
         self._check_loaded()
+        if settings.model_control == "poll":
+            self._polling = asyncio.get_running_loop().create_task(poller.run())
         self._grpc = server = self._make_grpc()
         address = join_address(settings.host, settings.grpc_port)
         try:
@@ -104,6 +115,8 @@ class Server:
             Whether every admitted request was finished in time.
         """
         self._models.stop()
+        if self._polling is not None:
+            self._polling.cancel()
         if self._settings.drain_delay:
             await asyncio.sleep(self._settings.drain_delay)
         finished, _ = await asyncio.gather(
@@ -118,14 +131,16 @@ class Server:
         return finished
 
     def _check_loaded(self) -> None:
-        states = self._models.states()
+        if self._settings.model_control != "none" and not self._settings.strict:
+            return  # what is not there now may come
+        states = [state for state in self._models.states() if state.loaded]
         failed = [state for state in states if not state.ready]
-        if not states:
+        if not states and self._settings.model_control == "none":
             raise StartError(
                 f"model repository '{self._settings.repository}' has no models; put each one into a folder "
                 "NAME/1/model.onnx"
             )
-        if len(failed) == len(states):
+        if failed and len(failed) == len(states):
             reasons = "; ".join(state.reason for state in failed)
             raise StartError(f"no model of '{self._settings.repository}' can be served: {reasons}")
         if failed and self._settings.strict:
@@ -143,7 +158,9 @@ class Server:
                 ("grpc.so_reuseport", 0),  # a second server on the port has to fail, not to share it
             ),
         )
-        add_GRPCInferenceServiceServicer_to_server(Servicer(self._models, limit), server)
+        add_GRPCInferenceServiceServicer_to_server(
+            Servicer(self._models, limit, control=self._settings.model_control), server
+        )
         self._health.add_to(server)
         if self._settings.reflection:
             names = [

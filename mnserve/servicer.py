@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from importlib.metadata import version as distribution_version
 from typing import Any, Final
 
 import grpc
 
-from mnserve.errors import MnServeError
+from mnserve.control import check_asked_for
+from mnserve.errors import MnServeError, UnsupportedError
 from mnserve.failing import fail, refusal
 from mnserve.inference import Inference
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
+from mnserve.settings import Control
 from mnserve.signature import TensorRule
 from mnserve.streaming import answer_in_order
 from mnserve.unsupported import UnsupportedCalls
@@ -36,10 +38,12 @@ class Servicer(UnsupportedCalls):
     Args:
         models: What is served.
         max_message_bytes: Largest answer; None for no limit.
+        control: Who decides which models are served.
     """
 
-    def __init__(self, models: Models, max_message_bytes: int | None = None) -> None:
+    def __init__(self, models: Models, max_message_bytes: int | None = None, *, control: Control = "none") -> None:
         self._models = models
+        self._control: Control = control
         self._inference = Inference(models, max_message_bytes)
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
@@ -60,7 +64,9 @@ class Servicer(UnsupportedCalls):
     async def ServerMetadata(self, request: pb.ServerMetadataRequest, context: Context) -> pb.ServerMetadataResponse:
         """Name, version and the extensions that work."""
         return pb.ServerMetadataResponse(
-            name=SERVER_NAME, version=distribution_version("mn-runtime"), extensions=EXTENSIONS
+            name=SERVER_NAME,
+            version=distribution_version("mn-runtime"),
+            extensions=[*EXTENSIONS, *(["model_repository"] if self._control == "explicit" else [])],
         )
 
     async def ModelMetadata(self, request: pb.ModelMetadataRequest, context: Context) -> pb.ModelMetadataResponse:
@@ -121,6 +127,51 @@ class Servicer(UnsupportedCalls):
 
         await answer_in_order(requests, answer, context.write)
 
+    async def RepositoryIndex(self, request: pb.RepositoryIndexRequest, context: Context) -> pb.RepositoryIndexResponse:
+        """Every model and version with its state; with ``ready`` those alone that answer."""
+        try:
+            _check_repository(request.repository_name)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.RepositoryIndexResponse(
+            models=[
+                pb.RepositoryIndexResponse.ModelIndex(
+                    name=state.name,
+                    version="" if state.version is None else str(state.version),
+                    state="READY" if state.ready else "UNAVAILABLE",
+                    reason=state.reason,
+                )
+                for state in self._models.states()
+                if state.ready or not request.ready
+            ]
+        )
+
+    async def RepositoryModelLoad(
+        self, request: pb.RepositoryModelLoadRequest, context: Context
+    ) -> pb.RepositoryModelLoadResponse:
+        """Loads a model, or loads it again; answers once it is served."""
+        try:
+            check_asked_for(self._control)
+            _check_repository(request.repository_name)
+            _check_parameters(request.parameters, ())
+            await self._models.load(request.model_name)
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
+        return pb.RepositoryModelLoadResponse()
+
+    async def RepositoryModelUnload(
+        self, request: pb.RepositoryModelUnloadRequest, context: Context
+    ) -> pb.RepositoryModelUnloadResponse:
+        """Takes a model out; what it had admitted is still answered after this."""
+        try:
+            check_asked_for(self._control)
+            _check_repository(request.repository_name)
+            _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
+            await self._models.unload(request.model_name)
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
+        return pb.RepositoryModelUnloadResponse()
+
     async def _find(
         self,
         request: pb.ModelMetadataRequest | pb.ModelConfigRequest | pb.ModelStatisticsRequest,
@@ -130,3 +181,16 @@ class Servicer(UnsupportedCalls):
             return self._models.find(request.name, request.version)
         except MnServeError as error:
             await fail(context, error)
+
+
+def _check_repository(name: str) -> None:
+    if name:
+        raise UnsupportedError(f"repository_name is '{name[:64]}', but there is one repository; leave it out")
+
+
+def _check_parameters(parameters: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in parameters:
+        if name not in known:
+            raise UnsupportedError(
+                f"the parameter '{name[:64]}' is not supported: models are loaded as they are in the repository"
+            )

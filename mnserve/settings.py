@@ -9,7 +9,10 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
-__all__ = ["ServeSettings"]
+__all__ = ["Control", "ServeSettings"]
+
+Control = Literal["none", "poll", "explicit"]
+"""Who decides which models are served: nobody after the start, the repository, or callers."""
 
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
@@ -33,6 +36,12 @@ class ServeSettings:
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
     strict: bool = False
     """Refuse to start if any model cannot be served."""
+    model_control: Control = "none"
+    """Serve what is there at the start (none), what is there as it changes (poll), or what is asked for (explicit)."""
+    load_model: tuple[str, ...] = ()
+    """With --model-control explicit: models to load at the start."""
+    poll_seconds: float = 15.0
+    """With --model-control poll: seconds between two looks at the repository."""
     default_max_batch_size: int = 32
     """Most rows in a batch of a model that has a batch dimension but no config.pbtxt to say so."""
     max_queue_rows: int = 0
@@ -76,6 +85,18 @@ class ServeSettings:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
         if self.grpc_port == self.metrics_port != 0:
             raise SettingsError(f"--grpc-port and --metrics-port are both {self.grpc_port}; choose two")
+        if self.load_model and self.model_control != "explicit":
+            raise SettingsError(
+                f"--load-model goes with --model-control explicit, and this is {self.model_control}, which loads every "
+                "model; leave one out"
+            )
+        if not 0.1 <= self.poll_seconds <= 86_400:
+            raise SettingsError(f"--poll-seconds is {self.poll_seconds}; it must be from 0.1 to 86400 seconds")
+        if self.cuda_graph_batches and self.model_control != "none":
+            raise SettingsError(
+                "--cuda-graph-batches goes with --model-control none: a capture breaks where another model uses the "
+                "GPU meanwhile, as it would where models are loaded beside those that run"
+            )
         if self.default_max_batch_size < 1:
             raise SettingsError(f"--default-max-batch-size is {self.default_max_batch_size}; it must be at least 1")
         if self.max_queue_rows < 0:

@@ -21,9 +21,6 @@ def _refusal(name: str) -> Any:
 class UnsupportedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer; what a subclass defines is offered."""
 
-    RepositoryIndex = _refusal("RepositoryIndex")
-    RepositoryModelLoad = _refusal("RepositoryModelLoad")
-    RepositoryModelUnload = _refusal("RepositoryModelUnload")
     SystemSharedMemoryStatus = _refusal("SystemSharedMemoryStatus")
     SystemSharedMemoryRegister = _refusal("SystemSharedMemoryRegister")
     SystemSharedMemoryUnregister = _refusal("SystemSharedMemoryUnregister")

@@ -212,8 +212,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
         "RESOURCE_EXHAUSTED",
         ["larger than max"],
     ),
-    "model index": (lambda client: client.get_model_repository_index(), "UNIMPLEMENTED", ["RepositoryIndex"]),
-    "load": (lambda client: client.load_model("double"), "UNIMPLEMENTED", ["RepositoryModelLoad"]),
+    "load": (lambda client: client.load_model("double"), "UNIMPLEMENTED", ["--model-control explicit"]),
     "shared memory status": (
         lambda client: client.get_system_shared_memory_status(),
         "UNIMPLEMENTED",
