@@ -16,6 +16,8 @@ import numpy as np
 
 from mnserve.errors import InvalidRequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
+from mnserve.shared_memory import Regions, Slice
+from mnserve.shared_tensors import slices
 from mnserve.signature import Signature, TensorRule
 from mnserve.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, first_non_finite, raw_to_array
 
@@ -32,7 +34,6 @@ Array = np.ndarray[Any, Any]
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""
-_SHARED_MEMORY: Final = ("shared_memory_region", "shared_memory_offset", "shared_memory_byte_size")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +62,19 @@ class CheckedRequest:
         shapes: Their shapes, (B, *dims) or (*dims).
         rows: B, or 1 for a model without a batch dimension.
         outputs: Outputs wanted, in the order of the answer.
+        raw_positions: For each position of the request, which of the raw contents is its; None for shared memory.
+        sources: Inputs that lie in shared memory, and where.
+        targets: Outputs that are wanted in shared memory, and where.
+        regions: What callers have registered; None where there is no shared memory.
     """
 
     request: pb.ModelInferRequest
     signature: Signature
     positions: tuple[int, ...]
+    raw_positions: tuple[int | None, ...]
+    sources: Mapping[str, Slice]
+    targets: Mapping[str, Slice]
+    regions: Regions | None
     shapes: tuple[list[int], ...]
     rows: int
     outputs: tuple[str, ...]
@@ -79,7 +88,8 @@ class CheckedRequest:
         for rule, shape in zip(self.signature.inputs, self.shapes, strict=True):
             if rule.datatype.is_bytes:
                 return True
-            work += math.prod(shape) * (rule.datatype.dtype.itemsize if raw else TYPED_WORK)
+            plain = raw or rule.name in self.sources
+            work += math.prod(shape) * (rule.datatype.dtype.itemsize if plain else TYPED_WORK)
         return work > INLINE_BYTES
 
     def decode(self) -> DecodedRequest:
@@ -92,11 +102,13 @@ class CheckedRequest:
         feeds: dict[str, Array] = {}
         for rule, position, shape in zip(self.signature.inputs, self.positions, self.shapes, strict=True):
             what = _what(rule, self.signature)
-            tensor = self.request.inputs[position]
-            if raw:
+            tensor, raw_position = self.request.inputs[position], self.raw_positions[position]
+            if raw_position is None:
+                array = self._shared(rule, shape, what)
+            elif raw:
                 if tensor.HasField("contents"):
                     raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
-                array = raw_to_array(raw[position], rule.datatype, shape, what)
+                array = raw_to_array(raw[raw_position], rule.datatype, shape, what)
             else:
                 array = contents_to_array(tensor.contents, rule.datatype, shape, what)
             if not self.signature.allow_non_finite:
@@ -104,28 +116,38 @@ class CheckedRequest:
             feeds[rule.name] = array
         return DecodedRequest(feeds=feeds, rows=self.rows, outputs=self.outputs)
 
+    def _shared(self, rule: TensorRule, shape: Sequence[int], what: str) -> Array:
+        assert self.regions is not None
+        return raw_to_array(self.regions.read(self.sources[rule.name], what), rule.datatype, shape, what)
 
-def decode_request(request: pb.ModelInferRequest, signature: Signature) -> DecodedRequest:
+
+def decode_request(
+    request: pb.ModelInferRequest, signature: Signature, regions: Regions | None = None
+) -> DecodedRequest:
     """Checks a request and takes its tensors out: check_request and CheckedRequest.decode in one."""
-    return check_request(request, signature).decode()
+    return check_request(request, signature, regions).decode()
 
 
-def check_request(request: pb.ModelInferRequest, signature: Signature) -> CheckedRequest:
+def check_request(
+    request: pb.ModelInferRequest, signature: Signature, regions: Regions | None = None
+) -> CheckedRequest:
     """Checks the form of a request against the model's signature; quick, whatever its tensors hold.
+
+    Args:
+        request: The message.
+        signature: The model's signature.
+        regions: Shared memory that callers have registered; None where there is none.
 
     Raises:
         InvalidRequestError: The request breaks a rule.
-        UnsupportedError: It asks for shared memory, classification or sequences.
+        UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
     """
     _refuse_parameters(request.parameters, ("sequence_id",), "the request")
     tensors = _by_name(request, signature)
     outputs = _requested_outputs(request, signature)
-    raw = request.raw_input_contents
-    if raw and len(raw) != len(request.inputs):
-        raise InvalidRequestError(
-            f"model '{signature.model}': {len(raw)} raw_input_contents for {len(request.inputs)} inputs; send one for "
-            "each input, or none"
-        )
+    sources = slices(request.inputs, "input", signature.model, regions)
+    targets = slices(request.outputs, "output", signature.model, regions)
+    raw_positions = _raw_positions(request, signature, sources)
     shapes: list[list[int]] = []
     rows: int | None = None
     for rule in signature.inputs:
@@ -142,6 +164,10 @@ def check_request(request: pb.ModelInferRequest, signature: Signature) -> Checke
         request=request,
         signature=signature,
         positions=tuple(tensors[rule.name] for rule in signature.inputs),
+        raw_positions=raw_positions,
+        sources=sources,
+        targets=targets,
+        regions=regions,
         shapes=tuple(shapes),
         rows=1 if rows is None else rows,
         outputs=outputs,
@@ -159,8 +185,6 @@ def _by_name(request: pb.ModelInferRequest, signature: Signature) -> dict[str, i
             raise InvalidRequestError(
                 f"model '{signature.model}' has no input '{_short(name)}'; it has {_names(signature.inputs)}"
             )
-        if tensor.parameters:
-            _refuse_parameters(tensor.parameters, _SHARED_MEMORY, f"input '{name}'")
         positions[name] = position
     missing = [rule.name for rule in signature.inputs if rule.name not in positions]
     if missing:
@@ -185,9 +209,30 @@ def _requested_outputs(request: pb.ModelInferRequest, signature: Signature) -> t
                 f"model '{signature.model}' has no output '{_short(name)}'; it has {_names(signature.outputs)}"
             )
         if tensor.parameters:
-            _refuse_parameters(tensor.parameters, ("classification", *_SHARED_MEMORY), f"output '{name}'")
+            _refuse_parameters(tensor.parameters, ("classification",), f"output '{name}'")
         wanted[name] = None
     return tuple(wanted)
+
+
+def _raw_positions(
+    request: pb.ModelInferRequest, signature: Signature, sources: Mapping[str, Slice]
+) -> tuple[int | None, ...]:
+    """For each input of a request its place among the raw contents, which those in shared memory have none of."""
+    raw, positions, count = request.raw_input_contents, list[int | None](), 0
+    for tensor in request.inputs:
+        shared = tensor.name in sources
+        if shared and tensor.HasField("contents"):
+            raise InvalidRequestError(
+                f"model '{signature.model}': input '{tensor.name}' has contents, and is in shared memory; send it once"
+            )
+        positions.append(None if shared else count)
+        count += not shared
+    if raw and len(raw) != count:
+        raise InvalidRequestError(
+            f"model '{signature.model}': {len(raw)} raw_input_contents for {count} inputs"
+            f"{' that are not in shared memory' if sources else ''}; send one for each input, or none"
+        )
+    return tuple(positions)
 
 
 def _what(rule: TensorRule, signature: Signature) -> str:
@@ -239,8 +284,7 @@ def _refuse_parameters(parameters: Mapping[str, Any], unsupported: Sequence[str]
     """Parameters that would change the answer are refused where they do not work; others are ignored."""
     for name in unsupported:
         if name in parameters:
-            kind = "shared memory" if name in _SHARED_MEMORY else name
-            raise UnsupportedError(f"{owner} has the parameter '{name}', but {kind} is not supported; leave it out")
+            raise UnsupportedError(f"{owner} has the parameter '{name}', but {name} is not supported; leave it out")
 
 
 def _names(rules: Sequence[TensorRule]) -> str:

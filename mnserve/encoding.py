@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from mnserve.errors import AnswerTooLargeError
 from mnserve.protocol import service_pb2 as pb
+from mnserve.shared_memory import Regions, Slice
+from mnserve.shared_tensors import BYTE_SIZE, OFFSET, REGION
 from mnserve.signature import Signature
 from mnserve.tensors import INLINE_BYTES, array_to_raw
 
@@ -28,8 +30,10 @@ def encode_response(
     names: Sequence[str],
     arrays: Sequence[Array],
     max_bytes: int | None = None,
+    targets: Mapping[str, Slice] | None = None,
+    regions: Regions | None = None,
 ) -> pb.ModelInferResponse:
-    """Puts arrays into an answer, always as raw contents.
+    """Puts arrays into an answer, always as raw contents, or into shared memory.
 
     Args:
         signature: The model's signature.
@@ -38,8 +42,11 @@ def encode_response(
         names: Outputs, in the order of the answer.
         arrays: Their contents.
         max_bytes: Largest message that may leave; None for no limit.
+        targets: Outputs that go into shared memory, and where.
+        regions: The shared memory.
 
     Raises:
+        InvalidRequestError: An output does not fit into its place in shared memory.
         AnswerTooLargeError: The answer is larger than ``max_bytes``.
     """
     response = pb.ModelInferResponse(model_name=signature.model, model_version=str(version), id=request_id)
@@ -47,7 +54,11 @@ def encode_response(
     size = len(request_id.encode("utf-8"))
     for name, array in zip(names, arrays, strict=True):
         datatype = rules[name].datatype
-        response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
+        output = response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
+        if targets and regions is not None and name in targets:
+            _write_shared(output, array_to_raw(array, datatype), targets[name], regions, signature)
+            response.raw_output_contents.append(b"")  # clients count through them
+            continue
         if not datatype.is_bytes:
             _check_size(size + array.size * datatype.dtype.itemsize, max_bytes, signature)
         raw = array_to_raw(array, datatype)
@@ -57,6 +68,16 @@ def encode_response(
     if max_bytes is not None and size + _ENVELOPE_BYTES > max_bytes:  # finding out the exact size costs a copy
         _check_size(response.ByteSize(), max_bytes, signature)
     return response
+
+
+def _write_shared(
+    output: pb.ModelInferResponse.InferOutputTensor, raw: bytes, where: Slice, regions: Regions, signature: Signature
+) -> None:
+    regions.write(where, raw, f"model '{signature.model}': output '{output.name}'")
+    output.parameters[REGION].string_param = where.region
+    output.parameters[BYTE_SIZE].int64_param = len(raw)
+    if where.offset:
+        output.parameters[OFFSET].int64_param = where.offset
 
 
 def is_large(arrays: Sequence[Array]) -> bool:

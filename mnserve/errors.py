@@ -27,6 +27,8 @@
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
         ├── UnknownModelError         no such model or version: NOT_FOUND
+        ├── UnknownRegionError        no such region of shared memory: NOT_FOUND
+        ├── RegionExistsError         a region has this name already: ALREADY_EXISTS
         ├── LoadFailedError           a model that was to be loaded cannot be: INVALID_ARGUMENT
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
         ├── UnavailableError          not now: UNAVAILABLE
@@ -62,6 +64,7 @@ __all__ = [
     "ModelNotReadyError",
     "OutputError",
     "QueueFullError",
+    "RegionExistsError",
     "RepositoryError",
     "RepositoryNotFoundError",
     "RequestError",
@@ -73,6 +76,7 @@ __all__ = [
     "TrainingImagesError",
     "UnavailableError",
     "UnknownModelError",
+    "UnknownRegionError",
     "UnsupportedError",
     "VersionNotFoundError",
 ]
@@ -181,6 +185,14 @@ class InvalidRequestError(RequestError):
 
 class UnknownModelError(RequestError):
     """The server has no such model, or not in this version."""
+
+
+class UnknownRegionError(RequestError):
+    """There is no such region of shared memory."""
+
+
+class RegionExistsError(RequestError):
+    """A region of shared memory has this name already."""
 
 
 class LoadFailedError(RequestError):

@@ -14,6 +14,7 @@ from mnserve.errors import InvalidRequestError, MnServeError, StoppingError
 from mnserve.execution import Work
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
+from mnserve.shared_memory import Regions
 from mnserve.status import failure_reason
 from mnserve.waiting import Answer
 
@@ -28,11 +29,13 @@ class Inference:
     Args:
         models: What is served.
         max_message_bytes: Largest answer; None for no limit.
+        regions: Shared memory of callers on this machine; None where it is not offered.
     """
 
-    def __init__(self, models: Models, max_message_bytes: int | None = None) -> None:
+    def __init__(self, models: Models, max_message_bytes: int | None = None, regions: Regions | None = None) -> None:
         self._models = models
         self._max_message_bytes = max_message_bytes
+        self._regions = regions
 
     async def answer(self, request: pb.ModelInferRequest, remaining: float | None) -> pb.ModelInferResponse:
         """The answer to one request.
@@ -67,7 +70,7 @@ class Inference:
         self, served: ServedModel, request: pb.ModelInferRequest, remaining: float | None
     ) -> tuple[pb.ModelInferResponse, Work, Answer]:
         deadline = _deadline(request, remaining)
-        checked = check_request(request, served.model.signature)
+        checked = check_request(request, served.model.signature, self._regions)
         served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
         work = await _off_loop(checked.large, partial(_decode, checked))
         answer = await served.batcher.infer(work, deadline=deadline)
@@ -79,6 +82,8 @@ class Inference:
             names=work.outputs,
             arrays=answer.arrays,
             max_bytes=self._max_message_bytes,
+            targets=checked.targets,
+            regions=self._regions,
         )
         return await _off_loop(is_large(answer.arrays), encode), work, answer
 

@@ -25,6 +25,7 @@ from mnserve.protocol import model_config_pb2, service_pb2
 from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 from mnserve.servicer import Servicer
 from mnserve.settings import ServeSettings
+from mnserve.shared_memory import Regions
 
 __all__ = ["Addresses", "Server"]
 
@@ -159,7 +160,13 @@ class Server:
             ),
         )
         add_GRPCInferenceServiceServicer_to_server(
-            Servicer(self._models, limit, control=self._settings.model_control), server
+            Servicer(
+                self._models,
+                limit,
+                control=self._settings.model_control,
+                regions=Regions() if self._settings.offers_shared_memory else None,
+            ),
+            server,
         )
         self._health.add_to(server)
         if self._settings.reflection:

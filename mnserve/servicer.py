@@ -15,6 +15,7 @@ from mnserve.inference import Inference
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.settings import Control
+from mnserve.shared_memory import Region, Regions
 from mnserve.signature import TensorRule
 from mnserve.streaming import answer_in_order
 from mnserve.unsupported import UnsupportedCalls
@@ -39,12 +40,21 @@ class Servicer(UnsupportedCalls):
         models: What is served.
         max_message_bytes: Largest answer; None for no limit.
         control: Who decides which models are served.
+        regions: Shared memory of callers on this machine; None where it is not offered.
     """
 
-    def __init__(self, models: Models, max_message_bytes: int | None = None, *, control: Control = "none") -> None:
+    def __init__(
+        self,
+        models: Models,
+        max_message_bytes: int | None = None,
+        *,
+        control: Control = "none",
+        regions: Regions | None = None,
+    ) -> None:
         self._models = models
         self._control: Control = control
-        self._inference = Inference(models, max_message_bytes)
+        self._regions = regions
+        self._inference = Inference(models, max_message_bytes, regions)
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
         """True as long as the process answers at all."""
@@ -66,7 +76,11 @@ class Servicer(UnsupportedCalls):
         return pb.ServerMetadataResponse(
             name=SERVER_NAME,
             version=distribution_version("mn-runtime"),
-            extensions=[*EXTENSIONS, *(["model_repository"] if self._control == "explicit" else [])],
+            extensions=[
+                *EXTENSIONS,
+                *(["model_repository"] if self._control == "explicit" else []),
+                *(["system_shared_memory"] if self._regions is not None else []),
+            ],
         )
 
     async def ModelMetadata(self, request: pb.ModelMetadataRequest, context: Context) -> pb.ModelMetadataResponse:
@@ -171,6 +185,48 @@ class Servicer(UnsupportedCalls):
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
         return pb.RepositoryModelUnloadResponse()
+
+    async def SystemSharedMemoryStatus(
+        self, request: pb.SystemSharedMemoryStatusRequest, context: Context
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        """One region of shared memory, or all where no name is given."""
+        response = pb.SystemSharedMemoryStatusResponse()
+        try:
+            for name, region in self._shared_memory().status(request.name).items():
+                status = response.regions[name]
+                status.name, status.key = region.name, region.key
+                status.offset, status.byte_size = region.offset, region.byte_size
+        except MnServeError as error:
+            await fail(context, error)
+        return response
+
+    async def SystemSharedMemoryRegister(
+        self, request: pb.SystemSharedMemoryRegisterRequest, context: Context
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        """Makes a region known."""
+        region = Region(name=request.name, key=request.key, offset=request.offset, byte_size=request.byte_size)
+        try:
+            self._shared_memory().register(region)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def SystemSharedMemoryUnregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest, context: Context
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        """Forgets one region, or all where no name is given."""
+        try:
+            self._shared_memory().unregister(request.name)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.SystemSharedMemoryUnregisterResponse()
+
+    def _shared_memory(self) -> Regions:
+        if self._regions is None:
+            raise UnsupportedError(
+                "shared memory is switched off; start the server with --shared-memory on, or send tensors as they are"
+            )
+        return self._regions
 
     async def _find(
         self,

@@ -40,6 +40,8 @@ class ServeSettings:
     """Serve what is there at the start (none), what is there as it changes (poll), or what is asked for (explicit)."""
     load_model: tuple[str, ...] = ()
     """With --model-control explicit: models to load at the start."""
+    shared_memory: Literal["auto", "on", "off"] = "auto"
+    """Let callers leave tensors in shared memory: on, off, or auto, on where only this machine can connect."""
     poll_seconds: float = 15.0
     """With --model-control poll: seconds between two looks at the repository."""
     default_max_batch_size: int = 32
@@ -113,6 +115,12 @@ class ServeSettings:
             if not 0 <= seconds <= 86_400:
                 raise SettingsError(f"{option} is {seconds}; it must be from 0 to 86400 seconds")
         _ = self.engine_options  # checks the rest
+
+    @property
+    def offers_shared_memory(self) -> bool:
+        """Whether callers may leave tensors in shared memory."""
+        local = self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return self.shared_memory == "on" or (self.shared_memory == "auto" and local)
 
     @property
     def engine_options(self) -> EngineOptions:

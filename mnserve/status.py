@@ -15,9 +15,11 @@ from mnserve.errors import (
     MnServeError,
     ModelNotReadyError,
     QueueFullError,
+    RegionExistsError,
     StoppingError,
     UnavailableError,
     UnknownModelError,
+    UnknownRegionError,
     UnsupportedError,
 )
 
@@ -30,6 +32,8 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (InvalidRequestError, grpc.StatusCode.INVALID_ARGUMENT),
     (EngineInputError, grpc.StatusCode.INVALID_ARGUMENT),
     (UnknownModelError, grpc.StatusCode.NOT_FOUND),
+    (UnknownRegionError, grpc.StatusCode.NOT_FOUND),
+    (RegionExistsError, grpc.StatusCode.ALREADY_EXISTS),
     (LoadFailedError, grpc.StatusCode.INVALID_ARGUMENT),
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),

@@ -21,9 +21,6 @@ def _refusal(name: str) -> Any:
 class UnsupportedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer; what a subclass defines is offered."""
 
-    SystemSharedMemoryStatus = _refusal("SystemSharedMemoryStatus")
-    SystemSharedMemoryRegister = _refusal("SystemSharedMemoryRegister")
-    SystemSharedMemoryUnregister = _refusal("SystemSharedMemoryUnregister")
     CudaSharedMemoryStatus = _refusal("CudaSharedMemoryStatus")
     CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")
     CudaSharedMemoryUnregister = _refusal("CudaSharedMemoryUnregister")
