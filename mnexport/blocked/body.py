@@ -20,7 +20,7 @@ from mnexport.blocked.emitted import Emitted
 from mnexport.blocked.index import attributes, with_names
 from mnexport.blocked.lanes import Lanes
 from mnexport.blocked.layout import DOMAIN, pack_filter
-from mnexport.blocked.patterns import AffineMap
+from mnexport.blocked.patterns import AffineMap, is_pooling
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +83,8 @@ class Body:
                 self._affine(item)
 
     def _node(self, node: NodeProto) -> None:
+        if node.output[0] in self._ordinary:  # computed with what came before it
+            return
         by_operator = {"Conv": self._conv, "Add": self._sum, "Concat": self._concat, "ReduceMean": self._pooling}
         by_operator |= dict.fromkeys(("Relu", *_POOLS), self._elsewhere)
         handle = by_operator.get(node.op_type)
@@ -164,20 +166,22 @@ class Body:
 
     def _pooling(self, node: NodeProto) -> bool:
         source, output = node.input[0], node.output[0]
-        axes = self._index.constant(node.input[1]) if len(node.input) > 1 else None
-        if source not in self._blocked or axes is None or attributes(node).get("keepdims", 1):
+        if source not in self._blocked or not is_pooling(self._index, node):
             return False
-        if sorted(axes.tolist()) != [2, 3]:
-            return False
-        lanes, name = self._lanes[source], self._name(output)
-        if lanes.full:
-            self._pooled(source, name, [self.rows, len(lanes)])
-        else:
-            pooled = self._pooled(source, f"{name}.lanes", [self.rows, len(lanes)])
-            places = self._out.constant(f"{output}.places", lanes.places)
-            self._out.add("Gather", [pooled, places], name, axis=1)
-        self._ordinary.add(output)
+        lanes = self._lanes[source]
+        self._pooled(source, self._vectors(output, lanes), [self.rows, len(lanes)])
+        self._drop_zeros(output, lanes)
         return True
+
+    def _vectors(self, output: str, lanes: Lanes) -> str:
+        """The name of ``output`` [B, C] while it still has a number for each lane [B, L]."""
+        return self._name(output) if lanes.full else f"{self._name(output)}.lanes"
+
+    def _drop_zeros(self, output: str, lanes: Lanes) -> None:
+        if not lanes.full:
+            places = self._out.constant(f"{output}.places", lanes.places)
+            self._out.add("Gather", [self._vectors(output, lanes), places], self._name(output), axis=1)
+        self._ordinary.add(output)
 
     def _pooled(self, maps: str, output: str, shape: list[int]) -> str:
         means = f"{output}.means"
@@ -185,12 +189,20 @@ class Body:
         return self._out.reshaped(means, shape, output)
 
     def _affine(self, item: AffineMap) -> None:
+        means, factor, shift = self._lookup(item)
+        mean = None if item.relu else self._index.only_consumer(item.result, "ReduceMean")
+        if mean is not None and is_pooling(self._index, mean):
+            self._affine_means(mean.output[0], means, factor, shift, self._lanes[item.maps])
+        else:
+            self._affine_maps(item, factor, shift)
+
+    def _lookup(self, item: AffineMap) -> tuple[str, str, str]:
+        """Names of the pooled maps, of factors, and of shifts."""
         rows, channels, name, stem = self.rows, item.channels, self._name(item.result), item.result
-        _, _, height, width = self._index.shape(item.maps)
-        maps = self._in_blocks(item.maps)
+        self._in_blocks(item.maps)
         lanes = self._lanes[item.maps]
         factors, shifts = item.table[:, :channels], item.table[:, channels:]
-        pooled = self._pooled(item.maps, f"{name}.pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
+        means = pooled = self._pooled(item.maps, f"{name}.pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
         if item.maps in self._folded:
             factors = factors / item.scale
             shifts = shifts - factors * item.shift
@@ -202,6 +214,23 @@ class Body:
         weights = self._out.add("Softmax", [scores], f"{name}.weights", axis=-1)
         factor = self._out.product("MatMul", weights, f"{stem}.factors", lanes.spread(factors, axis=1))
         shift = self._out.product("MatMul", weights, f"{stem}.shifts", lanes.spread(shifts, axis=1))
+        return means, factor, shift
+
+    def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: Lanes) -> None:
+        """The mean of an affine map is the affine map of the mean: where only that is wanted, maps stay as they are."""
+        vectors = self._vectors(output, lanes)
+        scaled = self._out.add("Mul", [means, factor], f"{vectors}.scaled")
+        if self.rows == 1:
+            mapped = self._out.add("Add", [scaled, shift], f"{vectors}.mapped")
+            self._out.reshaped(mapped, [1, len(lanes)], vectors)
+        else:
+            self._out.add("Add", [scaled, shift], vectors)
+        self._drop_zeros(output, lanes)
+
+    def _affine_maps(self, item: AffineMap, factor: str, shift: str) -> None:
+        rows, name = self.rows, self._name(item.result)
+        _, _, height, width = self._index.shape(item.maps)
+        maps, lanes = self._in_blocks(item.maps), self._lanes[item.maps]
         filters = self._out.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}.filters")
         made = self._made(item.result, lanes)
         result = made

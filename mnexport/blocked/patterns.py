@@ -87,7 +87,7 @@ def _affine_map(index: GraphIndex, split: NodeProto) -> AffineMap | None:
     right = (
         (scale.shape, shift.shape) == ((channels,), (channels,))
         and (keys.shape, table.shape) == ((channels, len(table)), (len(table), 2 * channels))
-        and _is_pooling(index, mean)
+        and is_pooling(index, mean)
         and maps in product.input
         and split.output[1] in total.input
         and all(_inside(index, node, [*inner, total]) for node in inner)
@@ -118,7 +118,7 @@ def _other(node: NodeProto, name: str) -> str:
     return str(node.input[1] if node.input[0] == name else node.input[0])
 
 
-def _is_pooling(index: GraphIndex, mean: NodeProto) -> bool:
+def is_pooling(index: GraphIndex, mean: NodeProto) -> bool:
     """Whether it is [B, C, H, W] → [B, C]."""
     axes = index.constant(mean.input[1]) if len(mean.input) > 1 else None
     return axes is not None and sorted(axes.tolist()) == [2, 3] and attributes(mean).get("keepdims", 1) == 0
