@@ -46,6 +46,8 @@ class Models:
         self._entries: dict[str, ModelEntry] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self.closing = asyncio.Event()
+        """Set once nothing new is admitted."""
 
     async def load_all(self, only: Collection[str] | None = None) -> None:
         """Loads models, one after the other, and starts their batchers.
@@ -205,6 +207,7 @@ class Models:
             Whether all of them finished in time.
         """
         models = [model for entry in self._entries.values() for model in entry.served.values()]
+        self.closing.set()
         for model in models:
             model.batcher.refuse()
         tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]

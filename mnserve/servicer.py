@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 
 from mnserve.control import check_asked_for
-from mnserve.errors import MnServeError, UnsupportedError
+from mnserve.errors import MnServeError, StoppingError, UnsupportedError
 from mnserve.failing import fail, refusal
 from mnserve.inference import Inference
 from mnserve.models import Models, ServedModel
@@ -139,7 +139,9 @@ class Servicer(UnsupportedCalls):
                 response.parameters[FINAL].bool_param = True
             return pb.ModelStreamInferResponse(infer_response=response)
 
-        await answer_in_order(requests, answer, context.write)
+        ended = await answer_in_order(requests, answer, context.write, enough=self._models.closing)
+        if not ended:
+            await fail(context, StoppingError("the server is stopping; open the stream again, at another server"))
 
     async def RepositoryIndex(self, request: pb.RepositoryIndexRequest, context: Context) -> pb.RepositoryIndexResponse:
         """Every model and version with its state; with ``ready`` those alone that answer."""

@@ -20,15 +20,21 @@ async def answer_in_order(
     requests: AsyncIterator[_Request],
     answer: Callable[[_Request], Awaitable[_Answer]],
     send: Callable[[_Answer], Awaitable[None]],
+    *,
+    enough: asyncio.Event | None = None,
     max_in_progress: int = MAX_IN_PROGRESS,
-) -> None:
+) -> bool:
     """Answers a stream until it ends; whatever ends this ends the work on what was not answered yet.
 
     Args:
         requests: What comes.
         answer: Works on one request; never fails.
         send: Takes the answers, in the order of the requests; may wait for the receiver.
+        enough: Once it is set nothing more is read, and what was read is answered.
         max_in_progress: Requests taken and not sent yet.
+
+    Returns:
+        Whether the stream had ended by itself.
     """
     room = asyncio.Semaphore(max_in_progress)
     taken: asyncio.Queue[asyncio.Future[_Answer] | None] = asyncio.Queue()
@@ -42,19 +48,22 @@ async def answer_in_order(
             taken.put_nowait(task)
             await room.acquire()
 
-    def ended(task: asyncio.Task[None]) -> None:
-        taken.put_nowait(None)
-
     reader = asyncio.ensure_future(take())
-    reader.add_done_callback(ended)
+    reader.add_done_callback(lambda _: taken.put_nowait(None))
+    stopper = asyncio.ensure_future((enough or asyncio.Event()).wait())
+    stopper.add_done_callback(lambda _: reader.cancel())
     try:
         while (task := await taken.get()) is not None:
             await send(await task)
             working.discard(task)
             room.release()
+        if reader.cancelled():
+            return False
         await reader  # fails as reading failed
+        return True
     finally:
+        stopper.cancel()
         reader.cancel()
-        for task in working:
-            task.cancel()
-        await asyncio.gather(reader, *working, return_exceptions=True)
+        for left in working:
+            left.cancel()
+        await asyncio.gather(stopper, reader, *working, return_exceptions=True)

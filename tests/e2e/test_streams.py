@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -110,3 +111,26 @@ def test_callers_that_leave_hurt_nobody(stub: Any) -> None:
         call.cancel()
     answers = list(stub.ModelStreamInfer(request(number) for number in range(10)))
     assert [values(answer) for answer in answers] == [[2.0 * number] * 4 for number in range(10)]
+
+
+def test_a_server_that_stops_ends_its_streams(
+    start_server: StartServer, write_models: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """What was admitted is answered, and an open stream does not hold up the end."""
+    write_models(tmp_path)
+    server = start_server(tmp_path, "--log-level", "debug")
+    requests: queue.Queue[Any] = queue.Queue()
+    with grpc.insecure_channel(server.address) as channel:
+        call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelStreamInfer(iter(requests.get, None))
+        requests.put(request(1))
+        assert values(next(call)) == [2.0] * 4
+        requests.put(request(3, model="slow"))
+        server.wait_for_log("model 'slow': running 1 requests")
+        server.process.send_signal(signal.SIGTERM)
+        assert values(next(call))[:1] == [3.0]
+        with pytest.raises(grpc.RpcError) as caught:
+            next(call)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
+        assert "open the stream again" in caught.value.details()  # type: ignore[attr-defined]
+        assert server.process.wait(20) == 0
+        requests.put(None)

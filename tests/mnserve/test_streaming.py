@@ -38,7 +38,7 @@ def test_every_request_has_one_answer_in_its_place(turns: list[int], limit: int)
         async def send(number: int) -> None:
             sent.append(number)
 
-        await answer_in_order(numbers(len(turns)), answer, send, limit)
+        assert await answer_in_order(numbers(len(turns)), answer, send, max_in_progress=limit)
         assert sent == list(range(len(turns)))
         assert most <= limit
 
@@ -67,7 +67,7 @@ async def test_a_receiver_that_takes_nothing_stops_the_reading() -> None:
         stalled.set()
         await asyncio.Event().wait()
 
-    call = asyncio.ensure_future(answer_in_order(numbers(1000, read), answer, send, 8))
+    call = asyncio.ensure_future(answer_in_order(numbers(1000, read), answer, send, max_in_progress=8))
     await stalled.wait()
     for _ in range(100):
         await asyncio.sleep(0)
@@ -113,4 +113,29 @@ async def test_a_stream_that_breaks_is_told_after_what_it_brought() -> None:
 
     with pytest.raises(ConnectionError, match="gone"):
         await answer_in_order(broken(), answer, send)
+    assert sent == [1, 2]
+
+
+async def test_enough_is_enough_and_what_was_read_is_answered() -> None:
+    sent: list[int] = []
+    enough, working = asyncio.Event(), asyncio.Event()
+
+    async def some() -> AsyncIterator[int]:
+        yield 1
+        yield 2
+        await asyncio.Event().wait()
+
+    async def answer(number: int) -> int:
+        await working.wait()
+        return number
+
+    async def send(number: int) -> None:
+        sent.append(number)
+
+    call = asyncio.ensure_future(answer_in_order(some(), answer, send, enough=enough))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    enough.set()
+    working.set()
+    assert await call is False
     assert sent == [1, 2]
