@@ -16,11 +16,13 @@ class CpuFileReport:
     Args:
         accuracy: what its backbone in int8 costs; None where that is float32, or the file left out.
         blocked: iFiLM in the layout of this machine's processor; None where there is none, or the file left out.
+        unblocked: why iFiLM is in the ordinary layout; None where it is not, or there is none.
         left_out: why there is no such file; None where there is.
     """
 
     accuracy: AccuracyReport | None = None
     blocked: BlockedReport | None = None
+    unblocked: str | None = None
     left_out: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -31,6 +33,8 @@ class CpuFileReport:
         """One line for the command line; None where all that is to say stands elsewhere."""
         if self.left_out is not None:
             return f"no {CPU_NAME}: {self.left_out}"
+        if self.unblocked is not None:
+            return f"iFiLM is in the ordinary layout, which CPUs are slower in: {self.unblocked}"
         if self.blocked is not None:
             layers, block = self.blocked.maps, self.blocked.block
             return f"{CPU_NAME}: iFiLM of {layers} layers stays in the convolutions' blocks of {block} channels"

@@ -1,12 +1,15 @@
 """The stage that writes a static form as ONNX files and compares them with the trained model."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mnexport.blocked.agreement import same_answers
 from mnexport.blocked.assemble import BlockedReport, write_blocked
 from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
 from mnexport.cpu_file import CpuFileReport, without_cpu_file
+from mnexport.errors import GraphError
 from mnexport.forms.low_rank.integer_keys import onnx_translations
 from mnexport.forms.merged_norm import MergedNorm
 from mnexport.forms.plan import StaticModel
@@ -56,7 +59,11 @@ def prove(
     files = model_files(file, subject.signature)
     checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
     parity = run_checks(checks, examples, subject.options, tell)
-    cpu = CpuFileReport(blocked=blocked) if CPU_NAME in files else None
+    cpu = None
+    if isinstance(blocked, str):
+        cpu = CpuFileReport(unblocked=blocked)
+    elif CPU_NAME in files:
+        cpu = CpuFileReport(blocked=blocked)
     failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
     if failed:  # an addition: where it alone does not agree, the model goes without it
         files[CPU_NAME][0].unlink()
@@ -89,8 +96,12 @@ def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[st
 
 def _write_for_cpus(
     subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]
-) -> BlockedReport | None:
-    """``cpu.onnx``, where a form has keys in 8 bits or iFiLM; one of an earlier form is removed."""
+) -> BlockedReport | str | None:
+    """``cpu.onnx``, where a form has keys in 8 bits or iFiLM; one of an earlier form is removed.
+
+    Returns:
+        How iFiLM is in the blocked layout, or why it is not; None where there is none to be.
+    """
     cpu, dtype = file.with_name(CPU_NAME), subject.options.precision.dtype
     cpu.unlink(missing_ok=True)
     core = subject.signature.without_explanation()
@@ -101,12 +112,23 @@ def _write_for_cpus(
     if dtype != "float32" or not any(isinstance(layer, MergedNorm) for layer in static.module.modules()):
         return None
     tell("keeping the maps of iFiLM in the layout of this processor")
-    if cpu.exists():
-        return write_blocked(cpu, cpu)
-    if core == subject.signature:
-        return write_blocked(file, cpu)
-    write_core(file, subject.signature, cpu)
-    blocked = write_blocked(cpu, cpu)
-    if blocked is None:
-        cpu.unlink()
-    return blocked
+    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+        ordinary, blocked = Path(folder) / "ordinary.onnx", Path(folder) / CPU_NAME
+        if cpu.exists():
+            ordinary = cpu
+        elif core == subject.signature:
+            ordinary = file
+        else:
+            write_core(file, subject.signature, ordinary)
+        try:
+            report = write_blocked(ordinary, blocked)
+            if report is not None and not same_answers(ordinary, blocked, core):
+                raise GraphError("it answers otherwise than the ordinary graph")
+        except OSError:  # a full disk
+            raise
+        except Exception as error:  # noqa: BLE001 (an addition must not cost the model, whatever is wrong with it)
+            return " ".join(str(error).split())
+        if report is None:
+            return "its maps would leave the blocked layout all the same, or ONNX Runtime has none here"
+        blocked.replace(cpu)
+        return report

@@ -26,6 +26,8 @@ ROWS = 8
 """Images in one pass; more gain little, and what is left over is computed one by one."""
 # Maps that leave or enter the layout, for each affine map; with more of them little is gained.
 _MOST_REORDERED = 0.25
+# The backbone's weights are in the file four times; above this it would get near the 2 GB of protobuf.
+_LARGEST_SOURCE = 256 * 2**20
 _FLOAT = onnx.TensorProto.FLOAT
 
 
@@ -53,8 +55,10 @@ def write_blocked(source: Path, target: Path) -> BlockedReport | None:
 
     Returns:
         What was done; None, with nothing written, where there is no iFiLM, its maps would leave the layout all the
-        same, or ONNX Runtime has no such layout here.
+        same, the file is larger than 256 MiB, or ONNX Runtime has no such layout here.
     """
+    if source.stat().st_size > _LARGEST_SOURCE:
+        return None
     block = block_size()
     model = onnx.load(str(source))
     index = GraphIndex(model)

@@ -53,7 +53,8 @@ class Body:
         self._lanes: dict[str, Lanes] = {}  # of those
         self._ordinary = {backbone.images}  # values that are there in the ordinary layout
         self._waiting: dict[str, NodeProto] = {}  # convolutions that a sum may become a part of
-        self._folded = {item.maps: item for item in backbone.affine if self._can_fold(item)}
+        self._foldable = {item.maps: item for item in backbone.affine if self._can_fold(item)}
+        self._folded: set[str] = set()  # maps that come normalised out of their convolution
         self.rows = rows
         self.reordered = 0
         self._emit(backbone)
@@ -106,11 +107,12 @@ class Body:
         narrow = weight.shape[1] < self._block and source not in self._blocked
         if not (narrow or self._can_block(source)):
             return False
-        stem, item = node.input[1], self._folded.get(output)
+        # By what comes out: two convolutions may share a filter.
+        stem, item = output, self._foldable.get(output)
         if item is not None:
             weight = weight * item.scale[:, None, None, None]
             bias = item.shift + (0 if bias is None else bias * item.scale)
-            stem = f"{stem}.normalised"
+            self._folded.add(output)
         taken = self._natural(source) if narrow else self._in_blocks(source)
         lanes = Lanes.of(weight.shape[0], self._block)
         padded = lanes.spread(weight if narrow else self._lanes[source].spread(weight, axis=1), axis=0)
@@ -127,7 +129,12 @@ class Body:
     def _sum(self, node: NodeProto) -> bool:
         """Adds two maps of one shape, as a part of the convolution that made one of them where there is one."""
         first, second = node.input
-        if first not in self._blocked or second not in self._blocked or self._lanes[first] != self._lanes[second]:
+        if (
+            first == second
+            or first not in self._blocked
+            or second not in self._blocked
+            or self._lanes[first] != self._lanes[second]
+        ):
             return False
         if self._index.shape(first)[1:] != self._index.shape(second)[1:]:
             return False
@@ -158,6 +165,8 @@ class Body:
         settings, source = attributes(node), node.input[0]
         known = len(node.output) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
         if source not in self._blocked or not known or settings.get("storage_order"):
+            return False
+        if node.op_type == "AveragePool" and settings.get("ceil_mode"):  # counts differently at the edge
             return False
         domain = DOMAIN if node.op_type in _POOLS else ""
         inputs, made = [self._in_blocks(source)], self._made(node.output[0], self._lanes[source])

@@ -42,6 +42,10 @@ def find_backbone(index: GraphIndex, affine: list[AffineMap]) -> Backbone | None
         return None
     behind, needed = _closure(index, [images]) - {images}, _needed(index, end)
     nodes = tuple(node for node in index.nodes if any(name in behind and name in needed for name in node.output))
+    inside = {name for node in nodes for name in node.output} | {images, ""}
+    taken = {name for node in nodes for name in node.input}
+    if any(name not in inside and index.constant(name) is None for name in taken):
+        return None  # it would be there for all images, where the backbone sees some of them at a time
     return Backbone(index=index, images=images, features=end, nodes=nodes, affine=tuple(affine))
 
 

@@ -1,11 +1,14 @@
 """``cpu.onnx`` of models with iFiLM: published where it answers as the model does, and run by mnserve."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import mnexport.proving
 from mnexport.accuracy import Precision
@@ -71,25 +74,51 @@ def test_other_dtypes_have_layouts_of_their_own(artifact: Path, repository: Path
     assert record(repository)["cpu"] is None
 
 
-def test_a_file_that_answers_otherwise_is_left_out(
-    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+def negated(source: Path, target: Path) -> BlockedReport | None:
+    found = write_blocked(source, target)
+    model = onnx.load(str(target))
+    for item in model.graph.initializer:
+        if item.name.startswith("classifier."):
+            item.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(item), item.name))
+    onnx.save(model, str(target))
+    return found
+
+
+def unloadable(source: Path, target: Path) -> BlockedReport | None:
+    found = write_blocked(source, target)
+    model = onnx.load(str(target))
+    model.graph.node[0].domain = "com.unknown"
+    onnx.save(model, str(target))
+    return found
+
+
+def broken(source: Path, target: Path) -> BlockedReport | None:
+    raise KeyError("a bug")
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [(negated, "answers otherwise than the ordinary graph"), (unloadable, "com.unknown"), (broken, "a bug")],
+)
+@pytest.mark.parametrize("form", ["factored", "low_rank"])
+def test_what_is_wrong_with_the_layout_costs_neither_the_model_nor_its_keys(
+    artifact: Path,
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    write: Callable[[Path, Path], BlockedReport | None],
+    words: str,
+    form: str,
 ) -> None:
-    def spoilt(source: Path, target: Path) -> BlockedReport | None:
-        import onnx
-        from onnx import numpy_helper
-
-        found = write_blocked(source, target)
-        model = onnx.load(str(target))
-        for item in model.graph.initializer:
-            if item.name.startswith("classifier."):
-                item.CopyFrom(numpy_helper.from_array(-numpy_helper.to_array(item), item.name))
-        onnx.save(model, str(target))
-        return found
-
-    monkeypatch.setattr(mnexport.proving, "write_blocked", spoilt)
-    report = export(options(artifact, repository, form="factored"))
+    monkeypatch.setattr(mnexport.proving, "write_blocked", write)
+    report = export(options(artifact, repository, form=form))
     assert report.parity.passed
-    assert not (repository / "m" / "1" / "cpu.onnx").exists()
-    assert record(repository)["cpu"]["left_out"].startswith("onnxruntime, cpu.onnx at batch 1: ")
+    assert (repository / "m" / "1" / "cpu.onnx").exists() is (form == "low_rank")
+    assert words in record(repository)["cpu"]["unblocked"]
     assert report.cpu is not None
-    assert str(report.cpu.describe()).startswith("no cpu.onnx: ")
+    assert "iFiLM is in the ordinary layout, which CPUs are slower in: " in str(report.cpu.describe())
+
+
+def test_maps_that_leave_the_layout_are_told(artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mnexport.proving, "write_blocked", lambda source, target: None)
+    export(options(artifact, repository, form="factored"))
+    assert "would leave the blocked layout" in record(repository)["cpu"]["unblocked"]

@@ -53,7 +53,10 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     record = json.loads((repository / "m/1/export.json").read_text())
     assert record["sha256"]["model.onnx"] == sha256(report.path)
     assert record["artifact"]["sha256"]["model.safetensors"] == sha256(artifact / "model.safetensors")
-    assert (record["max_batch_size"], record["cpu"]) == (16, {"accuracy": None, "blocked": None, "left_out": None})
+    assert (record["max_batch_size"], record["cpu"]) == (
+        16,
+        {"accuracy": None, "blocked": None, "unblocked": None, "left_out": None},
+    )
     assert (record["family"], record["form"], record["name"], record["version"]) == (
         "meta_neighborhoods", "low_rank", "m", 1,
     )  # fmt: skip

@@ -261,3 +261,98 @@ def test_other_backbones(leaving: bool, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(assemble, "_MOST_REORDERED", 9.0)
     assert write_blocked(file, file) is not None
     assert_same(file, model, (1, 8, 10))
+
+
+def layer(channels: int) -> nn.Sequential:
+    return nn.Sequential(nn.Sequential(nn.BatchNorm2d(channels), IFiLM(channels, 4)), nn.ReLU())
+
+
+class Chain(nn.Module):
+    """Five ordinary layers, and what a subclass puts behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(3 if i == 0 else 32, 32, 3, padding=1, bias=False) for i in range(5)
+        )
+        self.layers = nn.ModuleList(layer(32) for _ in range(7))
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        return maps
+
+    def forward(self, image: Tensor) -> Tensor:
+        maps = image
+        for convolution, norm in zip(self.convolutions, self.layers[:5], strict=True):
+            maps = norm(convolution(maps))
+        pooled: Tensor = self.behind(maps, image).mean(dim=(2, 3))
+        return pooled
+
+
+class Grouped(Chain):
+    """A convolution that the layout does not take cannot take normalisation either."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grouped = nn.Conv2d(32, 32, 3, padding=1, bias=False, groups=32)
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        result: Tensor = self.layers[5](self.grouped(maps))
+        return result
+
+
+class Shared(Chain):
+    """One filter, normalised in two ways."""
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        for norm in self.layers[5:]:
+            maps = norm(self.convolutions[4](maps))
+        return maps
+
+
+class Twice(Chain):
+    """A convolution added to itself."""
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        found = self.convolutions[4](maps)
+        result: Tensor = self.layers[5](found + found)
+        return result
+
+
+class Overhanging(Chain):
+    """Windows that reach over the edge."""
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        return nn.functional.avg_pool2d(maps, 3, stride=2, ceil_mode=True)
+
+
+@pytest.mark.parametrize("kind", [Grouped, Shared, Twice, Overhanging])
+def test_unusual_ends(kind: type[Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "_MOST_REORDERED", 9.0)
+    torch.manual_seed(0)
+    backbone = kind()
+    randomise(backbone)
+    model = Classifier(backbone, 32).eval().requires_grad_(False)
+    file = exported(model, tmp_path / "m.onnx")
+    assert write_blocked(file, file) is not None
+    assert_same(file, model, (1, 9))
+
+
+class WithAnotherWay(Chain):
+    """Something for every image that does not come out of the convolutions."""
+
+    def behind(self, maps: Tensor, image: Tensor) -> Tensor:
+        return maps * image.mean(dim=(1, 2, 3), keepdim=True)
+
+
+def test_what_is_there_for_all_images_is_not_taken_for_some(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    backbone = WithAnotherWay()
+    randomise(backbone)
+    model = Classifier(backbone, 32).eval().requires_grad_(False)
+    file = exported(model, tmp_path / "m.onnx")
+    assert write_blocked(file, file) is None
+
+
+def test_a_large_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "_LARGEST_SOURCE", 1000)
+    assert write_blocked(exported(trained("convnet4", width=0.25), tmp_path / "m.onnx"), tmp_path / "cpu.onnx") is None

@@ -1,0 +1,30 @@
+"""Whether two files answer alike, before one takes the place of the other."""
+
+from pathlib import Path
+
+import numpy as np
+
+from mnexport.parity import onnxruntime_runner
+from mnexport.signature import Signature
+
+_COUNTS = (1, 2, 11)
+# Of the largest answer of an output: rounding in another order, and nothing more.
+_ALLOWED = 1e-4
+
+
+def same_answers(first: Path, second: Path, signature: Signature) -> bool:
+    """Compare two files on made-up images, one, a few, and more than the second computes at a time.
+
+    Args:
+        first: an ONNX file.
+        second: another with the same signature.
+        signature: of both.
+    """
+    runners = [onnxruntime_runner(path, signature) for path in (first, second)]
+    for count in _COUNTS:
+        images = np.random.default_rng(count).integers(0, 256, (count, *signature.input.shape), np.uint8)
+        found, other = (runner(images) for runner in runners)
+        for name, array in found.items():
+            if not np.allclose(array, other[name], rtol=0, atol=_ALLOWED * max(1.0, float(np.abs(array).max()))):
+                return False
+    return True
