@@ -281,7 +281,7 @@ class Chain(nn.Module):
         return maps
 
     def forward(self, image: Tensor) -> Tensor:
-        maps = image
+        maps = (image - 0.5) * 2
         for convolution, norm in zip(self.convolutions, self.layers[:5], strict=True):
             maps = norm(convolution(maps))
         pooled: Tensor = self.behind(maps, image).mean(dim=(2, 3))
