@@ -62,6 +62,8 @@ class Poller:
                 _log.error("the repository cannot be looked through, and what is served stays: %s", error)
             except StoppingError:
                 return
+            except Exception:  # noqa: BLE001 (logged, and the next look may succeed)
+                _log.exception("looking through the repository failed; what is served stays, and it is tried again")
 
     async def poll(self) -> None:
         """Loads and unloads what has changed since the last look.

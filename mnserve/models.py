@@ -115,7 +115,6 @@ class Models:
         if name in self._entries:
             await self.unload(name)
             del self._entries[name]
-            self._on_change()
 
     async def _load(
         self, name: str, before: dict[int, ServedModel]

@@ -84,7 +84,7 @@ def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[Body], blo
         helper.make_node("Equal", ["blocked.count", "blocked.1"], ["blocked.one"]),
         helper.make_node("And", ["blocked.one", answer], ["blocked.alone"]),
         helper.make_node("Not", ["blocked.alone"], ["blocked.several"]),
-        # In this order: what ONNX Runtime lays out last runs faster by three hundredths, and one image is the rule.
+        # In this order: what ONNX Runtime lays out last runs a little faster, and one image is the rule.
         helper.make_node(
             "If",
             ["blocked.several"],

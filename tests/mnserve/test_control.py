@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -83,6 +84,26 @@ async def test_a_repository_that_is_gone_keeps_what_is_served(repository: Path, 
         await poller.poll()
     assert models.is_ready("m")
     assert await models.drain(20)
+
+
+async def test_polling_goes_on_after_a_fault(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    poller, looks = Poller(repository, Models(repository, LoadOptions()), 0.001), asyncio.Semaphore(0)
+
+    async def poll() -> None:
+        looks.release()
+        raise OSError("a disk that stumbles")
+
+    monkeypatch.setattr(poller, "poll", poll)
+    polling = asyncio.ensure_future(poller.run())
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await looks.acquire()
+    polling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await polling
+    assert "a disk that stumbles" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,18 @@ def test_every_request_has_one_answer_in_its_place(turns: list[int], limit: int)
 
 
 async def test_requests_are_worked_on_at_the_same_time() -> None:
-    both = asyncio.Barrier(2)
+    both, sent = asyncio.Barrier(2), list[int]()
 
     async def answer(number: int) -> int:
         await both.wait()
         return number
 
+    async def send(number: int) -> None:
+        sent.append(number)
+
     async with asyncio.timeout(5):
-        await answer_in_order(numbers(2), answer, lambda number: asyncio.sleep(0))
+        assert await answer_in_order(numbers(2), answer, send)
+    assert sent == [0, 1]
 
 
 async def test_a_receiver_that_takes_nothing_stops_the_reading() -> None:
