@@ -4,7 +4,7 @@ Shapes: N queries, S entries, C classes, d features. features z [N, d], attentio
 
 The directions are fitted to real images and to the keys of the dictionary: keys lie where the data lies, and there are
 more of them than images in an artifact. The rank is the smallest that keeps the probabilities of these and of other
-images within half the tolerance; the other half is left for images that nobody has seen.
+images within a quarter of the tolerance; the rest is left for images that nobody has seen.
 """
 
 import torch

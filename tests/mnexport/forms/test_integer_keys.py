@@ -19,12 +19,35 @@ def rows(count: int, features: int, seed: int) -> Tensor:
     return unit(torch.randn(count, features, generator=torch.Generator().manual_seed(seed)))
 
 
-def test_keys_are_rounded_to_a_step_of_their_own() -> None:
+def test_keys_are_whole_numbers_times_a_step_of_their_own() -> None:
     keys = rows(50, 16, 0) * torch.logspace(-6, 0, 50).unsqueeze(1)
     found = integer_keys(keys)
     assert found.codes.dtype == torch.int8
     assert int(found.codes.abs().max()) == 127
-    assert ((found.codes.mT * found.steps.unsqueeze(1) - keys).abs() <= found.steps.unsqueeze(1) / 2 + 1e-9).all()
+    torch.testing.assert_close(found.steps, keys.abs().amax(dim=1) / 127)
+    errors = (found.codes.mT * found.steps.unsqueeze(1) - keys).abs() / found.steps.unsqueeze(1)
+    # Rounded to the nearest, give or take what other features of the key had to give away.
+    assert errors.max() < 2
+    assert errors.mean() < 0.5
+
+
+def test_products_err_less_than_with_every_number_rounded_to_the_nearest() -> None:
+    """Keys and queries along few of the directions, as features are."""
+    mixing = torch.randn(8, 64, generator=torch.Generator().manual_seed(5))
+    keys, queries = (unit(rows(count, 8, seed) @ mixing).double() for count, seed in ((300, 0), (100, 1)))
+    steps = keys.abs().amax(dim=1, keepdim=True) / 127
+    nearest = queries @ ((keys / steps).round() * steps - keys).mT
+    found = integer_keys(keys)
+    errors = queries @ (found.codes.mT * found.steps.unsqueeze(1) - keys).mT
+    assert errors.std() < nearest.std() / 4
+
+
+def test_a_feature_that_no_key_has_and_keys_that_are_all_alike_can_be_rounded() -> None:
+    alike = torch.cat([rows(1, 5, 0).expand(7, 5), torch.zeros(7, 2)], dim=1)
+    found = integer_keys(alike)
+    assert ((found.codes.mT * found.steps.unsqueeze(1) - alike).abs() <= 2 * found.steps.unsqueeze(1)).all()
+    assert not found.codes[5:].any()
+    assert not integer_keys(torch.zeros(3, 4)).codes.any()
 
 
 def test_a_key_of_zeros_stays_one() -> None:

@@ -61,8 +61,8 @@ def test_all_directions_together_are_exact(settings: dict[str, Any], build: Buil
 
 
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=lambda settings: "-".join(map(str, settings.values())))
-@pytest.mark.parametrize("tolerance", [1e-2, 1e-4])
-def test_the_chosen_rank_keeps_within_half_the_tolerance(
+@pytest.mark.parametrize("tolerance", [2e-2, 1e-4])
+def test_the_chosen_rank_keeps_within_a_quarter_of_the_tolerance(
     settings: dict[str, Any], tolerance: float, build: Build, queries: Queries
 ) -> None:
     model = build(**settings)
@@ -74,7 +74,7 @@ def test_the_chosen_rank_keeps_within_half_the_tolerance(
     for features, told in ((fitted, found.fitted_error), (held_out, found.held_out_error)):
         expected = AdaptiveHead(model, "explicit")(features).softmax(-1)
         error = float((found.head(features).softmax(-1) - expected).abs().max())
-        assert error <= tolerance / 2 + 1e-6
+        assert error <= tolerance / 4 + 1e-6
         assert error == pytest.approx(told, abs=1e-5)
     assert found.rank <= CLASSES * model.head.weight.shape[1]
     if tolerance > 1e-3:

@@ -48,7 +48,7 @@ def test_a_rank_that_is_chosen_keeps_within_what_there_is_and_what_the_table_hol
 
     def error(rank: int) -> float:
         asked.append(rank)
-        return 0.5 if rank == most else 1.0
+        return 0.25 if rank == most else 1.0
 
     rule = RankRule(tolerance=1.0)
     assert rule.choose(error, room(**changes)) == (most or None)
@@ -56,8 +56,10 @@ def test_a_rank_that_is_chosen_keeps_within_what_there_is_and_what_the_table_hol
     assert all(rank % changes.get("unit", 1) == 0 for rank in asked)
 
 
-def test_a_rank_that_is_chosen_leaves_half_the_tolerance_and_one_that_is_given_may_take_it_all() -> None:
-    assert RankRule(tolerance=1.0).choose(lambda rank: 0.6, room()) is None
+def test_a_rank_that_is_chosen_leaves_most_of_the_tolerance_and_one_that_is_given_may_take_it_all() -> None:
+    assert RankRule(tolerance=1.0).choose(lambda rank: 0.25, room()) == 1
+    assert RankRule(tolerance=1.0).choose(lambda rank: 0.26, room()) is None
+    assert RankRule(tolerance=1.0, share=0.5).choose(lambda rank: 0.26, room()) == 1
     assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.0, room()) == 3
     assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.01, room()) is None
     assert RankRule(tolerance=1.0, given=3).choose(lambda rank: float("nan"), room()) is None
