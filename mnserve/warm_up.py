@@ -1,0 +1,94 @@
+"""A batch of zeros before the first request: memory is taken, kernels are chosen, a model that cannot run is found."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+
+from mnserve.engines.base import Engine
+from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
+from mnserve.execution import Work, execute
+from mnserve.signature import Signature, TensorRule
+
+__all__ = ["WARM_UP_BYTES", "warm_up"]
+
+_log = logging.getLogger(__name__)
+
+WARM_UP_BYTES = 2**28
+"""Largest input of a warm-up batch. Requests are smaller: a message is, by default, a quarter of that."""
+
+
+def warm_up(engine: Engine, rules: Signature) -> None:
+    """Runs a batch of zeros with one row and one with as many rows as allowed, where that is of a sensible size.
+
+    Raises:
+        ModelConfigError: There is not enough memory for it.
+        EngineError: The engine fails, or answers with something else than the configuration says.
+    """
+    wanted = {tuple(rules.output_rules), tuple(rules.default_outputs)}
+    for rows in sorted({1, max(1, rules.max_batch_size)}):
+        size = sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
+        if size > WARM_UP_BYTES:
+            _log.warning(
+                "model '%s': no warm-up batch of %d rows: its inputs alone have %d bytes, more than %d; lower "
+                "max_batch_size if requests never are that large",
+                *(rules.model, rows, size, WARM_UP_BYTES),
+            )
+            return
+        try:
+            for outputs in sorted(wanted, key=len):
+                _run_zeros(engine, rules, rows, outputs)
+        except MemoryError as error:
+            raise ModelConfigError(
+                f"model '{rules.model}': no memory for a warm-up batch of {rows} rows; lower max_batch_size in "
+                "config.pbtxt, or start the server with --no-warm-up"
+            ) from error
+
+
+def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, ...]) -> None:
+    feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
+    work = Work(feeds=feeds, rows=rows, outputs=outputs)
+    try:
+        execution = execute(engine, [work], batched=rules.max_batch_size > 0)
+    except MnServeError as error:
+        if any(
+            -1 in rule.dims for rule in rules.inputs
+        ):  # 1 stood in for sizes that the configuration leaves open; the model may need others
+            _log.warning("model '%s': not warmed up: %s", rules.model, error)
+            return
+        raise EngineLoadError(
+            f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
+        ) from error
+    _check_outputs(rules, dict(zip(outputs, execution.answers[0], strict=True)))
+
+
+def _shape(rule: TensorRule, rows: int, rules: Signature) -> list[int]:
+    dims = [1 if size == -1 else size for size in rule.dims]
+    return [rows, *dims] if rules.max_batch_size > 0 else dims
+
+
+def _zeros(rule: TensorRule, rows: int, rules: Signature) -> np.ndarray[Any, Any]:
+    shape = _shape(rule, rows, rules)
+    if rule.datatype.is_bytes:
+        return np.full(shape, b"", dtype=object)
+    return np.zeros(shape, dtype=rule.datatype.dtype)
+
+
+def _check_outputs(rules: Signature, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    for name, array in arrays.items():
+        rule = rules.output_rules[name]
+        if not rule.datatype.is_bytes and array.dtype != rule.datatype.dtype:
+            raise EngineRunError(
+                f"model '{rules.model}': output '{rule.name}' comes as {array.dtype}, expected {rule.datatype.name}"
+            )
+        expected = rules.full_shape(rule)
+        if len(expected) != array.ndim or any(
+            size not in (-1, given) for size, given in zip(expected, array.shape, strict=True)
+        ):
+            raise EngineRunError(
+                f"model '{rules.model}': output '{rule.name}' comes with shape {list(array.shape)}, but its "
+                f"configuration says {expected}; correct config.pbtxt"
+            )
