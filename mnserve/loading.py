@@ -13,7 +13,7 @@ from mnserve.engines.core_first import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.graph_options import needed_sizes
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.sessions import cpu_alone
-from mnserve.errors import EngineLoadError
+from mnserve.errors import EngineError
 from mnserve.model_config import check_supported, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import ModelFiles, read_model, verify, vouched
@@ -85,8 +85,25 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     files = read_model(root, name, version)
     check_supported(files.config)
     verify(files)
-    options = replace(options, engine=_with_needed_graphs(files, options))
-    engine, file = _open(files, options)
+    return _first_ready(files, replace(options, engine=_with_needed_graphs(files, options)))
+
+
+def _first_ready(files: ModelFiles, options: LoadOptions) -> LoadedModel:
+    """The model with the file beside it that suits this machine best. One made for CPUs may need a kernel that another
+    release of the runtime, or this processor, does not have; then there is still the model.
+    """
+    cpu, core = vouched(files, CPU_NAME), vouched(files, CORE_NAME)
+    if cpu is not None and cpu_alone(options.engine):
+        try:
+            return _ready(files, cpu, options)
+        except EngineError as error:
+            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
+    return _ready(files, core, options)
+
+
+def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> LoadedModel:
+    """The model with ``beside`` for what everyone gets, checked and warmed up."""
+    engine, file = _open(files, beside, options)
     try:
         config = complete(
             files.config,
@@ -102,8 +119,8 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
         engine.close()
         raise
     return LoadedModel(
-        name=name,
-        version=version,
+        name=files.name,
+        version=files.version,
         config=config,
         signature=rules,
         engine=engine,
@@ -124,17 +141,17 @@ def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOption
     return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, most) if most else ())
 
 
-def _open(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str]:
-    """The engine of a model, in two parts where it was published with a smaller file beside it; and the name of the
-    file that gives the outputs of every request."""
+def _open(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """The engine of a model, in two parts where a smaller file lies beside it; and the name of the file that gives the
+    outputs of every request."""
     whole = options.factory(files.model_path, options.engine)
+    if beside is None:
+        return whole, files.model_path.name
     try:
-        core, name = _open_core(files, options) or (whole, files.model_path.name)
+        core = options.factory(beside, options.engine)
     except BaseException:
         whole.close()
         raise
-    if core is whole:
-        return whole, name
     try:
         pair = CoreFirstEngine(whole, core)
     except BaseException:
@@ -143,25 +160,8 @@ def _open(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str]:
         raise
     if core.outputs == whole.outputs:
         whole.close()
-        return core, name
-    return pair, name
-
-
-def _open_core(files: ModelFiles, options: LoadOptions) -> tuple[Engine, str] | None:
-    """The file beside a model that gives what everyone gets, and its name: one made for CPUs where there is nothing
-    else. That one may need a kernel that another release of the runtime does not have; then there is still the model.
-    """
-    names = [CPU_NAME] if cpu_alone(options.engine) else []
-    for path in (vouched(files, name) for name in (*names, CORE_NAME)):
-        if path is None:
-            continue
-        try:
-            return options.factory(path, options.engine), path.name
-        except EngineLoadError as error:
-            if path.name != CPU_NAME:
-                raise
-            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
-    return None
+        return core, beside.name
+    return pair, beside.name
 
 
 def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:

@@ -11,8 +11,8 @@ import pytest
 from mnserve.engines.base import Engine, EngineOptions, TensorSpec
 from mnserve.engines.core_first import CoreFirstEngine
 from mnserve.engines.sessions import cpu_alone
-from mnserve.errors import EngineLoadError
-from mnserve.loading import LoadOptions, _open
+from mnserve.errors import EngineLoadError, EngineRunError
+from mnserve.loading import LoadOptions, _first_ready
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import ModelFiles
 
@@ -67,18 +67,20 @@ def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tu
         opened.append(parts[path.name])
         return parts[path.name]
 
-    options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory)
-    return *_open(published(folder, files), options), opened
+    options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory, warm_up=False)
+    model = _first_ready(published(folder, files), options)
+    return model.engine, model.file, opened
 
 
-def published(folder: Path, names: Sequence[str]) -> ModelFiles:
+def published(folder: Path, names: Sequence[str], *, on_request: str = "") -> ModelFiles:
     """A version whose export.json lists ``names``; the files lie there either way."""
     for name in ("model.onnx", "core.onnx", "cpu.onnx"):
         (folder / name).write_text("")
     export = {"sha256": dict.fromkeys(names, "digest")}
-    return ModelFiles(
-        name="m", version=1, config=ModelConfig(name="m"), model_path=folder / "model.onnx", export=export
-    )
+    config = ModelConfig(name="m", max_batch_size=8)
+    if on_request:
+        config.parameters["mn.on_request"].string_value = f'["{on_request}"]'
+    return ModelFiles(name="m", version=1, config=config, model_path=folder / "model.onnx", export=export)
 
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -110,14 +112,16 @@ def test_files_that_nobody_vouches_for_are_left_alone(tmp_path: Path) -> None:
     files = dataclasses.replace(published(tmp_path, []), export=None)
     whole = Part((Y,))
     parts = {"model.onnx": whole}
-    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) == (whole, "model.onnx")
+    model = _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
+    assert (model.engine, model.file) == (whole, "model.onnx")
 
 
 def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Y,))
     parts = {"model.onnx": whole, "cpu.onnx": core}
     files = published(tmp_path, ["model.onnx", "cpu.onnx"])
-    assert _open(files, LoadOptions(factory=lambda path, options: parts[path.name])) == (core, "cpu.onnx")
+    model = _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
+    assert (model.engine, model.file) == (core, "cpu.onnx")
     assert whole.closed
     assert not core.closed
 
@@ -127,7 +131,7 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
     files = published(tmp_path, ["model.onnx", "core.onnx"])
     parts = {"model.onnx": whole, "core.onnx": core}
     with pytest.raises(EngineLoadError):
-        _open(files, LoadOptions(factory=lambda path, options: parts[path.name]))
+        _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name]))
     assert whole.closed
     assert core.closed
 
@@ -138,7 +142,7 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
 
     whole.closed = False
     with pytest.raises(EngineLoadError, match="damaged"):
-        _open(files, LoadOptions(factory=broken))
+        _first_ready(files, LoadOptions(factory=broken))
     assert whole.closed
 
 
@@ -152,10 +156,48 @@ def test_a_file_for_cpus_that_this_runtime_cannot_load_is_done_without(
         return Part((Y,) if path.name == "core.onnx" else (Y, Z))
 
     files = published(tmp_path, ["model.onnx", "cpu.onnx", *others])
-    engine, file = _open(files, LoadOptions(factory=factory))
-    assert file == runs
-    assert [spec.name for spec in engine.outputs] == ["y", "z"]
+    model = _first_ready(files, LoadOptions(factory=factory))
+    assert model.file == runs
+    assert [spec.name for spec in model.engine.outputs] == ["y", "z"]
     assert "model 'm' version 1 runs without cpu.onnx: com.microsoft.nchwc" in caplog.text
+
+
+class Failing(Part):
+    """Loads, and fails when it is run."""
+
+    def run(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
+        raise EngineRunError("Invalid argument: X.ndim != W.ndim")
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [(Failing((Y,)), "X.ndim != W.ndim"), (Part((Y,), inputs=(Z,)), "does not take and give what the model beside")],
+)
+def test_a_file_for_cpus_that_cannot_be_run_or_is_of_another_model_is_done_without(
+    tmp_path: Path, bad: Part, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened: list[Part] = []
+
+    def factory(path: Path, options: EngineOptions) -> Part:
+        opened.append(bad if path.name == "cpu.onnx" else Part((Y,) if path.name == "core.onnx" else (Y, Z)))
+        return opened[-1]
+
+    files = published(tmp_path, ["model.onnx", "core.onnx", "cpu.onnx"], on_request="z")
+    model = _first_ready(files, LoadOptions(factory=factory))
+    assert model.file == "core.onnx"
+    assert "model 'm' version 1 runs without cpu.onnx: " in caplog.text
+    assert told in caplog.text
+    assert [part.closed for part in opened] == [True, True, False, False]
+
+
+def test_a_smaller_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
+    parts = {"model.onnx": Part((Y, Z)), "core.onnx": Failing((Y,))}
+    with pytest.raises(EngineLoadError, match=r"fails on a warm-up batch"):
+        _first_ready(
+            published(tmp_path, ["model.onnx", "core.onnx"], on_request="z"),
+            LoadOptions(factory=lambda path, options: parts[path.name]),
+        )
+    assert all(part.closed for part in parts.values())
 
 
 @pytest.mark.parametrize(
