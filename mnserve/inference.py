@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,13 +13,17 @@ from mnserve.codec import CheckedRequest, check_request
 from mnserve.encoding import encode_response, is_large
 from mnserve.errors import InvalidRequestError, MnServeError, StoppingError
 from mnserve.execution import Work
+from mnserve.logs import REQUEST_ID
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.shared_memory import Regions
 from mnserve.status import failure_reason
+from mnserve.tracing.spans import RequestTrace
 from mnserve.waiting import Answer
 
 __all__ = ["Inference"]
+
+_log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -37,42 +42,68 @@ class Inference:
         self._max_message_bytes = max_message_bytes
         self._regions = regions
 
-    async def answer(self, request: pb.ModelInferRequest, remaining: float | None) -> pb.ModelInferResponse:
+    async def answer(
+        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None = None
+    ) -> pb.ModelInferResponse:
         """The answer to one request.
 
         Args:
             request: The message.
             remaining: Seconds until the caller's deadline; None where there is none.
+            trace: Gets to know how it went; None where the request is not traced.
 
         Raises:
             RequestError, EngineError: Whatever ``mnserve.status`` has a code for.
         """
+        REQUEST_ID.set(request.id)
+        try:
+            served, response, work, answer = await self._counted(request, remaining, trace)
+        except BaseException as error:
+            if trace is not None:
+                trace.failed(error)
+            raise
+        if trace is not None:
+            trace.answered(served, work.rows, answer)
+        return response
+
+    async def _counted(
+        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None
+    ) -> tuple[ServedModel, pb.ModelInferResponse, Work, Answer]:
         started = time.perf_counter_ns()
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
-                response, work, answer = await self._run(served, request, remaining)
+                response, work, answer = await self._run(served, request, remaining, trace)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
                     continue  # between finding it and asking it; nothing was admitted there
                 reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
                 served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
+                _log.debug("model '%s': a request ended as %s: %s", served.model.name, reason, error)
                 raise
+            total_ns = time.perf_counter_ns() - started
             served.counters.record_success(
-                rows=work.rows,
-                total_ns=time.perf_counter_ns() - started,
-                queue_ns=answer.queue_ns,
-                times=answer.times,
+                rows=work.rows, total_ns=total_ns, queue_ns=answer.queue_ns, times=answer.times
             )
-            return response
+            if _log.isEnabledFor(logging.DEBUG):
+                text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
+                name, version = served.model.name, served.model.version
+                _log.debug(text, name, version, work.rows, total_ns / 1e6, answer.queue_ns / 1e6)
+            return served, response, work, answer
 
     async def _run(
-        self, served: ServedModel, request: pb.ModelInferRequest, remaining: float | None
+        self,
+        served: ServedModel,
+        request: pb.ModelInferRequest,
+        remaining: float | None,
+        trace: RequestTrace | None,
     ) -> tuple[pb.ModelInferResponse, Work, Answer]:
         deadline = _deadline(request, remaining)
         checked = check_request(request, served.model.signature, self._regions)
         served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
         work = await _off_loop(checked.large, partial(_decode, checked))
+        if trace is not None:
+            trace.admitted()
         answer = await served.batcher.infer(work, deadline=deadline)
         encode = partial(
             encode_response,

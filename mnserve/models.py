@@ -174,6 +174,14 @@ class Models:
         faults = [*entry.faults.values(), *(model.fault for model in entry.served.values() if model.fault)]
         raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else _NOT_LOADED}")
 
+    def check_known(self, name: str) -> None:
+        """Whether there is such a model, loaded or not.
+
+        Raises:
+            UnknownModelError: There is none.
+        """
+        self._entry(name)
+
     def _entry(self, name: str) -> ModelEntry:
         if name not in self._entries:
             raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._entries))}")

@@ -15,9 +15,11 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from mnserve.control import Poller
+from mnserve.control_calls import Offered
 from mnserve.errors import StartError, UnknownModelError
 from mnserve.health import Health
 from mnserve.loading import LoadOptions
+from mnserve.log_settings import LogControl
 from mnserve.messages import MessageInterceptor
 from mnserve.metrics import MetricsServer
 from mnserve.models import Models, ModelState
@@ -26,6 +28,8 @@ from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_t
 from mnserve.servicer import Servicer
 from mnserve.settings import ServeSettings
 from mnserve.shared_memory import Regions
+from mnserve.tracing.settings import TraceChoice, TraceSettings
+from mnserve.tracing.spans import Tracing
 
 __all__ = ["Addresses", "Server"]
 
@@ -68,6 +72,7 @@ class Server:
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._updates: set[asyncio.Task[None]] = set()
+        self._tracing: Tracing | None = None
 
     @property
     def states(self) -> list[ModelState]:
@@ -82,6 +87,9 @@ class Server:
             StartError: A port is in use, there is nothing to serve, or with ``strict`` a model cannot be served.
         """
         settings = self._settings
+        if settings.trace_endpoint:
+            choice = TraceSettings(TraceChoice(rate=settings.trace_rate))
+            self._tracing = Tracing.to_collector(settings.trace_endpoint, choice)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         explicit = settings.model_control == "explicit"
@@ -129,6 +137,8 @@ class Server:
             await self._grpc.stop(_LAST_ANSWERS_SECONDS)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
         return finished
 
     def _check_loaded(self) -> None:
@@ -163,8 +173,12 @@ class Server:
             Servicer(
                 self._models,
                 limit,
-                control=self._settings.model_control,
-                regions=Regions() if self._settings.offers_shared_memory else None,
+                Offered(
+                    control=self._settings.model_control,
+                    regions=Regions() if self._settings.offers_shared_memory else None,
+                    log=LogControl(self._settings.log_format),
+                    tracing=self._tracing,
+                ),
             ),
             server,
         )

@@ -74,6 +74,10 @@ class ServeSettings:
     """Seconds to go on serving as not ready after SIGTERM, so that load balancers notice."""
     drain_timeout: float = 30.0
     """Seconds that requests in progress get after that."""
+    trace_endpoint: str = ""
+    """Where spans go, a collector that takes OTLP over gRPC, such as http://localhost:4317; empty traces nothing."""
+    trace_rate: int = 1000
+    """With --trace-endpoint: one request of so many is traced, and every one whose caller is traced itself."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least severe messages to log."""
     log_format: Literal["text", "json"] = "text"
@@ -111,6 +115,13 @@ class ServeSettings:
             )
         if not 1024 <= self.max_message_bytes < 2**31:
             raise SettingsError(f"--max-message-bytes is {self.max_message_bytes}; it must be from 1024 to {2**31 - 1}")
+        if self.trace_endpoint and not self.trace_endpoint.startswith(("http://", "https://")):
+            raise SettingsError(
+                f"--trace-endpoint is '{self.trace_endpoint}'; it must begin with http:// or https://, such as "
+                "http://localhost:4317"
+            )
+        if not 1 <= self.trace_rate < 2**31:
+            raise SettingsError(f"--trace-rate is {self.trace_rate}; it must be from 1 to {2**31 - 1}")
         for option, seconds in (("--drain-delay", self.drain_delay), ("--drain-timeout", self.drain_timeout)):
             if not 0 <= seconds <= 86_400:
                 raise SettingsError(f"{option} is {seconds}; it must be from 0 to 86400 seconds")

@@ -24,5 +24,3 @@ class UnsupportedCalls(GRPCInferenceServiceServicer):
     CudaSharedMemoryStatus = _refusal("CudaSharedMemoryStatus")
     CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")
     CudaSharedMemoryUnregister = _refusal("CudaSharedMemoryUnregister")
-    TraceSetting = _refusal("TraceSetting")
-    LogSettings = _refusal("LogSettings")

@@ -67,7 +67,7 @@ def test_health_and_metadata(client: Any, server: Any) -> None:
     assert not client.is_model_ready("nothing")
     metadata = client.get_server_metadata()
     assert metadata.name == "mnserve"
-    assert list(metadata.extensions) == ["model_configuration", "statistics", "system_shared_memory"]
+    assert list(metadata.extensions) == ["model_configuration", "statistics", "system_shared_memory", "logging"]
     model = client.get_model_metadata("double")
     assert (model.name, list(model.versions), model.platform) == ("double", ["1"], "onnxruntime_onnx")
     assert [(item.name, item.datatype, list(item.shape)) for item in model.inputs] == [("x", "FP32", [-1, 4])]
@@ -91,6 +91,18 @@ def test_infer(client: Any) -> None:
     assert plain.as_numpy("y").tolist() == [[0, 1, 2], [3, 4, 5]]
     text = np.array([[b"a"], ["\u00e9".encode()]], dtype=object)
     assert client.infer("text", [tensor(text, "BYTES")]).as_numpy("y").tolist() == text.tolist()
+
+
+def test_the_level_of_the_log_can_be_changed_while_it_runs(client: Any, server: Any) -> None:
+    before = client.get_log_settings(as_json=True)["settings"]["log_verbose_level"].get("uint32_param", 0)
+    client.update_log_settings({"log_verbose_level": 0})
+    client.infer("double", [tensor(rows(1))], request_id="not-logged")
+    settings = client.update_log_settings({"log_verbose_level": 1}, as_json=True)["settings"]
+    assert settings["log_verbose_level"] == {"uint32_param": 1}
+    client.infer("double", [tensor(rows(1))], request_id="logged")
+    client.update_log_settings({"log_verbose_level": before})
+    assert "[request logged]" in server.log()
+    assert "not-logged" not in server.log()
 
 
 def test_outputs_in_the_order_asked_for(client: Any) -> None:
@@ -222,6 +234,17 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
         lambda client: client.get_cuda_shared_memory_status(),
         "UNIMPLEMENTED",
         ["CudaSharedMemoryStatus"],
+    ),
+    "tracing": (lambda client: client.get_trace_settings(), "UNIMPLEMENTED", ["--trace-endpoint"]),
+    "a log setting that stays": (
+        lambda client: client.update_log_settings({"log_file": "/tmp/log"}),
+        "UNIMPLEMENTED",
+        ["log_file stays ''"],
+    ),
+    "levels that exclude each other": (
+        lambda client: client.update_log_settings({"log_info": True, "log_warning": False}),
+        "INVALID_ARGUMENT",
+        ["log_info is on and log_warning off"],
     ),
     "metadata of an unknown model": (lambda client: client.get_model_metadata("q"), "NOT_FOUND", ["'q'"]),
     "configuration of a broken model": (lambda client: client.get_model_config("broken"), "UNAVAILABLE", []),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from mnserve.errors import StartError
 from mnserve.execution import BatchTimes, Execution
-from mnserve.metrics import MetricsServer
+from mnserve.metrics import MetricsServer, ModelCollector
 from mnserve.statistics import ModelCounters
 
 TIMES = BatchTimes(input_ns=1_000, infer_ns=20_000, output_ns=300)
@@ -72,3 +75,18 @@ def test_port_in_use() -> None:
         port = other.getsockname()[1]
         with pytest.raises(StartError, match=f"127.0.0.1:{port}.*--metrics-port"):
             MetricsServer("127.0.0.1", port, list)
+
+
+def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(counters: ModelCounters) -> None:
+    dashboard = json.loads((Path(__file__).parents[2] / "docs" / "grafana.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    families = list(ModelCollector(lambda: [counters]).collect())
+    names = {sample.name for family in families for sample in family.samples}
+    labels = {label for family in families for sample in family.samples for label in sample.labels}
+    asked = {name for query in queries for name in re.findall(r"nv_\w+", query)}
+    assert asked == names
+    grouped = {
+        label for query in queries for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(", ")
+    }
+    assert grouped <= labels
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
