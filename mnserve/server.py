@@ -27,7 +27,7 @@ from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_t
 from mnserve.servicer import Servicer
 from mnserve.settings import ServeSettings
 from mnserve.shared_memory import Regions
-from mnserve.tls import server_credentials
+from mnserve.tls import add_port, server_credentials
 
 __all__ = ["Addresses", "Server"]
 
@@ -103,13 +103,7 @@ class Server:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
         self._grpc = server = self._make_grpc(authorization)
         address = join_address(settings.host, settings.grpc_port)
-        try:
-            if credentials is None:
-                port = server.add_insecure_port(address)
-            else:
-                port = server.add_secure_port(address, credentials)
-        except RuntimeError as error:
-            raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port") from error
+        port = add_port(server, address, credentials)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters)
         await self._health.update()
         await server.start()

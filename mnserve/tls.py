@@ -8,10 +8,11 @@ from pathlib import Path
 import grpc
 
 from mnserve.certificates import read_authorities, read_identity
+from mnserve.errors import StartError
 from mnserve.rereading import Reread
 from mnserve.security import SecuritySettings
 
-__all__ = ["server_credentials"]
+__all__ = ["add_port", "server_credentials"]
 
 _log = logging.getLogger(__name__)
 
@@ -49,3 +50,18 @@ def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | N
         fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
         require_client_authentication=clients is not None,
     )
+
+
+def add_port(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    """Lets a server listen, and returns the port that it took.
+
+    Raises:
+        StartError: It cannot.
+    """
+    try:
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)
+    except RuntimeError as error:  # gRPC tells a port in use and a kind of key that it does not know by no other words
+        keys = "" if credentials is None else ", or a certificate whose key is RSA or ECDSA"
+        raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port{keys}") from error

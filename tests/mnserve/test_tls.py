@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 import tritonclient.grpc as triton
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed448 import Ed448PrivateKey
 from tritonclient.utils import InferenceServerException
 
-from mnserve.errors import CredentialsError, SettingsError
+from mnserve.errors import CredentialsError, SettingsError, StartError
 from mnserve.security import SecuritySettings
 from mnserve.tls import server_credentials
 
@@ -193,6 +195,19 @@ def test_a_key_that_others_can_read_is_warned_of(certificates: Any, caplog: pyte
     assert [record.getMessage() for record in caplog.records] == [
         f"--tls-key {key} can be used by others (mode 0640); `chmod 600` it"
     ]
+
+
+async def test_a_kind_of_key_that_gRPC_does_not_know(serve: Serve, tmp_path: Path) -> None:
+    key, name, now = Ed448PrivateKey.generate(), x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    paths = tmp_path / "unknown.pem", tmp_path / "unknown.key"
+    paths[0].write_bytes(builder.sign(key, None).public_bytes(serialization.Encoding.PEM))
+    paths[1].touch(0o600)
+    paths[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    with pytest.raises(StartError, match="choose another --grpc-port, or a certificate whose key is RSA or ECDSA"):
+        await serve_tls(serve, (str(paths[0]), str(paths[1])))
 
 
 @pytest.mark.parametrize(
