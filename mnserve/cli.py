@@ -121,27 +121,36 @@ def _parser(name: str, command: _Command, settings_class: type[Any]) -> Argument
         env_prefix="MNSERVE",
         default_env=command.environment,
     )
+    _add_options(parser, parser, settings_class)
+    if command.environment:
+        parser.add_argument("--config", action="config", help="YAML file with any of these options.")
+    return parser
+
+
+def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) -> None:
+    """Adds the fields of a settings class to a group of a parser; fields that are settings themselves get groups."""
     texts = {item.arg_name: item.description for item in docstring_parser.parse_from_object(settings_class).params}
     hints = get_type_hints(settings_class)
     for field in dataclasses.fields(settings_class):
         hint, text = hints[field.name], texts.get(field.name)
+        if dataclasses.is_dataclass(hint):
+            title = docstring_parser.parse_from_object(hint).short_description or field.name
+            _add_options(parser, parser.add_argument_group(title.rstrip(".")), hint)  # type: ignore[arg-type]
+            continue
         several = get_origin(hint) in (list, tuple)
         kind = get_args(hint)[0] if several else hint
         if field.default is MISSING and field.default_factory is MISSING:
-            parser.add_argument(field.name, type=kind, help=text, nargs="+" if several else None)
+            group.add_argument(field.name, type=kind, help=text, nargs="+" if several else None)
             continue
         option = "--" + field.name.replace("_", "-")
         default: Any = field.default if field.default_factory is MISSING else field.default_factory()
         if hint is bool:
             yes_no = ActionYesNo(yes_prefix="", no_prefix="no-")
-            parser.add_argument(option, action=yes_no, default=default, help=text)
+            group.add_argument(option, action=yes_no, default=default, help=text)
         elif several:
-            parser.add_argument(option, type=kind, nargs="+", default=list(default), help=text)
+            group.add_argument(option, type=kind, nargs="+", default=list(default), help=text)
         else:
-            parser.add_argument(option, type=kind, default=default, help=text)
-    if command.environment:
-        parser.add_argument("--config", action="config", help="YAML file with any of these options.")
-    return parser
+            group.add_argument(option, type=kind, default=default, help=text)
 
 
 class _Parser(ArgumentParser):
@@ -156,10 +165,14 @@ class _Parser(ArgumentParser):
 
 def _field_values(settings_class: type[Any], values: Namespace) -> dict[str, Any]:
     hints = get_type_hints(settings_class)
-    result = {}
+    result: dict[str, Any] = {}
     for field in dataclasses.fields(settings_class):
+        hint = hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            result[field.name] = hint(**_field_values(hint, values))  # type: ignore[operator,arg-type]
+            continue
         value = values[field.name]
-        result[field.name] = tuple(value) if get_origin(hints[field.name]) is tuple else value
+        result[field.name] = tuple(value) if get_origin(hint) is tuple else value
     return result
 
 

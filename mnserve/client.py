@@ -6,15 +6,16 @@ Made for the commands of this package; any other client of the protocol works wi
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, cast
+from typing import Any, NoReturn, Protocol, Self, TypeVar, cast
 
 import grpc
 import numpy as np
 
+from mnserve.channels import DEFAULT_PORT, open_channel, parse_address, token_metadata
 from mnserve.client_errors import translate
+from mnserve.connection import ConnectionSettings
 from mnserve.datatypes import DATATYPES
 from mnserve.errors import ClientError, InvalidRequestError, SettingsError
 from mnserve.protocol import service_pb2 as pb
@@ -25,10 +26,18 @@ from mnserve.tensors import array_to_raw, contents_to_array, raw_to_array
 __all__ = ["Client"]
 
 Array = np.ndarray[Any, Any]
-Answer = TypeVar("Answer")
+Question = TypeVar("Question", contravariant=True)
+Answer = TypeVar("Answer", covariant=True)
 
-_DEFAULT_PORT = 8001
 _NAME_BY_DTYPE = {item.dtype: name for name, item in DATATYPES.items() if name not in ("BF16", "BYTES")}
+
+
+class _Call(Protocol[Question, Answer]):
+    """A call of the protocol, as the generated code offers it."""
+
+    def __call__(
+        self, request: Question, /, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] | None = None
+    ) -> Answer: ...
 
 
 class Client:
@@ -38,26 +47,29 @@ class Client:
     itself after an interruption.
 
     Args:
-        url: ``HOST:PORT`` (``grpc://HOST:PORT`` is fine too); port 8001 where none is given. Not encrypted.
+        url: ``HOST:PORT`` (``grpc://HOST:PORT`` is fine too), ``grpcs://HOST:PORT`` for TLS; port 8001 where none is
+            given.
         timeout: seconds to wait for each answer.
+        connection: certificates and token; None for a plain connection without a token.
 
     Raises:
-        SettingsError: ``url`` or ``timeout`` cannot be used.
+        SettingsError: ``url`` or ``timeout`` cannot be used, or a token would be sent as plain text.
+        CredentialsError: a file that ``connection`` names cannot be used.
     """
 
-    def __init__(self, url: str = f"127.0.0.1:{_DEFAULT_PORT}", timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str = f"127.0.0.1:{DEFAULT_PORT}",
+        timeout: float = 60.0,
+        connection: ConnectionSettings | None = None,
+    ) -> None:
         if not (math.isfinite(timeout) and timeout > 0):
             raise SettingsError(f"timeout is {timeout}; it must be a number of seconds above 0")
-        self.url = _address(url)
+        address = parse_address(url)
+        self.url = address.target
         self.timeout = timeout
-        unlimited = -1  # the server states and enforces its own limit
-        self._channel = grpc.insecure_channel(
-            self.url,
-            options=[
-                ("grpc.max_receive_message_length", unlimited),
-                ("grpc.max_send_message_length", unlimited),
-            ],
-        )
+        self._metadata = () if connection is None else token_metadata(address, connection)
+        self._channel = open_channel(address, connection or ConnectionSettings())
         self._stub = GRPCInferenceServiceStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -74,40 +86,40 @@ class Client:
 
     def server_live(self) -> bool:
         """Whether the server process answers."""
-        return self._ask(lambda t: self._stub.ServerLive(pb.ServerLiveRequest(), timeout=t)).live
+        return self._ask(self._stub.ServerLive, pb.ServerLiveRequest()).live
 
     def server_ready(self) -> bool:
         """Whether the server is ready for requests."""
-        return self._ask(lambda t: self._stub.ServerReady(pb.ServerReadyRequest(), timeout=t)).ready
+        return self._ask(self._stub.ServerReady, pb.ServerReadyRequest()).ready
 
     def model_ready(self, model: str, version: str = "") -> bool:
         """Whether ``model`` is ready; ``version`` "" means the one that is served by default."""
         request = pb.ModelReadyRequest(name=model, version=version)
-        return self._ask(lambda t: self._stub.ModelReady(request, timeout=t), model=model).ready
+        return self._ask(self._stub.ModelReady, request, model=model).ready
 
     def server_metadata(self) -> pb.ServerMetadataResponse:
         """Name, version and extensions of the server."""
-        return self._ask(lambda t: self._stub.ServerMetadata(pb.ServerMetadataRequest(), timeout=t))
+        return self._ask(self._stub.ServerMetadata, pb.ServerMetadataRequest())
 
     def model_metadata(self, model: str, version: str = "") -> pb.ModelMetadataResponse:
         """Versions, inputs and outputs of a model; shapes include the batch as -1."""
         request = pb.ModelMetadataRequest(name=model, version=version)
-        return self._ask(lambda t: self._stub.ModelMetadata(request, timeout=t), model=model)
+        return self._ask(self._stub.ModelMetadata, request, model=model)
 
     def model_config(self, model: str, version: str = "") -> ModelConfig:
         """Configuration of a model as the server completed it."""
         request = pb.ModelConfigRequest(name=model, version=version)
-        return self._ask(lambda t: self._stub.ModelConfig(request, timeout=t), model=model).config
+        return self._ask(self._stub.ModelConfig, request, model=model).config
 
     def model_names(self) -> list[str]:
         """Names of the models that the server knows, sorted; empty where it has no way to tell."""
         try:
-            index = self._stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=self.timeout)
+            index = self._call(self._stub.RepositoryIndex, pb.RepositoryIndexRequest())
             return sorted({one.name for one in index.models})
         except grpc.RpcError:
             pass  # switched off or not built; the statistics name the loaded models at least
         try:
-            statistics = self._stub.ModelStatistics(pb.ModelStatisticsRequest(), timeout=self.timeout)
+            statistics = self._call(self._stub.ModelStatistics, pb.ModelStatisticsRequest())
             return sorted({one.name for one in statistics.model_stats})
         except grpc.RpcError:
             return []
@@ -143,7 +155,7 @@ class Client:
             request.raw_input_contents.append(array_to_raw(array, DATATYPES[datatype]))
         for name in outputs:
             request.outputs.add(name=name)
-        response = self._ask(lambda t: self._stub.ModelInfer(request, timeout=t), model=model)
+        response = self._ask(self._stub.ModelInfer, request, model=model)
         return self._arrays(response)
 
     def _arrays(self, response: pb.ModelInferResponse) -> dict[str, Array]:
@@ -171,9 +183,12 @@ class Client:
                 raise ClientError(str(error)) from error
         return arrays
 
-    def _ask(self, call: Callable[[float], Answer], *, model: str | None = None) -> Answer:
+    def _call(self, call: _Call[Question, Answer], request: Question) -> Answer:
+        return call(request, timeout=self.timeout, metadata=self._metadata)
+
+    def _ask(self, call: _Call[Question, Answer], request: Question, *, model: str | None = None) -> Answer:
         try:
-            return call(self.timeout)
+            return self._call(call, request)
         except grpc.RpcError as error:
             self._fail(error, model)
 
@@ -181,20 +196,6 @@ class Client:
         call = cast("grpc.Call", error)  # what a stub raises is the call itself
         known = self.model_names() if call.code() == grpc.StatusCode.NOT_FOUND else []
         raise translate(call, url=self.url, timeout=self.timeout, model=model, known=known) from error
-
-
-def _address(url: str) -> str:
-    """``HOST:PORT`` of a URL; paths to Unix sockets (``unix:…``) stay as they are."""
-    address = url.removeprefix("grpc://").rstrip("/")
-    if address.startswith("unix:"):
-        return address
-    match = re.fullmatch(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/@]+)(?::(?P<port>\d{1,5}))?", address)
-    if match is None or not 1 <= int(match["port"] or _DEFAULT_PORT) <= 65535:
-        raise SettingsError(
-            f"url {url!r} is not the address of a gRPC server; write HOST:PORT such as "
-            f"127.0.0.1:{_DEFAULT_PORT}, without http:// and without a path"
-        )
-    return address if match["port"] else f"{address}:{_DEFAULT_PORT}"
 
 
 def _datatype(name: str, array: Array) -> str:

@@ -20,6 +20,7 @@ _CONNECTION_SIGNS = (
     "goaway",
     "handshake",
 )
+_TLS_SIGNS = ("ssl handshake failed", "tsi_")
 
 
 def translate(
@@ -37,9 +38,14 @@ def translate(
     code, details = error.code(), " ".join((error.details() or "").split()).rstrip(".")
     if code is grpc.StatusCode.UNAVAILABLE and any(sign in details.lower() for sign in _CONNECTION_SIGNS):
         reason = details.rsplit(": ", 1)[-1]  # gRPC puts every layer in front of the system's own words
+        if any(sign in details.lower() for sign in _TLS_SIGNS):
+            return ServerUnreachableError(
+                f"no encrypted connection to {url} came about ({reason}); look at --tls-ca (who vouches for the "
+                "server), at --tls-certificate (if it wants one), and at whether it speaks TLS"
+            )
         return ServerUnreachableError(
             f"no server answers at {url} ({reason}); start one with `mnserve serve REPOSITORY`, or give its "
-            "address with --url HOST:PORT"
+            "address with --url HOST:PORT, or grpcs://HOST:PORT if it wants TLS"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return AnswerTimeoutError(
@@ -49,6 +55,10 @@ def translate(
         tells = "; the server has " in details or all(name in details for name in known)
         has = "" if tells else f"; it has {listed(known)}"
         return RequestRefusedError(f"the server at {url} does not serve '{model}': {details}{has}")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return RequestRefusedError(
+            f"the server at {url} wants another token: {details}; give it with --token-file FILE or in MNSERVE_TOKEN"
+        )
     if code is grpc.StatusCode.UNAVAILABLE:
         return RequestRefusedError(f"the server at {url} is not ready for this request: {details}; try again later")
     if code is grpc.StatusCode.UNIMPLEMENTED:

@@ -6,6 +6,7 @@
     ├── SettingsError                 an option has a value that cannot work
     ├── OutputError                   standard output or a result file cannot be written to
     ├── StartError                    the server cannot start (port in use, nothing to serve)
+    ├── CredentialsError              a file of certificates, keys or tokens cannot be used
     ├── RepositoryError               what is on disk cannot be served
     │   ├── RepositoryNotFoundError   no such folder
     │   ├── ModelNotFoundError        no such model in the repository
@@ -26,6 +27,8 @@
     ├── BenchError                    a measurement cannot be made as asked
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
+        ├── UnauthenticatedError      no token, or an unknown one: UNAUTHENTICATED
+        ├── PermissionDeniedError     the token is not good for this call: PERMISSION_DENIED
         ├── UnknownModelError         no such model or version: NOT_FOUND
         ├── UnknownRegionError        no such region of shared memory: NOT_FOUND
         ├── RegionExistsError         a region has this name already: ALREADY_EXISTS
@@ -49,6 +52,7 @@ __all__ = [
     "BenchError",
     "ClientError",
     "CorruptModelError",
+    "CredentialsError",
     "DeadlineExceededError",
     "EngineError",
     "EngineInputError",
@@ -63,6 +67,7 @@ __all__ = [
     "ModelNotFoundError",
     "ModelNotReadyError",
     "OutputError",
+    "PermissionDeniedError",
     "QueueFullError",
     "RegionExistsError",
     "RepositoryError",
@@ -74,6 +79,7 @@ __all__ = [
     "StartError",
     "StoppingError",
     "TrainingImagesError",
+    "UnauthenticatedError",
     "UnavailableError",
     "UnknownModelError",
     "UnknownRegionError",
@@ -101,6 +107,10 @@ class OutputError(MnServeError):
 
 class StartError(MnServeError):
     """The server cannot start."""
+
+
+class CredentialsError(MnServeError):
+    """A file of certificates, keys or tokens cannot be used; the message has nothing secret."""
 
 
 class RepositoryError(MnServeError):
@@ -181,6 +191,14 @@ class RequestError(MnServeError):
 
 class InvalidRequestError(RequestError):
     """The request itself is wrong."""
+
+
+class UnauthenticatedError(RequestError):
+    """The call has no token, or one that the server does not know."""
+
+
+class PermissionDeniedError(RequestError):
+    """The token is known, but is not good for this call."""
 
 
 class UnknownModelError(RequestError):

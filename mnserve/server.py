@@ -14,6 +14,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from mnserve.authorization import AuthorizationInterceptor
 from mnserve.control import Poller
 from mnserve.control_calls import Offered
 from mnserve.errors import StartError, UnknownModelError
@@ -28,6 +29,7 @@ from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_t
 from mnserve.servicer import Servicer
 from mnserve.settings import ServeSettings
 from mnserve.shared_memory import Regions
+from mnserve.tls import add_port, server_credentials
 from mnserve.tracing.settings import TraceChoice, TraceSettings
 from mnserve.tracing.spans import Tracing
 
@@ -84,6 +86,7 @@ class Server:
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
+            CredentialsError: A file of certificates or tokens cannot be used.
             StartError: A port is in use, there is nothing to serve, or with ``strict`` a model cannot be served.
         """
         settings = self._settings
@@ -92,6 +95,9 @@ class Server:
             self._tracing = Tracing.to_collector(settings.trace_endpoint, choice)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
+        credentials = server_credentials(settings.security)
+        file = settings.security.token_file
+        authorization = () if file is None else (AuthorizationInterceptor(Path(file)),)
         explicit = settings.model_control == "explicit"
         poller = Poller(Path(settings.repository), self._models, settings.poll_seconds)
         if settings.model_control == "poll":
@@ -103,17 +109,14 @@ class Server:
         self._check_loaded()
         if settings.model_control == "poll":
             self._polling = asyncio.get_running_loop().create_task(poller.run())
-        self._grpc = server = self._make_grpc()
+        self._grpc = server = self._make_grpc(authorization)
         address = join_address(settings.host, settings.grpc_port)
-        try:
-            port = server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port") from error
+        port = add_port(server, address, credentials)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters)
         await self._health.update()
         await server.start()
         return Addresses(
-            grpc=f"grpc://{join_address(settings.host, port)}",
+            grpc=f"{'grpc' if credentials is None else 'grpcs'}://{join_address(settings.host, port)}",
             metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics",
         )
 
@@ -158,15 +161,16 @@ class Server:
             reasons = "; ".join(state.reason for state in failed)
             raise StartError(f"--strict is set and not every model can be served: {reasons}")
 
-    def _make_grpc(self) -> grpc.aio.Server:
+    def _make_grpc(self, authorization: tuple[grpc.aio.ServerInterceptor, ...]) -> grpc.aio.Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
-            interceptors=(MessageInterceptor(),),
+            interceptors=(*authorization, MessageInterceptor()),
             maximum_concurrent_rpcs=self._settings.max_concurrent_requests or None,
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
                 ("grpc.so_reuseport", 0),  # a second server on the port has to fail, not to share it
+                *self._settings.transport.options,
             ),
         )
         add_GRPCInferenceServiceServicer_to_server(

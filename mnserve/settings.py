@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
+from mnserve.security import SecuritySettings
+from mnserve.transport import TransportSettings
 
 __all__ = ["Control", "ServeSettings"]
 
@@ -82,6 +84,8 @@ class ServeSettings:
     """Least severe messages to log."""
     log_format: Literal["text", "json"] = "text"
     """One line of text, or one JSON object, for each message."""
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    transport: TransportSettings = field(default_factory=TransportSettings)
 
     def __post_init__(self) -> None:
         if not self.repository:
@@ -125,13 +129,18 @@ class ServeSettings:
         for option, seconds in (("--drain-delay", self.drain_delay), ("--drain-timeout", self.drain_timeout)):
             if not 0 <= seconds <= 86_400:
                 raise SettingsError(f"{option} is {seconds}; it must be from 0 to 86400 seconds")
+        self.security.check_host(self.host, local=self.is_local)
         _ = self.engine_options  # checks the rest
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     @property
     def offers_shared_memory(self) -> bool:
         """Whether callers may leave tensors in shared memory."""
-        local = self.host in ("localhost", "::1") or self.host.startswith("127.")
-        return self.shared_memory == "on" or (self.shared_memory == "auto" and local)
+        return self.shared_memory == "on" or (self.shared_memory == "auto" and self.is_local)
 
     @property
     def engine_options(self) -> EngineOptions:

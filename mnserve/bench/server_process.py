@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -11,11 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from types import FrameType
 
 from mnserve.errors import BenchError
 from mnserve.repository import list_models
+from mnserve.security import SecuritySettings
 
 __all__ = ["server_process"]
 
@@ -50,7 +53,12 @@ def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
         log = Path(folder) / "server.log"
         with log.open("ab") as output, _sigterm_exits() as arm:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=_plain_environment(),
             )
             try:
                 arm()
@@ -108,6 +116,12 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
         f"the server was not up after {_START_SECONDS:g} s: {_tail(_read(log))}; start it yourself with "
         "`mnserve serve` and give its address with --url"
     )
+
+
+def _plain_environment() -> dict[str, str]:
+    """This process's, without what would make the server ask for TLS or tokens."""
+    options = {f"MNSERVE_{field.name.upper()}" for field in fields(SecuritySettings)}
+    return {name: value for name, value in os.environ.items() if name not in options}
 
 
 def _read(log: Path) -> str:

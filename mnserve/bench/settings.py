@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mnserve.bench.timing import TimingPlan
+from mnserve.connection import ConnectionSettings
 from mnserve.engines.base import MAX_THREADS, EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
@@ -46,7 +47,7 @@ class BenchSettings:
     grpc: bool = False
     """Time the whole path: a server process, its batcher, and requests through a gRPC client."""
     url: str | None = None
-    """With --grpc: a server that already runs, HOST:PORT, instead of one started for the measurement."""
+    """With --grpc: a server that already runs, HOST:PORT or grpcs://HOST:PORT, instead of one of its own."""
     concurrency: int = 1
     """With --grpc: callers that ask at the same time."""
     timeout: float = 60.0
@@ -59,6 +60,7 @@ class BenchSettings:
     """File to write the result to as JSON; - writes it to standard output."""
     plot: str | None = None
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
 
     def __post_init__(self) -> None:
         if self.against == self.model:
@@ -86,6 +88,11 @@ class BenchSettings:
             raise SettingsError(
                 "--providers, --provider-options and --cuda-graph-batches are of a server that bench starts itself; "
                 "the one at --url has its own, so leave them out"
+            )
+        if self.url is None and self.connection != ConnectionSettings():
+            raise SettingsError(
+                "TLS and tokens are for the server at --url; one that bench starts itself has neither, so give --url "
+                "or leave them out"
             )
         _ = self.batches, self.shapes, self.engine_options
 

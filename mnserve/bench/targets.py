@@ -110,9 +110,10 @@ def open_targets(settings: BenchSettings) -> Iterator[list[Target]]:
 
 def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[Target]:
     url = settings.url
+    connection = None if url is None else settings.connection
     if url is None:
         url = stack.enter_context(server_process(Path(settings.repository), settings.server_words))
-    client = stack.enter_context(Client(url, settings.timeout))
+    client = stack.enter_context(Client(url, settings.timeout, connection))
     targets: list[Target] = []
     for name in names:
         versions = client.model_metadata(name).versions

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mnserve.client import Client
+from mnserve.connection import ConnectionSettings
 from mnserve.errors import ServerUnreachableError, SettingsError
 from mnserve.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -85,7 +86,9 @@ def is_folder(model: str) -> bool:
 
 
 @contextmanager
-def open_model(model: str, *, url: str, timeout: float) -> Iterator[CalledModel]:
+def open_model(
+    model: str, *, url: str, timeout: float, connection: ConnectionSettings | None = None
+) -> Iterator[CalledModel]:
     """The model called ``model``: a name on the server at ``url``, or a folder REPOSITORY/NAME to run in
     process.
 
@@ -102,7 +105,7 @@ def open_model(model: str, *, url: str, timeout: float) -> Iterator[CalledModel]
         with LocalModel.open(folder.parent, folder.name) as local:
             yield local
     else:
-        with Client(url, timeout) as client:
+        with Client(url, timeout, connection) as client:
             try:
                 served = RemoteModel(client, model)
             except ServerUnreachableError as error:

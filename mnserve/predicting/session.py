@@ -38,7 +38,9 @@ def predict(settings: PredictSettings) -> int:
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     if settings.html is not None:
         check_writable(Path(settings.html))
-    with open_model(settings.model, url=settings.url, timeout=settings.timeout) as model:
+    with open_model(
+        settings.model, url=settings.url, timeout=settings.timeout, connection=settings.connection
+    ) as model:
         page = None if settings.html is None else ExplanationPage(model.config.name)
         predictor = Predictor(
             model,

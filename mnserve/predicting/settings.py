@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from mnserve.connection import ConnectionSettings
 from mnserve.errors import SettingsError
 
 __all__ = ["PredictSettings"]
@@ -23,7 +24,7 @@ class PredictSettings:
     files: list[str]
     """Image files, and folders whose image files are meant."""
     url: str = "127.0.0.1:8001"
-    """Address of the server, HOST:PORT; not used for a folder."""
+    """Address of the server, HOST:PORT, or grpcs://HOST:PORT for TLS; not used for a folder."""
     top: int = 3
     """Classes to report for each image, the most probable first."""
     json: bool = False
@@ -39,6 +40,7 @@ class PredictSettings:
     """With --explain: file to write a page to that shows every image, its answer and its neighbours."""
     timeout: float = 60.0
     """Seconds to wait for each answer of the server."""
+    connection: ConnectionSettings = field(default_factory=ConnectionSettings)
 
     def __post_init__(self) -> None:
         if not self.model:

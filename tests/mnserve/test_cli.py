@@ -11,7 +11,9 @@ import pytest
 from mnserve import cli
 from mnserve.commands import serve
 from mnserve.errors import EngineLoadError, SettingsError
+from mnserve.security import SecuritySettings
 from mnserve.settings import ServeSettings
+from mnserve.transport import TransportSettings
 
 
 @pytest.fixture
@@ -54,6 +56,22 @@ def test_options_environment_and_file(
             reflection=False,
         ),
         ServeSettings(repository="models", grpc_port=3, log_format="json", warm_up=False),
+    ]
+
+
+def test_options_of_a_group_are_options_like_others(
+    given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text("tls_certificate: c.pem\nkeepalive_permit_without_calls: true\n")
+    monkeypatch.setenv("MNSERVE_TLS_KEY", "k.pem")
+    cli.main(["serve", "models", "--config", str(file), "--keepalive-time", "9", "--token-file", "t"])
+    assert given == [
+        ServeSettings(
+            repository="models",
+            security=SecuritySettings(tls_certificate="c.pem", tls_key="k.pem", token_file="t"),
+            transport=TransportSettings(keepalive_time=9.0, keepalive_permit_without_calls=True),
+        )
     ]
 
 
@@ -126,6 +144,8 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         (["--version"], "mn-runtime 0."),
         (["--help"], "mnserve serve build/demo/repository"),
         (["serve", "--help"], "MNSERVE_GRPC_PORT"),
+        (["serve", "--help"], "TLS and bearer tokens:"),
+        (["serve", "--help"], "Limits, keepalive and age of connections:"),
         (["predict", "--help"], "--top"),
         (["bench", "--help"], "--against"),
     ):

@@ -24,6 +24,8 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
     [
         (errors.InvalidRequestError(), StatusCode.INVALID_ARGUMENT, "OTHER", False),
         (errors.EngineInputError(), StatusCode.INVALID_ARGUMENT, "OTHER", False),
+        (errors.UnauthenticatedError(), StatusCode.UNAUTHENTICATED, "OTHER", False),
+        (errors.PermissionDeniedError(), StatusCode.PERMISSION_DENIED, "OTHER", False),
         (errors.UnknownModelError(), StatusCode.NOT_FOUND, "OTHER", False),
         (errors.UnsupportedError(), StatusCode.UNIMPLEMENTED, "OTHER", False),
         (errors.ModelNotReadyError(), StatusCode.UNAVAILABLE, "REJECTED", True),

@@ -1,0 +1,77 @@
+"""Fixtures for tests of a whole server in this process: certificates made on the spot, and clients of other threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from mnserve.server import Server
+from mnserve.settings import ServeSettings
+
+
+class Certificates:
+    """Writes certificates of one authority into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder = folder
+        self.authority = trustme.CA(key_type=trustme.KeyType.ECDSA)
+        self.ca = str(folder / "ca.pem")
+        self.authority.cert_pem.write_to_path(self.ca)
+
+    def issue(self, name: str = "server", **fields: Any) -> tuple[str, str]:
+        """A certificate for this machine and its key: ``NAME.pem`` and ``NAME.key``, in one step each."""
+        issued = self.authority.issue_cert("127.0.0.1", "localhost", key_type=trustme.KeyType.ECDSA, **fields)
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        for path, blob in ((certificate, issued.cert_chain_pems[0]), (key, issued.private_key_pem)):
+            path.unlink(missing_ok=True)
+            path.touch(0o600)
+            path.write_bytes(blob.bytes())
+        return str(certificate), str(key)
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    """An authority, and what it issues."""
+    return Certificates(tmp_path / "certificates")
+
+
+@pytest.fixture
+def other_certificates(tmp_path: Path) -> Certificates:
+    """An authority that nobody has a reason to trust."""
+    return Certificates(tmp_path / "other-certificates")
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a file of tokens that nobody else can read, in place of the last one; returns its path."""
+    path = tmp_path / "tokens"
+
+    def write(text: str) -> str:
+        path.unlink(missing_ok=True)
+        path.touch(0o600)
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+async def serve(repository: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
+    monkeypatch.setattr("mnserve.server._REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr("mnserve.server._LAST_ANSWERS_SECONDS", 0.2)
+    servers: list[Server] = []
+
+    async def start(**fields: Any) -> str:
+        given = {"repository": str(repository), "grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
+        servers.append(Server(ServeSettings(**given)))
+        return (await servers[-1].start()).grpc
+
+    yield start
+    await asyncio.gather(*(server.stop() for server in servers))
