@@ -39,6 +39,7 @@
         │   ├── QueueFullError        too many rows or bytes are waiting
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
+        ├── RateLimitedError          the caller sends too many requests: RESOURCE_EXHAUSTED
         └── AnswerTooLargeError       the answer is over the message limit: RESOURCE_EXHAUSTED
 """
 
@@ -69,6 +70,7 @@ __all__ = [
     "OutputError",
     "PermissionDeniedError",
     "QueueFullError",
+    "RateLimitedError",
     "RegionExistsError",
     "RepositoryError",
     "RepositoryNotFoundError",
@@ -239,6 +241,19 @@ class StoppingError(UnavailableError):
 
 class DeadlineExceededError(RequestError):
     """The caller's time is up; the work was dropped."""
+
+
+class RateLimitedError(RequestError):
+    """The caller sends more requests than it may.
+
+    Args:
+        message: A sentence.
+        retry_ms: Milliseconds until one is let in.
+    """
+
+    def __init__(self, message: str, retry_ms: int) -> None:
+        super().__init__(message)
+        self.retry_ms = retry_ms
 
 
 class AnswerTooLargeError(RequestError):

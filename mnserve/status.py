@@ -16,6 +16,7 @@ from mnserve.errors import (
     ModelNotReadyError,
     PermissionDeniedError,
     QueueFullError,
+    RateLimitedError,
     RegionExistsError,
     StoppingError,
     UnauthenticatedError,
@@ -42,6 +43,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
+    (RateLimitedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (AnswerTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
@@ -58,12 +60,15 @@ def status_code(error: BaseException) -> grpc.StatusCode:
 
 def pushback_ms(error: BaseException) -> int | None:
     """After how many milliseconds a client may try again, or None where trying again will not help."""
+    if isinstance(error, RateLimitedError):
+        return error.retry_ms
     return next((delay for kind, delay in _PUSHBACK_MS if isinstance(error, kind)), None)
 
 
 def failure_reason(error: BaseException) -> str:
     """How the failure is counted, one of mnserve.statistics.FAILURE_REASONS; callers that left are no error here."""
     code = status_code(error)
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+    rejected = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    if code in rejected or isinstance(error, RateLimitedError):
         return "REJECTED"
     return "BACKEND" if code is grpc.StatusCode.INTERNAL else "OTHER"

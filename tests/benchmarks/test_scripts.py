@@ -114,3 +114,14 @@ def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
     assert adaptive["Conv"][0] == plain["Conv"][0] == 4
     assert adaptive["MatMul"][0] > plain["MatMul"][0]
     assert "MatMul" in out
+
+
+def test_soak(tmp_path: Path) -> None:
+    small = ["--minutes", "0.05", "--callers", "3", "--reload-seconds", "0.5"]
+    out = run("benchmarks/soak.py", *small, "--json", str(tmp_path / "soak.json"))
+    found = json.loads((tmp_path / "soak.json").read_text())
+    assert (found["lost"], found["swapped"], found["unexpected"]) == (0, 0, {})
+    assert found["requests"] == sum(found["calls"].values()) > 0
+    assert found["calls"]["reload OK"] >= 1
+    assert min(found["resident_bytes"]) > 2**20
+    assert "0 lost, 0 swapped, 0 unexpected" in " ".join(out.split())

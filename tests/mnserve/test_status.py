@@ -32,6 +32,7 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
         (errors.QueueFullError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.StoppingError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.DeadlineExceededError(), StatusCode.DEADLINE_EXCEEDED, "REJECTED", False),
+        (errors.RateLimitedError("", 7), StatusCode.RESOURCE_EXHAUSTED, "REJECTED", True),
         (errors.AnswerTooLargeError(), StatusCode.RESOURCE_EXHAUSTED, "OTHER", False),
         (errors.EngineRunError(), StatusCode.INTERNAL, "BACKEND", False),
         (ZeroDivisionError(), StatusCode.INTERNAL, "BACKEND", False),

@@ -1,0 +1,134 @@
+"""A server under everything that callers do for a long time: nothing lost, nothing swapped, no memory that stays.
+
+    python benchmarks/soak.py                                20 minutes, 16 callers, two models
+    python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
+    python benchmarks/soak.py --serve-options --max-queue-rows 4096
+
+Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with
+deadlines of 0.5 to 10 ms, requests they cancel, wrong ones, requests for a model that is not there, streams with one
+wrong request in them, and ask for statistics; meanwhile the models are loaded again in turn. Every answer is compared
+with what its rows have to give. A call that has not ended after a minute is lost.
+
+The slope of resident memory is taken by least squares over the requests of the second half, so that what is loaded,
+cached and fragmented at the start does not count, and told for an hour at the rate of this run.
+Exits 1 if anything was lost, swapped or unexpected.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+from common.figures import write_json
+from common.options import add_json, positive_integer, positive_number, script_parser
+from rich.console import Console
+from soaking.callers import Caller, Tally, reload_models
+from soaking.memory import children, resident_bytes, slope
+from soaking.models import write_repository
+
+from mnserve.bench.machine import describe_machine
+from mnserve.bench.server_process import server_process
+from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
+from mntrain.result_table import ResultTable
+
+_MEBIBYTE = 2**20
+_HOUR = 3600
+_SAMPLES_PER_SECOND = 1
+_CONNECTIONS = 4
+
+
+@dataclass
+class Samples:
+    """Requests that had ended, and bytes that were resident, second by second."""
+
+    requests: list[int] = field(default_factory=list)
+    resident: list[int] = field(default_factory=list)
+
+    def second_half(self) -> tuple[list[int], list[int]]:
+        """The same without the start."""
+        half = len(self.requests) // 2
+        return self.requests[half:], self.resident[half:]
+
+
+def main() -> int:
+    parser = script_parser(__doc__)
+    parser.add_argument("--minutes", type=positive_number, default=20, help="(20)")
+    parser.add_argument("--callers", type=positive_integer, default=16, help="(16)")
+    parser.add_argument("--reload-seconds", type=positive_number, default=5, help="between two reloads (5)")
+    parser.add_argument("--seed", type=int, default=0, help="(0)")
+    parser.add_argument("--serve-options", nargs=argparse.REMAINDER, default=[], help="further words for mnserve serve")
+    add_json(parser)
+    arguments = parser.parse_args()
+    words = ["--model-control", "explicit", "--load-model", "twice", "thrice", "--intra-op-threads", "1"]
+    with tempfile.TemporaryDirectory() as folder:
+        write_repository(Path(folder))
+        with server_process(Path(folder), [*words, "--log-level", "error", *arguments.serve_options]) as address:
+            server = children(os.getpid())
+            tally, samples = asyncio.run(_soak(address, server, arguments))
+    per_request = slope(*samples.second_half())
+    rate = tally.requests / (arguments.minutes * 60)
+    growth = per_request * rate * _HOUR / _MEBIBYTE
+    _show(tally, samples, rate, growth)
+    write_json(
+        arguments.json,
+        {
+            "machine": describe_machine(),
+            "minutes": arguments.minutes,
+            "callers": arguments.callers,
+            "requests": tally.requests,
+            "lost": tally.lost,
+            "swapped": tally.swapped,
+            "unexpected": dict(tally.unexpected),
+            "calls": {" ".join(key): count for key, count in sorted(tally.calls.items())},
+            "resident_bytes": samples.resident,
+            "bytes_per_request": per_request,
+            "mebibytes_per_hour": growth,
+        },
+    )
+    return 1 if tally.faults else 0
+
+
+async def _soak(address: str, server: list[int], arguments: argparse.Namespace) -> tuple[Tally, Samples]:
+    tally, samples, stop = Tally(), Samples(), asyncio.Event()
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.aio.insecure_channel(address, options=options) for _ in range(_CONNECTIONS)]
+    stubs: list[Any] = [GRPCInferenceServiceStub(channel) for channel in channels]  # type: ignore[arg-type]
+    callers = [
+        asyncio.create_task(Caller(stubs[number % len(stubs)], tally, arguments.seed + number).run(stop))
+        for number in range(arguments.callers)
+    ]
+    reloading = asyncio.create_task(reload_models(stubs[0], tally, arguments.reload_seconds, stop))
+    end = time.monotonic() + arguments.minutes * 60
+    while time.monotonic() < end and not any(task.done() for task in callers):
+        await asyncio.sleep(1 / _SAMPLES_PER_SECOND)
+        samples.requests.append(tally.requests)
+        samples.resident.append(resident_bytes(server))
+        if len(samples.requests) % 60 == 0:
+            faults = f"{tally.faults} faults, {samples.resident[-1] / _MEBIBYTE:.1f} MiB resident"
+            print(f"{len(samples.requests) // 60} min: {tally.requests} calls, {faults}", file=sys.stderr, flush=True)
+    stop.set()
+    await asyncio.gather(*callers, reloading)
+    for channel in channels:
+        await channel.close()
+    return tally, samples
+
+
+def _show(tally: Tally, samples: Samples, rate: float, growth: float) -> None:
+    table = ResultTable(
+        headings=("calls", "ended", "number"),
+        rows=[[what, ended, str(count)] for (what, ended), count in sorted(tally.calls.items())],
+        caption=f"{tally.requests} calls, {rate:.0f} a second: {tally.lost} lost, {tally.swapped} swapped, "
+        f"{tally.unexpected.total()} unexpected. {samples.resident[-1] / _MEBIBYTE:.1f} MiB resident in the end, "
+        f"{growth:+.2f} MiB an hour in the second half.",
+    )
+    table.show(Console(), title="soak", notes=[f"{count} x {text}" for text, count in tally.unexpected.items()])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

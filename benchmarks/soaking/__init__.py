@@ -1,0 +1,1 @@
+"""Callers, models and memory of benchmarks/soak.py."""

@@ -1,0 +1,214 @@
+"""What callers do to a server all day: good requests of many sizes, and all that goes wrong on their side.
+
+Every call has to end, with the rows that belong to it or with a status that belongs to what it did.
+Shapes: rows float32 [B, WIDTH].
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+
+from mnserve.protocol import service_pb2 as pb
+from soaking.models import FACTORS, MAX_ROWS, WIDTH, expected
+
+Rows = npt.NDArray[np.float32]
+
+# A call that has not ended after so long counts as lost.
+LOST_SECONDS = 60.0
+_STREAMED = 12
+
+
+@dataclass
+class Tally:
+    """What happened.
+
+    Attributes:
+        calls: by what was done and how it ended.
+        lost: calls that did not end.
+        swapped: answers with other rows than the request's.
+        unexpected: endings that do not belong to what was done, with their number.
+    """
+
+    calls: Counter[tuple[str, str]] = field(default_factory=Counter)
+    lost: int = 0
+    swapped: int = 0
+    unexpected: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def requests(self) -> int:
+        """All calls."""
+        return self.calls.total()
+
+    @property
+    def faults(self) -> int:
+        """All that must not happen."""
+        return self.lost + self.swapped + self.unexpected.total()
+
+
+class Caller:
+    """One caller that asks again and again.
+
+    Args:
+        stub: of the server.
+        tally: where to count.
+        seed: of what it does.
+    """
+
+    def __init__(self, stub: Any, tally: Tally, seed: int) -> None:
+        self._stub, self._tally = stub, tally
+        self._random, self._numbers = random.Random(seed), np.random.default_rng(seed)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until it is told to stop."""
+        kinds = {
+            self._good: 60,
+            self._hurried: 10,
+            self._leaving: 10,
+            self._wrong: 8,
+            self._unknown: 4,
+            self._stream: 4,
+            self._asking: 4,
+        }
+        actions, weights = list(kinds), list(kinds.values())
+        while not stop.is_set():
+            (action,) = self._random.choices(actions, weights)
+            await action()
+
+    def _rows(self, count: int | None = None) -> Rows:
+        rows = count or self._random.choice([1, 1, 1, 2, 3, 5, 8, MAX_ROWS])
+        return self._numbers.standard_normal((rows, WIDTH), np.float32)
+
+    def _model(self) -> str:
+        return self._random.choice(list(FACTORS))
+
+    async def _good(self) -> None:
+        await self._ask("good", self._model(), self._rows(), {"OK"})
+
+    async def _hurried(self) -> None:
+        """With a deadline that may be too short."""
+        seconds = self._random.choice([0.0005, 0.002, 0.01])
+        await self._ask("hurried", self._model(), self._rows(), {"OK", "DEADLINE_EXCEEDED"}, timeout=seconds)
+
+    async def _leaving(self) -> None:
+        """Leaves while it waits."""
+        await self._ask("leaving", self._model(), self._rows(), {"OK", "CANCELLED"}, leave=self._random.random() / 200)
+
+    async def _wrong(self) -> None:
+        """More rows than a batch, another width, another type."""
+        name, rows = self._model(), self._rows(1)
+        broken = request(name, rows)
+        kind = self._random.randrange(3)
+        if kind == 0:
+            broken = request(name, self._rows(MAX_ROWS + 1))
+        elif kind == 1:
+            broken.inputs[0].shape[1] += 1
+        else:
+            broken.inputs[0].datatype = "INT64"
+        await self._end("wrong", self._stub.ModelInfer(broken, timeout=LOST_SECONDS), {"INVALID_ARGUMENT"}, None)
+
+    async def _unknown(self) -> None:
+        await self._ask("unknown", "nothing", self._rows(1), {"NOT_FOUND"})
+
+    async def _asking(self) -> None:
+        """Something else than inference."""
+        call = self._stub.ModelStatistics(pb.ModelStatisticsRequest(name=self._model()), timeout=LOST_SECONDS)
+        await self._end("asking", call, {"OK"}, None)
+
+    async def _stream(self) -> None:
+        """Several requests over one call, one of them wrong."""
+        name, wrong = self._model(), self._random.randrange(_STREAMED)
+        sent = [self._rows() for _ in range(_STREAMED)]
+
+        async def requests() -> AsyncIterator[pb.ModelInferRequest]:
+            for number, rows in enumerate(sent):
+                yield request("nothing" if number == wrong else name, rows)
+
+        ended, place = "OK", 0
+        try:
+            async for message in self._stub.ModelStreamInfer(requests(), timeout=LOST_SECONDS):
+                if (place == wrong) != bool(message.error_message):
+                    self._tally.unexpected[f"stream: {message.error_message or 'an answer'} in place {place}"] += 1
+                elif place != wrong and not _is_answer(message.infer_response, expected(name, sent[place])):
+                    self._tally.swapped += 1
+                place += 1
+        except grpc.aio.AioRpcError as error:
+            ended = error.code().name
+        self._count("stream", ended, {"OK"})
+        if ended == "OK":
+            self._tally.lost += _STREAMED - place
+
+    async def _ask(
+        self,
+        what: str,
+        name: str,
+        rows: Rows,
+        allowed: set[str],
+        *,
+        timeout: float = LOST_SECONDS,
+        leave: float | None = None,
+    ) -> None:
+        call = self._stub.ModelInfer(request(name, rows), timeout=timeout)
+        if leave is not None:
+            asyncio.get_running_loop().call_later(leave, call.cancel)
+        await self._end(what, call, allowed, None if name not in FACTORS else expected(name, rows))
+
+    async def _end(self, what: str, call: Any, allowed: set[str], answer: Rows | None) -> None:
+        ended = "OK"
+        try:
+            response = await call
+        except grpc.aio.AioRpcError as error:
+            ended = error.code().name
+        except asyncio.CancelledError:
+            if not call.cancelled():
+                raise
+            ended = "CANCELLED"
+        else:
+            if answer is not None and not _is_answer(response, answer):
+                self._tally.swapped += 1
+        self._count(what, ended, allowed)
+
+    def _count(self, what: str, ended: str, allowed: set[str]) -> None:
+        self._tally.calls[what, ended] += 1
+        if ended in allowed:
+            return
+        if ended == "DEADLINE_EXCEEDED":
+            self._tally.lost += 1
+        else:
+            self._tally.unexpected[f"{what}: {ended}"] += 1
+
+
+async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.Event) -> None:
+    """Loads one model after the other again, every so many seconds."""
+    names = list(FACTORS)
+    while not stop.is_set():
+        try:
+            await asyncio.wait_for(stop.wait(), seconds)
+        except TimeoutError:
+            names.append(names.pop(0))
+            ended = "OK"
+            try:
+                await stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name=names[0]), timeout=LOST_SECONDS)
+            except grpc.aio.AioRpcError as error:
+                ended = error.code().name
+                tally.unexpected[f"reload: {ended}"] += 1
+            tally.calls["reload", ended] += 1
+
+
+def request(name: str, rows: Rows) -> pb.ModelInferRequest:
+    """A request with raw contents."""
+    message = pb.ModelInferRequest(model_name=name)
+    message.inputs.add(name="x", datatype="FP32", shape=rows.shape)
+    message.raw_input_contents.append(rows.tobytes())
+    return message
+
+
+def _is_answer(response: pb.ModelInferResponse, wanted: Rows) -> bool:
+    raw = response.raw_output_contents
+    return len(raw) == 1 and raw[0] == wanted.tobytes()
