@@ -20,7 +20,7 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ def main() -> int:
     write_json(
         arguments.json,
         {
-            "machine": describe_machine(),
+            "machine": asdict(describe_machine()),
             "minutes": arguments.minutes,
             "callers": arguments.callers,
             "requests": tally.requests,
