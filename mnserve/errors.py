@@ -33,7 +33,8 @@
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
         ├── UnavailableError          not now: UNAVAILABLE
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
-        │   ├── QueueFullError        too many rows or bytes are waiting
+        │   ├── QueueFullError        too many requests, rows or bytes are waiting
+        │   ├── QueueTimeoutError     it waited in the queue for longer than it may
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
         └── AnswerTooLargeError       the answer is over the message limit: RESOURCE_EXHAUSTED
@@ -64,6 +65,7 @@ __all__ = [
     "ModelNotReadyError",
     "OutputError",
     "QueueFullError",
+    "QueueTimeoutError",
     "RegionExistsError",
     "RepositoryError",
     "RepositoryNotFoundError",
@@ -212,7 +214,11 @@ class ModelNotReadyError(UnavailableError):
 
 
 class QueueFullError(UnavailableError):
-    """Too many rows or bytes are waiting already."""
+    """Too many requests, rows or bytes are waiting already."""
+
+
+class QueueTimeoutError(UnavailableError):
+    """The request waited in the queue for longer than the model's queue policy lets it; it was not run."""
 
 
 class StoppingError(UnavailableError):

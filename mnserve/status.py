@@ -15,6 +15,7 @@ from mnserve.errors import (
     MnServeError,
     ModelNotReadyError,
     QueueFullError,
+    QueueTimeoutError,
     RegionExistsError,
     StoppingError,
     UnavailableError,
@@ -42,6 +43,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
 )
 _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (QueueFullError, 100),
+    (QueueTimeoutError, 100),
     (StoppingError, 1000),
     (ModelNotReadyError, 1000),
 )

@@ -11,6 +11,7 @@ from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.execution import Work
+from mnserve.instances import Instance, engine_thread
 
 
 def work(*values: float, width: int = 2) -> Work:
@@ -28,7 +29,8 @@ class Delayed:
     def __init__(self, seconds: float) -> None:
         self.engine = FakeEngine()
         options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=seconds)
-        self.batcher = Batcher(self.engine, name="m", options=options)
+        instance = Instance(engine=self.engine, thread=engine_thread("m"))
+        self.batcher = Batcher([instance], name="m", options=options)
         self.batcher.start()
         self.tasks: list[asyncio.Task[Answer]] = []
 

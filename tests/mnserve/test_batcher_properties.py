@@ -18,6 +18,7 @@ from mnserve.engines.base import TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, EngineRunError, QueueFullError
 from mnserve.execution import Work
+from mnserve.instances import Instance, engine_thread
 
 Array = np.ndarray[Any, Any]
 POISON = -1.0
@@ -76,7 +77,7 @@ def check(item: Work, answer: Answer) -> None:
 async def play(callers: list[Caller], max_queue_rows: int, delay: float) -> None:
     fake = FakeEngine(function=engine, outputs=OUTPUTS)
     options = BatcherOptions(max_batch_size=4, max_queue_rows=max_queue_rows, max_delay=delay)
-    batcher = Batcher(fake, name="m", options=options)
+    batcher = Batcher([Instance(engine=fake, thread=engine_thread("m"))], name="m", options=options)
     batcher.start()
 
     async def one(number: int, caller: Caller) -> None:
@@ -105,7 +106,7 @@ async def play(callers: list[Caller], max_queue_rows: int, delay: float) -> None
     async with asyncio.timeout(30):
         await asyncio.gather(*(one(number, caller) for number, caller in enumerate(callers)))
         assert (batcher.waiting_rows, batcher.waiting_requests, batcher.waiting_bytes) == (0, 0, 0)
-        assert not batcher._waiting.any_full
+        assert not batcher._waiting.any_satisfied
         assert batcher._waiting.first_deadline == math.inf
         await batcher.drain()
 

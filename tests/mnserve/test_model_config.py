@@ -7,8 +7,9 @@ from google.protobuf import text_format
 
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
-from mnserve.model_config import check_supported, complete, signature
+from mnserve.model_config import complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.supported import check_supported
 
 X = TensorSpec(name="x", datatype="FP32", shape=(-1, 3, -1))
 Y = TensorSpec(name="y", datatype="INT64", shape=(-1,))

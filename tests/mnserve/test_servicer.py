@@ -209,13 +209,3 @@ async def test_details_that_are_no_text_still_end_the_call(repository: Path, dou
         error = await failing(server.stub.ModelInfer(request(), timeout=20))
         assert error.code() is grpc.StatusCode.INTERNAL
         assert "a file called \\udcff" in str(error.details())
-
-
-@pytest.mark.parametrize(("remaining", "seconds"), [(10.0, 2.0), (1.0, 1.0), (None, 2.0)])
-async def test_the_sooner_deadline_counts(remaining: float | None, seconds: float) -> None:
-    message = request()
-    message.parameters["timeout"].int64_param = 2_000_000
-    before = asyncio.get_running_loop().time()
-    deadline = inference._deadline(message, remaining)
-    assert deadline is not None
-    assert before + seconds <= deadline <= asyncio.get_running_loop().time() + seconds
