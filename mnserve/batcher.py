@@ -117,18 +117,18 @@ class Batcher:
             raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
         policy = rules.policy(level)
         longest = policy.longest_wait(wait)
-        late = loop.time() + longest if longest else None
+        refusable = longest > 0 and not policy.delay_late
         item = self._waiting.add(
             work,
             loop.create_future(),
             level=level,
             deadline=deadline,
-            refusal=None if policy.delay_late else late,
+            company_until=loop.time() + longest / 2 if refusable else None,
         )
         self._wake.set()
         timers = [] if deadline is None else [loop.call_at(deadline, self._expire, item)]
-        if late is not None:
-            timers.append(loop.call_at(late, self._postpone if policy.delay_late else self._refuse_late, item))
+        if longest:
+            timers.append(loop.call_later(longest, self._refuse_late if refusable else self._postpone, item))
         try:
             return await item.future
         finally:

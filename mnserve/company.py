@@ -12,15 +12,13 @@ __all__ = ["time_for_company"]
 
 _DEADLINE_MARGIN = 0.02
 """Seconds, beside the time of the last run, before a deadline at which nobody waits for company any longer."""
-_REFUSAL_MARGIN = 0.002
-"""Seconds before the end of a request's time in the queue at which an idle instance rather runs it."""
 
 
 def time_for_company(waiting: WaitingLine, options: BatcherOptions, run_seconds: float) -> tuple[float, bool]:
     """Seconds that an idle instance still waits for more requests, and whether somebody has waited long enough.
 
-    Nobody waits while some bucket holds a whole batch or a preferred one, nor so long that a deadline could not be kept
-    or a request would be refused for having waited.
+    Nobody waits while some bucket holds a whole batch or a preferred one, nor so long that a deadline could not be kept,
+    nor past half the time that some request may wait before it is refused.
 
     Args:
         waiting: Who waits, at least one.
@@ -33,7 +31,7 @@ def time_for_company(waiting: WaitingLine, options: BatcherOptions, run_seconds:
     left = min(
         options.max_delay - (time.monotonic_ns() - waiting.oldest().admitted_ns) / 1e9,
         waiting.first_deadline - now - run_seconds - _DEADLINE_MARGIN,
-        waiting.first_refusal - now - _REFUSAL_MARGIN,
+        waiting.company_until - now,
     )
     if left <= 0:
         return 0.0, True

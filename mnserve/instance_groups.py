@@ -24,7 +24,9 @@ MAX_INSTANCES: Final = 64
 """Most instances of one model: each is the whole model in memory and a thread."""
 
 _CPU: Final = "CPUExecutionProvider"
-_NO_GPU: Final = (_CPU, "OpenVINOExecutionProvider", "AzureExecutionProvider")
+_GPU: Final = frozenset(
+    f"{name}ExecutionProvider" for name in ("CUDA", "Tensorrt", "NvTensorRTRTX", "ROCM", "MIGraphX", "Dml", "WebGpu")
+)
 
 
 def instance_count(config: ModelConfig) -> int:
@@ -68,7 +70,7 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
     if ModelInstanceGroup.KIND_GPU in kinds:
         _check_gpu(where, options)
     if ModelInstanceGroup.KIND_CPU in kinds:
-        options = replace(options, providers=(_CPU,), provider_options=(), cuda_graph_batches=())
+        options = _without_gpu(options)
     _check_gpus(config, where, options)
     if count > 1 and options.intra_op_threads == 0:
         options = replace(options, intra_op_threads=max(1, available_cpus() // count))
@@ -76,11 +78,21 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
 
 
 def _check_gpu(where: str, options: EngineOptions) -> None:
-    if set(options.providers) <= set(_NO_GPU):
+    if not _GPU.intersection(options.providers):
         text = f"{where} asks for KIND_GPU, but the server runs on {', '.join(options.providers)}"
         if not options.allow_fallback:
             raise ModelConfigError(f"{text}; start it with --providers cuda, allow the fallback, or ask for KIND_CPU")
         _log.warning("%s, as the fallback is allowed", text)
+
+
+def _without_gpu(options: EngineOptions) -> EngineOptions:
+    left = tuple(name for name in options.providers if name not in _GPU) or (_CPU,)
+    return replace(
+        options,
+        providers=left,
+        provider_options=tuple(option for option in options.provider_options if option.provider in left),
+        cuda_graph_batches=(),
+    )
 
 
 def _check_gpus(config: ModelConfig, where: str, options: EngineOptions) -> None:

@@ -62,13 +62,6 @@ class QueueRules:
 
     @property
     def most_requests(self) -> int:
-        """Most requests that the policies together let wait; 0 where one of them sets no limit."""
+        """Most requests that may wait at all levels with a limit together."""
         others = max(1, self.levels) - len(self.policies)
-        limits = [policy.max_requests for policy in self.policies.values()]
-        if others > 0:
-            limits.append(self.default_policy.max_requests)
-        if not all(limits):
-            return 0
-        return sum(self.policies[level].max_requests for level in self.policies) + (
-            others * self.default_policy.max_requests
-        )
+        return others * self.default_policy.max_requests + sum(item.max_requests for item in self.policies.values())

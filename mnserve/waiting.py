@@ -69,7 +69,7 @@ class WaitingLine:
         self._bucket_rows: dict[Hashable, int] = {}
         self._satisfied: set[Hashable] = set()
         self._deadlines = Earliest(self._requests)
-        self._refusals = Earliest(self._requests)
+        self._patience = Earliest(self._requests)
         self._arrivals = 0
         self.rows = 0
         """Rows of all waiting requests."""
@@ -93,9 +93,9 @@ class WaitingLine:
         return self._deadlines.first()
 
     @property
-    def first_refusal(self) -> float:
-        """When the first of those that wait will have waited too long; infinity where none ever will."""
-        return self._refusals.first()
+    def company_until(self) -> float:
+        """When the first of those that wait stops waiting for company, on the same clock; infinity where none does."""
+        return self._patience.first()
 
     def count(self, level: int) -> int:
         """Requests of a priority level that wait."""
@@ -108,7 +108,7 @@ class WaitingLine:
         *,
         level: int = 0,
         deadline: float | None = None,
-        refusal: float | None = None,
+        company_until: float | None = None,
     ) -> WaitingRequest:
         """Puts a request behind those of its priority level.
 
@@ -117,7 +117,7 @@ class WaitingLine:
             future: Where its caller waits.
             level: Its priority level.
             deadline: When its caller's time is up, on the event loop's clock.
-            refusal: When it will be refused for having waited too long, on the same clock.
+            company_until: When it stops waiting for company, on the same clock.
         """
         request = WaitingRequest(self._arrivals, work, self._bucket_of(work), (level, False), future)
         self._arrivals += 1
@@ -126,8 +126,8 @@ class WaitingLine:
         self._set_rows(request.bucket, self._bucket_rows.get(request.bucket, 0) + work.rows)
         if deadline is not None:
             self._deadlines.add(deadline, request.number)
-        if refusal is not None:
-            self._refusals.add(refusal, request.number)
+        if company_until is not None:
+            self._patience.add(company_until, request.number)
         self.rows += work.rows
         self.nbytes += work.nbytes
         return request

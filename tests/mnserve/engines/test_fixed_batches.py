@@ -67,7 +67,7 @@ def test_answers_are_not_reused_by_a_later_call(double: Bound) -> None:
 
 
 def test_padding_holds_nothing_of_an_earlier_call(onnx_model: WriteModel) -> None:
-    """Each row gives the sum over its batch: whatever is in the padding would show, and it is copies of the last row."""
+    """Each row gives the sum over its batch: what is in the padding shows: copies of the last row."""
     shape = ("FLOAT", ["batch", 2])
     nodes = [("ReduceSum", ["x", "axes"], ["total"]), ("Sub", ["x", "x"], ["zero"]), ("Add", ["zero", "total"], ["y"])]
     axes = {"axes": np.array([0], np.int64)}
