@@ -17,8 +17,8 @@ _DEADLINE_MARGIN = 0.02
 def time_for_company(waiting: WaitingLine, options: BatcherOptions, run_seconds: float) -> tuple[float, bool]:
     """Seconds that an idle instance still waits for more requests, and whether somebody has waited long enough.
 
-    Nobody waits while some bucket holds a whole batch or a preferred one, nor so long that a deadline could not be kept,
-    nor past half the time that some request may wait before it is refused.
+    Nobody waits while some bucket holds a whole batch or a preferred one, nor so long that a deadline could not be
+    kept, nor past half the time that some request may wait before it is refused.
 
     Args:
         waiting: Who waits, at least one.

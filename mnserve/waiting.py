@@ -160,6 +160,10 @@ class WaitingLine:
             as_many_as_fit: Take them whatever sizes are preferred; otherwise the largest preferred size that they make
                 up in their order, and as many as fit where they make up none.
         """
+        while self._turns and self._turns.first().future.done():
+            self.remove(self._turns.first())  # it must not choose the bucket
+        if not self._turns:
+            return []
         line = self._buckets[self._turns.first().bucket]
         limit = self._max_batch_size
         if self._preferred and not as_many_as_fit:

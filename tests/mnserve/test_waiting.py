@@ -86,6 +86,15 @@ async def test_a_postponed_request_goes_behind_those_of_its_level_and_before_low
     assert [line.take() for _ in range(4)] == ["a", "b", "l", "z"]
 
 
+async def test_a_request_that_is_answered_already_does_not_choose_who_runs() -> None:
+    line = Line()
+    gone = line.add("x", level=1, width=5)
+    line.add("a", level=3, width=5)
+    line.add("b", level=2)
+    gone.future.cancel()
+    assert [line.take(), line.take()] == ["b", "a"]
+
+
 async def test_a_batch_takes_the_largest_preferred_size_that_it_makes_up() -> None:
     line = Line(max_batch_size=8, preferred=(2, 4))
     for name in "abcde":
