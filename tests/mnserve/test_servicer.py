@@ -209,3 +209,47 @@ async def test_details_that_are_no_text_still_end_the_call(repository: Path, dou
         error = await failing(server.stub.ModelInfer(request(), timeout=20))
         assert error.code() is grpc.StatusCode.INTERNAL
         assert "a file called \\udcff" in str(error.details())
+
+
+def urgent(**parameters: int) -> pb.ModelInferRequest:
+    message = request()
+    for name, value in parameters.items():
+        message.parameters[name].uint64_param = value
+    return message
+
+
+async def test_a_request_that_waits_longer_than_its_policy_lets_it_is_unavailable(
+    repository: Path, double_model: WriteModel, gate: threading.Event
+) -> None:
+    policy = "default_timeout_microseconds: 60000000 allow_timeout_override: true"
+    double_model("m", width="n", config=f"max_batch_size: 4 dynamic_batching {{ default_queue_policy {{ {policy} }} }}")
+    engine = FakeEngine(gate=gate)
+    async with serving(repository, engine) as server:
+        running = server.stub.ModelInfer(request())
+        await until(engine.started.is_set)
+        error = await failing(server.stub.ModelInfer(urgent(timeout=20_000)))
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert "Request timeout expired" in str(error.details())
+        assert ("grpc-retry-pushback-ms", "100") in list(error.trailing_metadata() or ())
+        assert server.failures() == {"REJECTED": 1}
+        gate.set()
+        await running
+
+
+async def test_requests_name_their_priority(repository: Path, double_model: WriteModel, gate: threading.Event) -> None:
+    levels = "dynamic_batching { priority_levels: 2 default_priority_level: 2 }"
+    double_model("m", width="n", config=f"max_batch_size: 1 {levels}")
+    engine = FakeEngine(gate=gate)
+    async with serving(repository, engine) as server:
+        running, waiting = await one_running_and_one_waiting(server, engine)
+        first = server.stub.ModelInfer(urgent(priority=1))
+        await until(lambda: server.counters.pending() == 2)
+        order: list[str] = []
+        waiting.add_done_callback(lambda _: order.append("default"))
+        first.add_done_callback(lambda _: order.append("first"))
+        error = await failing(server.stub.ModelInfer(urgent(priority=3)))
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        gate.set()
+        await asyncio.gather(running, waiting, first)
+        await until(lambda: len(order) == 2)
+        assert order == ["first", "default"]
