@@ -235,18 +235,16 @@ class Batcher:
                 if not self._waiting:
                     if self._stopping:
                         break
-                    await self._change()
+                    self._wake.clear()
+                    await self._wake.wait()
                     continue
                 left, due = 0.0, False
                 if not self._stopping:
                     left, due = time_for_company(self._waiting, self._options, self._run_seconds)
                 if left > 0:
-                    await self._change(left)
+                    self._wake.clear()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._wake.wait(), left)
                 elif batch := self._waiting.take_batch(as_many_as_fit=due):
                     return batch
         return []
-
-    async def _change(self, timeout: float | None = None) -> None:
-        self._wake.clear()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), timeout)

@@ -26,12 +26,16 @@ _SLACK: Final = 8
 class RankedLine(Generic[_Item]):
     """Items in the order of their ranks; those of one rank in the order in which they came."""
 
+    __slots__ = ("_count", "_empty", "_heap", "_ranks")
+
     def __init__(self) -> None:
         self._ranks: dict[Rank, OrderedDict[int, _Item]] = {}
         self._heap: list[Rank] = []
+        self._count = 0
+        self._empty = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._ranks)
+    def __len__(self) -> int:
+        return self._count
 
     def __iter__(self) -> Iterator[_Item]:
         for rank in sorted(self._ranks):
@@ -43,22 +47,28 @@ class RankedLine(Generic[_Item]):
         if items is None:
             items = self._ranks[rank] = OrderedDict()
             heapq.heappush(self._heap, rank)
+        elif not items:
+            self._empty -= 1
         items[number] = item
+        self._count += 1
 
     def remove(self, rank: Rank, number: int) -> None:
         """Takes an item out; it has to be there."""
         items = self._ranks[rank]
         del items[number]
+        self._count -= 1
         if not items:
-            del self._ranks[rank]
-            if len(self._heap) > 2 * len(self._ranks) + _SLACK:
-                self._heap = sorted(self._ranks)
+            self._empty += 1
+            if self._empty > _SLACK + len(self._heap) // 2:
+                self._ranks = {rank: items for rank, items in self._ranks.items() if items}
+                self._heap, self._empty = sorted(self._ranks), 0
 
     def first(self) -> _Item:
         """The item whose turn it is; there must be one."""
-        while self._heap[0] not in self._ranks:
-            heapq.heappop(self._heap)
-        return next(iter(self._ranks[self._heap[0]].values()))
+        while not (items := self._ranks[self._heap[0]]):
+            del self._ranks[heapq.heappop(self._heap)]
+            self._empty -= 1
+        return next(iter(items.values()))
 
     def count(self, rank: Rank) -> int:
         """Number of items of a rank."""

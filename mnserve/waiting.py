@@ -160,11 +160,14 @@ class WaitingLine:
             as_many_as_fit: Take them whatever sizes are preferred; otherwise the largest preferred size that they make
                 up in their order, and as many as fit where they make up none.
         """
-        while self._turns and self._turns.first().future.done():
-            self.remove(self._turns.first())  # it must not choose the bucket
-        if not self._turns:
+        while self._turns:
+            head = self._turns.first()
+            if not head.future.done():
+                break
+            self.remove(head)  # it must not choose the bucket
+        else:
             return []
-        line = self._buckets[self._turns.first().bucket]
+        line = self._buckets[head.bucket]
         limit = self._max_batch_size
         if self._preferred and not as_many_as_fit:
             limit = self._largest_preferred(line) or limit
@@ -200,7 +203,10 @@ class WaitingLine:
 
     def _queue(self, request: WaitingRequest) -> None:
         self._turns.append(request.rank, request.number, request)
-        self._buckets.setdefault(request.bucket, RankedLine()).append(request.rank, request.number, request)
+        bucket = self._buckets.get(request.bucket)
+        if bucket is None:
+            bucket = self._buckets[request.bucket] = RankedLine()
+        bucket.append(request.rank, request.number, request)
 
     def _unqueue(self, request: WaitingRequest) -> None:
         self._turns.remove(request.rank, request.number)

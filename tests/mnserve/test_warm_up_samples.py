@@ -132,7 +132,7 @@ def test_a_sample_that_fails_keeps_the_model_from_being_served(sampled: Sampled)
 
     sampled.use("FP32", no_ones)
     sampled.put("ones", np.ones(2, "<f4").tobytes())
-    with pytest.raises(EngineLoadError, match="model 'm' fails on the warm-up sample 'mine' of .*: no ones"):
+    with pytest.raises(EngineLoadError, match=r"model 'm' fails on the warm-up sample 'mine' of .*: no ones"):
         sampled.load(sample('input_data_file: "ones"', name="mine"))
     assert sampled.engine.closed
 
