@@ -187,6 +187,23 @@ async def test_a_request_may_shorten_its_time_only_where_that_is_allowed(gate: t
     assert run.ran() == [[2]]
 
 
+async def test_who_has_waited_long_enough_takes_all_that_fit_whatever_is_preferred(gate: threading.Event) -> None:
+    engine = FakeEngine(gate=gate)
+    options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=0.01, preferred_sizes=(2,))
+    batcher = Batcher([Instance(engine=engine, thread=engine_thread("m"))], name="m", options=options)
+    batcher.start()
+    run = Queue(batcher, engine)
+    tasks = [asyncio.ensure_future(batcher.infer(work(100, 100)))]
+    await until(engine.started.is_set)
+    tasks += [await run.submit(value) for value in (1, 2, 3)]
+    await asyncio.sleep(0.03)
+    gate.set()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*tasks)
+        await batcher.drain()
+    assert run.ran() == [[1, 2, 3]]
+
+
 async def test_an_idle_engine_refuses_nobody(gate: threading.Event) -> None:
     """Waiting for company must not cost a request its time in the queue."""
     engine = FakeEngine()

@@ -32,6 +32,15 @@ CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "O
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
+    """Holds engines; opened at the end whatever happens, so that no thread is left behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def other() -> Iterator[threading.Event]:
+    """Another gate."""
     event = threading.Event()
     yield event
     event.set()
@@ -90,8 +99,7 @@ async def test_instances_run_side_by_side_and_batches_form_while_all_are_busy(ga
     await side.batcher.drain()
 
 
-async def test_one_slow_instance_does_not_hold_up_the_others(gate: threading.Event) -> None:
-    other = threading.Event()
+async def test_one_slow_instance_does_not_hold_up_the_others(gate: threading.Event, other: threading.Event) -> None:
     side = Side([gate, other])
     running = await side.fill()
     other.set()
@@ -128,8 +136,7 @@ async def test_each_engine_runs_in_a_thread_of_its_own(gate: threading.Event) ->
     await side.batcher.drain()
 
 
-async def test_a_drain_waits_for_all_instances(gate: threading.Event) -> None:
-    other = threading.Event()
+async def test_a_drain_waits_for_all_instances(gate: threading.Event, other: threading.Event) -> None:
     side = Side([gate, other])
     running = await side.fill()
     waiting = side.submit(7)
