@@ -44,7 +44,7 @@ class LoadOptions:
         max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size asks for.
         max_queue_bytes: Most bytes of tensors that may wait for one model.
         warm_up: Run batches of zeros, and the samples of the configuration, first.
-        alone: Run one instance of each model on all CPUs, whatever its configuration asks for.
+        alone: Run one instance of each model with the engine options as they are, whatever its instance_group says.
         factory: Loads model files.
     """
 
@@ -95,8 +95,9 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)
-    count = 1 if options.alone else instance_count(files.config)
-    options = replace(options, engine=instance_options(files.config, options.engine, count))
+    if not options.alone:
+        count = instance_count(files.config)
+        options = replace(options, engine=instance_options(files.config, options.engine, count))
     return _first_ready(files, replace(options, engine=_with_needed_graphs(files, options)))
 
 

@@ -22,7 +22,8 @@ from mnserve.errors import EngineLoadError, ModelConfigError, ModelNotReadyError
 from mnserve.execution import Execution, Work
 from mnserve.instance_groups import instance_count, instance_options
 from mnserve.instances import Instance, engine_thread
-from mnserve.loading import LoadOptions
+from mnserve.loading import LoadOptions, load
+from mnserve.local_model import LocalModel
 from mnserve.models import Models
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
@@ -260,6 +261,17 @@ async def test_nothing_stays_open_where_a_further_instance_cannot_be_loaded(
     assert [state.reason for state in models.states()] == ["no more memory"]
     assert [engine.closed for engine in engines] == [True, True]
     assert await models.drain(20)
+
+
+def test_a_model_alone_in_a_process_is_loaded_once_on_what_it_is_given(
+    repository: Path, double_model: WriteModel
+) -> None:
+    double_model("m", config="max_batch_size: 4 instance_group { count: 99 kind: KIND_GPU }")
+    options = EngineOptions(intra_op_threads=1)
+    with LocalModel.open(repository, "m", options) as model:
+        assert model.infer({"x": np.ones((1, 4), np.float32)}, ["y"])["y"].tolist() == [[2, 2, 2, 2]]
+    with pytest.raises(ModelConfigError, match="99 instances"):
+        load(repository, "m", 1, LoadOptions(engine=options))
 
 
 @pytest.mark.parametrize(
