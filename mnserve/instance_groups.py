@@ -67,8 +67,9 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
         if group.passive or group.secondary_devices:
             what = "a passive group" if group.passive else "secondary_devices"
             raise ModelConfigError(f"{where} asks for {what}; remove it")
-    if ModelInstanceGroup.KIND_GPU in kinds:
-        _check_gpu(where, options)
+    named = ModelInstanceGroup.KIND_AUTO in kinds and any(group.gpus for group in config.instance_group)
+    if named or ModelInstanceGroup.KIND_GPU in kinds:
+        _check_gpu(f"{where} asks for {'gpus' if named else 'KIND_GPU'}", options)
     if ModelInstanceGroup.KIND_CPU in kinds:
         options = _without_gpu(options)
     _check_gpus(config, where, options)
@@ -77,9 +78,9 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
     return options
 
 
-def _check_gpu(where: str, options: EngineOptions) -> None:
+def _check_gpu(wish: str, options: EngineOptions) -> None:
     if not _GPU.intersection(options.providers):
-        text = f"{where} asks for KIND_GPU, but the server runs on {', '.join(options.providers)}"
+        text = f"{wish}, but the server runs on {', '.join(options.providers)}"
         if not options.allow_fallback:
             raise ModelConfigError(f"{text}; start it with --providers cuda, allow the fallback, or ask for KIND_CPU")
         _log.warning("%s, as the fallback is allowed", text)

@@ -317,6 +317,8 @@ def test_a_gpu_has_to_be_there(caplog: pytest.LogCaptureFixture) -> None:
         instance_options(asks, EngineOptions(), 1)
     assert instance_options(asks, EngineOptions(allow_fallback=True), 1).providers == (CPU,)
     assert "KIND_GPU" in caplog.text
+    with pytest.raises(ModelConfigError, match="asks for gpus, but the server runs on CPUExecutionProvider"):
+        instance_options(config("instance_group { gpus: 0 }"), EngineOptions(), 1)
 
 
 @pytest.mark.parametrize(
