@@ -36,7 +36,8 @@
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
         ├── UnavailableError          not now: UNAVAILABLE
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
-        │   ├── QueueFullError        too many rows or bytes are waiting
+        │   ├── QueueFullError        too many requests, rows or bytes are waiting
+        │   ├── QueueTimeoutError     it waited in the queue for longer than it may
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
         ├── RateLimitedError          the caller sends too many requests: RESOURCE_EXHAUSTED
@@ -70,6 +71,7 @@ __all__ = [
     "OutputError",
     "PermissionDeniedError",
     "QueueFullError",
+    "QueueTimeoutError",
     "RateLimitedError",
     "RegionExistsError",
     "RepositoryError",
@@ -232,7 +234,11 @@ class ModelNotReadyError(UnavailableError):
 
 
 class QueueFullError(UnavailableError):
-    """Too many rows or bytes are waiting already."""
+    """Too many requests, rows or bytes are waiting already."""
+
+
+class QueueTimeoutError(UnavailableError):
+    """The request waited in the queue for longer than the model's queue policy lets it; it was not run."""
 
 
 class StoppingError(UnavailableError):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from mnserve.codec import CheckedRequest, check_request
 from mnserve.encoding import encode_response, is_large
-from mnserve.errors import InvalidRequestError, MnServeError, StoppingError
+from mnserve.errors import MnServeError, StoppingError
 from mnserve.execution import Work
 from mnserve.logs import REQUEST_ID
 from mnserve.models import Models, ServedModel
@@ -19,6 +19,7 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.shared_memory import Regions
 from mnserve.status import failure_reason
 from mnserve.tracing.spans import RequestTrace
+from mnserve.urgency import urgency
 from mnserve.waiting import Answer
 
 __all__ = ["Inference"]
@@ -98,13 +99,15 @@ class Inference:
         remaining: float | None,
         trace: RequestTrace | None,
     ) -> tuple[pb.ModelInferResponse, Work, Answer]:
-        deadline = _deadline(request, remaining)
+        batcher = served.batcher
+        urgent = urgency(request, served.model.batching.queue, remaining)
+        deadline = None if urgent.seconds is None else asyncio.get_running_loop().time() + urgent.seconds
         checked = check_request(request, served.model.signature, self._regions)
-        served.batcher.check_admission(checked.rows)  # before the work of decoding is done for nothing
+        batcher.check_admission(checked.rows, level=urgent.level)  # before the work of decoding is done for nothing
         work = await _off_loop(checked.large, partial(_decode, checked))
         if trace is not None:
             trace.admitted()
-        answer = await served.batcher.infer(work, deadline=deadline)
+        answer = await batcher.infer(work, deadline=deadline, level=urgent.level, wait=urgent.wait)
         encode = partial(
             encode_response,
             signature=served.model.signature,
@@ -136,19 +139,3 @@ def _decode(checked: CheckedRequest) -> Work:
 async def _off_loop(large: bool, function: Callable[[], _Result]) -> _Result:
     """Calls a function that depends on no other task: small work at once, large work in a thread."""
     return await asyncio.to_thread(function) if large else function()
-
-
-def _deadline(request: pb.ModelInferRequest, remaining: float | None) -> float | None:
-    """When this request's time is up on the event loop's clock: the sooner of gRPC's deadline and ``timeout``."""
-    limits = [] if remaining is None else [remaining]
-    if "timeout" in request.parameters:
-        parameter = request.parameters["timeout"]
-        kind = parameter.WhichOneof("parameter_choice")
-        if kind not in ("int64_param", "uint64_param"):
-            raise InvalidRequestError(f"parameter 'timeout' comes as {kind}, expected int64_param (microseconds)")
-        microseconds: int = getattr(parameter, kind)
-        if microseconds < 0:
-            raise InvalidRequestError(f"parameter 'timeout' is {microseconds}, expected 0 (none) or more microseconds")
-        if microseconds > 0:
-            limits.append(microseconds / 1e6)
-    return asyncio.get_running_loop().time() + min(limits) if limits else None

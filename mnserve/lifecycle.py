@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-from mnserve.batcher import engine_thread
 from mnserve.errors import MnServeError, ModelNotReadyError
-from mnserve.loading import LoadOptions, load
+from mnserve.instances import Instance, engine_thread
+from mnserve.loading import LoadedModel, LoadOptions, load
 from mnserve.repository import list_versions, read_config, served_versions
 from mnserve.served import ServedModel
 
@@ -42,22 +43,49 @@ async def load_versions(
     except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
         return {}, {version: _explain(name, version, error)}
     for version in chosen:
-        thread = engine_thread(name)
-        loading = asyncio.get_running_loop().run_in_executor(thread, load, root, name, version, options)
         try:
-            model = await loading
+            model, instances = await _open(name, partial(load, root, name, version, options))
         except BaseException as error:
-            thread.shutdown(wait=False)
             if not isinstance(error, Exception):
                 for served in found.values():
                     await served.retire()
                 raise
             faults[version] = _explain(name, version, error)
             continue
-        found[version] = served = ServedModel(model, thread, on_change, before.get(version))
+        found[version] = served = ServedModel(model, instances, on_change, before.get(version))
         served.batcher.start()
         _log.info("model '%s' version %d is ready", name, version)
     return found, faults
+
+
+async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel, tuple[Instance, ...]]:
+    """Loads a model and as many further engines as its configuration asks for, each in the thread that will run it,
+    one after the other.
+
+    Args:
+        name: Name of the model.
+        load: Loads the model with its first engine.
+
+    Raises:
+        RepositoryError, EngineError: The model cannot be loaded; nothing stays open.
+    """
+    loop = asyncio.get_running_loop()
+    threads = [engine_thread(name)]
+    found: list[Instance] = []
+    try:
+        model = await loop.run_in_executor(threads[0], load)
+        found.append(Instance(engine=model.engine, thread=threads[0]))
+        while len(found) < model.instances:
+            threads.append(engine_thread(name))
+            engine = await loop.run_in_executor(threads[-1], model.another)
+            found.append(Instance(engine=engine, thread=threads[-1]))
+    except BaseException:
+        for instance in found:
+            instance.engine.close()
+        for thread in threads:
+            thread.shutdown(wait=False)
+        raise
+    return model, tuple(found)
 
 
 def _explain(name: str, version: int | None, error: Exception) -> str:

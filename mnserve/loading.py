@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from mnserve.batching import BatcherOptions
@@ -12,13 +13,18 @@ from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.core_first import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.graph_options import needed_sizes
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.engines.padded import PaddedEngine
 from mnserve.engines.sessions import cpu_alone
-from mnserve.errors import EngineError
-from mnserve.model_config import check_supported, complete, signature
+from mnserve.errors import EngineError, ModelConfigError
+from mnserve.instance_groups import instance_count, instance_options
+from mnserve.model_config import allowed_batch_sizes, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import ModelFiles, read_model, verify, vouched
+from mnserve.scheduling import batcher_options
 from mnserve.signature import Signature
-from mnserve.warm_up import warm_up
+from mnserve.supported import check_supported, warn_of_ignored
+from mnserve.warm_up import run_samples, warm_up
+from mnserve.warm_up_samples import samples
 
 __all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
 
@@ -26,9 +32,6 @@ _log = logging.getLogger(__name__)
 
 EngineFactory = Callable[[Path, EngineOptions], Engine]
 """Loads a model file."""
-
-QUEUE_BATCHES = 64
-"""Batches that may wait where nothing else is said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +41,10 @@ class LoadOptions:
     Attributes:
         engine: How engines are set up.
         default_max_batch_size: Most rows in a batch of a model whose configuration does not say.
-        max_queue_rows: Most rows that may wait for one model; 0 is QUEUE_BATCHES batches.
+        max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size asks for.
         max_queue_bytes: Most bytes of tensors that may wait for one model.
-        warm_up: Run batches of zeros first.
+        warm_up: Run batches of zeros, and the samples of the configuration, first.
+        alone: Run one instance of each model with the engine options as they are, whatever its instance_group says.
         factory: Loads model files.
     """
 
@@ -49,6 +53,7 @@ class LoadOptions:
     max_queue_rows: int = 0
     max_queue_bytes: int = 2**30
     warm_up: bool = True
+    alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
 
 
@@ -64,6 +69,8 @@ class LoadedModel:
         engine: Runs it.
         file: Name of the file that gives a client what it gets without asking for more.
         batching: Limits of its batcher.
+        instances: How many engines run side by side.
+        another: Loads and warms up one more engine, in the thread that will run it.
     """
 
     name: str
@@ -73,6 +80,8 @@ class LoadedModel:
     engine: Engine
     file: str
     batching: BatcherOptions
+    instances: int
+    another: Callable[[], Engine]
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedModel:
@@ -84,7 +93,11 @@ def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedMod
     """
     files = read_model(root, name, version)
     check_supported(files.config)
+    warn_of_ignored(files.config)
     verify(files)
+    if not options.alone:
+        count = instance_count(files.config)
+        options = replace(options, engine=instance_options(files.config, options.engine, count))
     return _first_ready(files, replace(options, engine=_with_needed_graphs(files, options)))
 
 
@@ -105,16 +118,18 @@ def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> Load
     """The model with ``beside`` for what everyone gets, checked and warmed up."""
     engine, file = _open(files, beside, options)
     try:
+        sizes = allowed_batch_sizes(files.config)
         config = complete(
             files.config,
             engine.inputs,
             engine.outputs,
-            default_max_batch_size=options.default_max_batch_size,
+            default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
         )
         rules = signature(config, engine.inputs, engine.outputs)
-        batching = _batching(config, options)
-        if options.warm_up:
-            warm_up(engine, rules)
+        batching = batcher_options(
+            config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
+        )
+        _warm_up(engine, files, rules, options)
     except BaseException:
         engine.close()
         raise
@@ -126,7 +141,26 @@ def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> Load
         engine=engine,
         file=file,
         batching=batching,
+        instances=1 if options.alone else instance_count(config),
+        another=partial(_another, files, beside, options, rules),
     )
+
+
+def _another(files: ModelFiles, beside: Path | None, options: LoadOptions, rules: Signature) -> Engine:
+    """One more engine of a model that was loaded already."""
+    engine, _ = _open(files, beside, options)
+    try:
+        _warm_up(engine, files, rules, options)
+    except BaseException:
+        engine.close()
+        raise
+    return engine
+
+
+def _warm_up(engine: Engine, files: ModelFiles, rules: Signature, options: LoadOptions) -> None:
+    if options.warm_up:
+        warm_up(engine, rules, allowed_batch_sizes(files.config))
+        run_samples(engine, rules, samples(files.config, rules, files.model_path.parent.parent))
 
 
 def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
@@ -142,8 +176,21 @@ def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOption
 
 
 def _open(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """The engine of a model, in two parts where a smaller file lies beside it; and the name of the file that gives the
-    outputs of every request."""
+    """The engine of a model, which pads batches where only some sizes are allowed; and the name of the file that gives
+    the outputs of every request."""
+    sizes = allowed_batch_sizes(files.config)
+    engine, file = _open_files(files, beside, options)
+    if not sizes:
+        return engine, file
+    try:
+        return PaddedEngine(engine, sizes), file
+    except ModelConfigError as error:
+        engine.close()
+        raise ModelConfigError(f"model '{files.name}': {error}") from error
+
+
+def _open_files(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """The engine of a model, in two parts where a smaller file lies beside it."""
     whole = options.factory(files.model_path, options.engine)
     if beside is None:
         return whole, files.model_path.name
@@ -162,15 +209,3 @@ def _open(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple
         whole.close()
         return core, beside.name
     return pair, beside.name
-
-
-def _batching(config: ModelConfig, options: LoadOptions) -> BatcherOptions:
-    batch = max(1, config.max_batch_size)
-    policy = config.dynamic_batching.default_queue_policy.max_queue_size
-    rows = max(policy, batch) if policy else options.max_queue_rows or QUEUE_BATCHES * batch
-    return BatcherOptions(
-        max_batch_size=config.max_batch_size,
-        max_queue_rows=rows,
-        max_queue_bytes=options.max_queue_bytes,
-        max_delay=config.dynamic_batching.max_queue_delay_microseconds / 1e6,
-    )

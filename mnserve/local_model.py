@@ -66,7 +66,9 @@ class LocalModel:
         versions = served_versions(read_config(root, name), list_versions(root, name))
         if not versions:
             read_model(root, name)  # raises with the reason
-        loaded = load(root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False))
+        loaded = load(
+            root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False, alone=True)
+        )
         try:
             labels = _read_labels(root, loaded.config)
             images = vouched(read_model(root, name, loaded.version), NEIGHBOURS_NAME)

@@ -15,43 +15,13 @@ from mnserve.json_text import parse_json
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 from mnserve.signature import Signature, TensorRule
 
-__all__ = ["check_supported", "complete", "default_outputs", "signature"]
+__all__ = ["BACKEND", "PLATFORM", "allowed_batch_sizes", "complete", "default_outputs", "signature"]
 
 PLATFORM: Final = "onnxruntime_onnx"
 BACKEND: Final = "onnxruntime"
 ALLOW_NON_FINITE: Final = "allow_non_finite"
 ON_REQUEST: Final = "mn.on_request"
-
-
-def check_supported(config: ModelConfig) -> None:
-    """Refuses what this server would have to ignore although answers depend on it.
-
-    Raises:
-        ModelConfigError: Names the setting and the remedy.
-    """
-    faults = [
-        (config.backend not in ("", BACKEND), f"backend '{config.backend}'; only '{BACKEND}' is served"),
-        (config.platform not in ("", PLATFORM), f"platform '{config.platform}'; only '{PLATFORM}' is served"),
-        (config.HasField("sequence_batching"), "sequence_batching; remove it"),
-        (config.HasField("ensemble_scheduling"), "ensemble_scheduling; serve its steps one by one"),
-        (config.model_transaction_policy.decoupled, "a decoupled transaction policy; remove it"),
-        (bool(config.batch_input or config.batch_output), "batch_input or batch_output; remove them"),
-        (config.max_batch_size < 0, f"max_batch_size {config.max_batch_size}; it must be 0 or more"),
-    ]
-    tensors: list[ModelInput | ModelOutput] = [*config.input, *config.output]
-    for tensor in tensors:
-        faults += [
-            (tensor.HasField("reshape"), f"reshape on '{tensor.name}'; change the model's shape instead"),
-            (tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it"),
-        ]
-    for item in config.input:
-        faults += [
-            (item.allow_ragged_batch, f"allow_ragged_batch on '{item.name}'; remove it"),
-            (item.optional, f"optional on '{item.name}'; every input has to be sent"),
-        ]
-    for faulty, text in faults:
-        if faulty:
-            raise ModelConfigError(f"model '{config.name}': config.pbtxt asks for {text}")
+ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
 
 
 def complete(
@@ -191,6 +161,31 @@ def default_outputs(config: ModelConfig) -> tuple[str, ...]:
     """
     left_out = _on_request(config)
     return tuple(item.name for item in config.output if item.name not in left_out)
+
+
+def allowed_batch_sizes(config: ModelConfig) -> tuple[int, ...]:
+    """Batch sizes that a model runs at, ascending; batches in between are padded. Empty where any will do.
+
+    Raises:
+        ModelConfigError: The parameter mn.allowed_batch_sizes is wrong, or leaves no size for the largest batch.
+    """
+    if ALLOWED_SIZES not in config.parameters:
+        return ()
+    text = config.parameters[ALLOWED_SIZES].string_value
+    where = f"model '{config.name}': parameter {ALLOWED_SIZES} is '{text[:80]}' in config.pbtxt"
+    try:
+        sizes = parse_json(text)
+    except ValueError:
+        sizes = None
+    if not isinstance(sizes, list) or not sizes or not all(type(size) is int and 1 <= size < 2**31 for size in sizes):
+        raise ModelConfigError(f"{where}; expected a JSON list of batch sizes, such as [1, 8, 32]")
+    if config.max_batch_size > max(sizes):
+        raise ModelConfigError(
+            f"{where}, less than max_batch_size {config.max_batch_size}; add a size that holds the largest batch"
+        )
+    if config.max_batch_size == 0 and (config.input or config.output):
+        raise ModelConfigError(f"{where}, but max_batch_size is 0; set it, or remove the parameter")
+    return tuple(sorted(set(sizes)))
 
 
 def _on_request(config: ModelConfig) -> frozenset[str]:

@@ -225,7 +225,7 @@ class Models:
         for model, task in zip(models, tasks, strict=True):
             if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
                 await task
-                model.model.engine.close()
+                model.close()
             else:
                 finished = False
                 model.batcher.abort()

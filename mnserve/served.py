@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mnserve.batcher import Batcher
+from mnserve.instances import Instance
 from mnserve.loading import LoadedModel
 from mnserve.statistics import ModelCounters
 
@@ -19,7 +19,7 @@ class ServedModel:
 
     Args:
         model: The loaded model.
-        thread: The thread that loaded it, and will run it: CUDA graphs belong to the thread that captured them.
+        instances: Its engines, each with the thread that loaded it and will run it.
         on_change: Called when its readiness changes.
         before: The same version as it was loaded before; its counters go on.
     """
@@ -27,24 +27,24 @@ class ServedModel:
     def __init__(
         self,
         model: LoadedModel,
-        thread: ThreadPoolExecutor,
+        instances: Sequence[Instance],
         on_change: Callable[[], None],
         before: ServedModel | None = None,
     ) -> None:
         self.model = model
         self.fault: str | None = None
         """Why it is not ready, or None."""
+        self._instances = instances
         self._on_change = on_change
         self.counters: ModelCounters = (
             ModelCounters(model.name, model.version, lambda: 0) if before is None else before.counters
         )
         self.batcher: Batcher = Batcher(
-            model.engine,
+            instances,
             name=model.name,
             options=model.batching,
             on_batch=self.counters.record_batch,
             on_death=self._died,
-            thread=thread,
         )
 
     def take_over(self) -> None:
@@ -56,10 +56,15 @@ class ServedModel:
         self._on_change()
 
     async def retire(self) -> None:
-        """Refuses new requests, finishes those that were admitted, and closes the engine."""
+        """Refuses new requests, finishes those that were admitted, and closes the engines."""
         self.batcher.refuse()
         await self.batcher.drain()
-        self.model.engine.close()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the engines; nothing may run any more."""
+        for instance in self._instances:
+            instance.engine.close()
 
 
 @dataclass(kw_only=True)

@@ -28,7 +28,7 @@ FINAL_ASKED: Final = "triton_enable_empty_final_response"
 FINAL: Final = "triton_final_response"
 """Parameter of such an answer. Here every request has one answer, which is its last."""
 SERVER_NAME: Final = "mnserve"
-EXTENSIONS: Final = ("model_configuration", "statistics")
+EXTENSIONS: Final = ("model_configuration", "statistics", "schedule_policy")
 """Only what works."""
 
 

@@ -49,7 +49,7 @@ class ServeSettings:
     default_max_batch_size: int = 32
     """Most rows in a batch of a model that has a batch dimension but no config.pbtxt to say so."""
     max_queue_rows: int = 0
-    """Most rows that may wait for one model; 0 is 64 batches. config.pbtxt may say otherwise."""
+    """Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size in config.pbtxt asks for."""
     max_queue_bytes: int = 1024 * _MEBIBYTE
     """Most bytes of tensors that may wait for one model; memory holds them and the messages they came in."""
     max_concurrent_requests: int = 0
@@ -57,7 +57,7 @@ class ServeSettings:
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
-    """Threads of an engine within one operator; 0 takes the CPUs this process may use."""
+    """Threads of an engine within one operator; 0 takes the CPUs this process may use, shared among its instances."""
     inter_op_threads: int = 1
     """Threads of an engine across operators."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -69,7 +69,7 @@ class ServeSettings:
     cuda_graph_batches: tuple[int, ...] = ()
     """Batch sizes to capture as CUDA graphs, such as 1 8 32; batches in between are padded. CUDA has to come first."""
     warm_up: bool = True
-    """Run a batch of zeros before a model is called ready."""
+    """Run batches of zeros, and the samples of config.pbtxt, before a model is called ready."""
     reflection: bool = True
     """Let clients ask for the services and messages (gRPC reflection)."""
     drain_delay: float = 0.0

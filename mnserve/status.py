@@ -16,6 +16,7 @@ from mnserve.errors import (
     ModelNotReadyError,
     PermissionDeniedError,
     QueueFullError,
+    QueueTimeoutError,
     RateLimitedError,
     RegionExistsError,
     StoppingError,
@@ -48,6 +49,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
 )
 _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (QueueFullError, 100),
+    (QueueTimeoutError, 100),
     (StoppingError, 1000),
     (ModelNotReadyError, 1000),
 )

@@ -1,20 +1,20 @@
-"""The requests that wait for one engine: who is oldest, who may share a run with whom, and how many rows there are.
+"""The requests that wait for one model: whose turn it is, who may share a run with whom, and how many rows there are.
 
-Only requests whose inputs have the same shapes (rows apart) share a run. A run always serves the oldest request and
-those behind it in its bucket, in order, so nothing is overtaken for ever.
+Only requests whose inputs have the same shapes (rows apart) share a run. A run always serves the request whose turn it
+is and those behind it in its bucket, in order. Among equals that is the oldest, so nothing is overtaken for ever; a
+higher priority overtakes a lower one for as long as there is any of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import math
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from mnserve.execution import Array, BatchTimes, Work
+from mnserve.ordering import Earliest, Rank, RankedLine
 
 __all__ = ["Answer", "WaitingLine", "WaitingRequest"]
 
@@ -37,32 +37,39 @@ class Answer:
 class WaitingRequest:
     """A request and the future on which its caller waits."""
 
-    __slots__ = ("admitted_ns", "bucket", "future", "number", "work")
+    __slots__ = ("admitted_ns", "bucket", "future", "number", "rank", "work")
 
-    def __init__(self, number: int, work: Work, bucket: Hashable, future: asyncio.Future[Answer]) -> None:
+    def __init__(self, number: int, work: Work, bucket: Hashable, rank: Rank, future: asyncio.Future[Answer]) -> None:
         self.number = number
         self.work = work
         self.bucket = bucket
+        self.rank = rank
         self.future = future
         self.admitted_ns = time.monotonic_ns()
 
 
 class WaitingLine:
-    """Requests in the order of their arrival, and the same by bucket.
+    """Requests in the order of their arrival, in the order of their turns, and the latter by bucket.
 
-    Operations take constant time, and logarithmic time for requests with a deadline.
+    Operations take constant time where all requests are equal and have no time limit, and otherwise logarithmic time;
+    only a batch of a preferred size takes a look at the levels that are there.
 
     Args:
         max_batch_size: Most rows in one run; 0 where requests run one by one.
+        preferred_sizes: Rows at which a batch is left as it is.
     """
 
-    def __init__(self, max_batch_size: int) -> None:
+    def __init__(self, max_batch_size: int, preferred_sizes: Sequence[int] = ()) -> None:
         self._max_batch_size = max_batch_size
+        self._preferred = frozenset(preferred_sizes)
+        self._enough = min(self._preferred, default=max(1, max_batch_size))
         self._requests: OrderedDict[int, WaitingRequest] = OrderedDict()
-        self._buckets: dict[Hashable, OrderedDict[int, WaitingRequest]] = {}
+        self._turns: RankedLine[WaitingRequest] = RankedLine()
+        self._buckets: dict[Hashable, RankedLine[WaitingRequest]] = {}
         self._bucket_rows: dict[Hashable, int] = {}
-        self._full: set[Hashable] = set()
-        self._deadlines: list[tuple[float, int]] = []
+        self._satisfied: set[Hashable] = set()
+        self._deadlines = Earliest(self._requests)
+        self._patience = Earliest(self._requests)
         self._arrivals = 0
         self.rows = 0
         """Rows of all waiting requests."""
@@ -72,27 +79,55 @@ class WaitingLine:
     def __len__(self) -> int:
         return len(self._requests)
 
+    def __contains__(self, request: WaitingRequest) -> bool:
+        return request.number in self._requests
+
     @property
-    def any_full(self) -> bool:
-        """Whether some bucket holds a whole batch."""
-        return bool(self._full)
+    def any_satisfied(self) -> bool:
+        """Whether some bucket holds a whole batch, or as many rows as the smallest preferred one."""
+        return bool(self._satisfied)
 
     @property
     def first_deadline(self) -> float:
         """The earliest deadline of those that wait, on the event loop's clock; infinity where there is none."""
-        while self._deadlines and self._deadlines[0][1] not in self._requests:
-            heapq.heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else math.inf
+        return self._deadlines.first()
 
-    def add(self, work: Work, future: asyncio.Future[Answer], deadline: float | None = None) -> WaitingRequest:
-        """Puts a request at the end."""
-        request = WaitingRequest(self._arrivals, work, self._bucket_of(work), future)
+    @property
+    def company_until(self) -> float:
+        """When the first of those that wait stops waiting for company, on the same clock; infinity where none does."""
+        return self._patience.first()
+
+    def count(self, level: int) -> int:
+        """Requests of a priority level that wait."""
+        return self._turns.count((level, False)) + self._turns.count((level, True))
+
+    def add(
+        self,
+        work: Work,
+        future: asyncio.Future[Answer],
+        *,
+        level: int = 0,
+        deadline: float | None = None,
+        company_until: float | None = None,
+    ) -> WaitingRequest:
+        """Puts a request behind those of its priority level.
+
+        Args:
+            work: The request.
+            future: Where its caller waits.
+            level: Its priority level.
+            deadline: When its caller's time is up, on the event loop's clock.
+            company_until: When it stops waiting for company, on the same clock.
+        """
+        request = WaitingRequest(self._arrivals, work, self._bucket_of(work), (level, False), future)
         self._arrivals += 1
         self._requests[request.number] = request
-        self._buckets.setdefault(request.bucket, OrderedDict())[request.number] = request
+        self._queue(request)
         self._set_rows(request.bucket, self._bucket_rows.get(request.bucket, 0) + work.rows)
         if deadline is not None:
-            heapq.heappush(self._deadlines, (deadline, request.number))
+            self._deadlines.add(deadline, request.number)
+        if company_until is not None:
+            self._patience.add(company_until, request.number)
         self.rows += work.rows
         self.nbytes += work.nbytes
         return request
@@ -101,28 +136,46 @@ class WaitingLine:
         """Takes a request out; nothing happens if it is not there any more."""
         if self._requests.pop(request.number, None) is None:
             return
-        bucket = self._buckets[request.bucket]
-        del bucket[request.number]
+        self._unqueue(request)
         self._set_rows(request.bucket, self._bucket_rows[request.bucket] - request.work.rows)
-        if not bucket:
+        if not self._buckets[request.bucket]:
             del self._buckets[request.bucket], self._bucket_rows[request.bucket]
-        if not self._requests:
-            self._deadlines.clear()
         self.rows -= request.work.rows
         self.nbytes -= request.work.nbytes
+
+    def postpone(self, request: WaitingRequest) -> None:
+        """Puts a request that waits behind all others of its level, and those that will come."""
+        self._unqueue(request)
+        request.rank = (request.rank[0], True)
+        self._queue(request)
 
     def oldest(self) -> WaitingRequest:
         """The request that has waited longest; there must be one."""
         return next(iter(self._requests.values()))
 
-    def take_batch(self) -> list[WaitingRequest]:
-        """Takes the oldest request and those behind it in its bucket, as many as fit; not those already answered."""
-        bucket = self._buckets[self.oldest().bucket]
+    def take_batch(self, *, as_many_as_fit: bool = False) -> list[WaitingRequest]:
+        """Takes the request whose turn it is and those behind it in its bucket; not those already answered.
+
+        Args:
+            as_many_as_fit: Take them whatever sizes are preferred; otherwise the largest preferred size that they make
+                up in their order, and as many as fit where they make up none.
+        """
+        while self._turns:
+            head = self._turns.first()
+            if not head.future.done():
+                break
+            self.remove(head)  # it must not choose the bucket
+        else:
+            return []
+        line = self._buckets[head.bucket]
+        limit = self._max_batch_size
+        if self._preferred and not as_many_as_fit:
+            limit = self._largest_preferred(line) or limit
         batch: list[WaitingRequest] = []
         rows = 0
-        while bucket:
-            request = next(iter(bucket.values()))
-            if batch and rows + request.work.rows > self._max_batch_size:
+        while line:
+            request = line.first()
+            if batch and rows + request.work.rows > limit:
                 break
             self.remove(request)
             if not request.future.done():
@@ -137,12 +190,34 @@ class WaitingLine:
             self.remove(request)
         return requests
 
+    def _largest_preferred(self, line: RankedLine[WaitingRequest]) -> int:
+        """The largest preferred size that the first requests of a bucket make up; 0 where they make up none."""
+        rows, found = 0, 0
+        for request in line:
+            rows += 0 if request.future.done() else request.work.rows
+            if rows > self._max_batch_size:
+                break
+            if rows in self._preferred:
+                found = rows
+        return found
+
+    def _queue(self, request: WaitingRequest) -> None:
+        self._turns.append(request.rank, request.number, request)
+        bucket = self._buckets.get(request.bucket)
+        if bucket is None:
+            bucket = self._buckets[request.bucket] = RankedLine()
+        bucket.append(request.rank, request.number, request)
+
+    def _unqueue(self, request: WaitingRequest) -> None:
+        self._turns.remove(request.rank, request.number)
+        self._buckets[request.bucket].remove(request.rank, request.number)
+
     def _set_rows(self, bucket: Hashable, rows: int) -> None:
         self._bucket_rows[bucket] = rows
-        if rows >= max(1, self._max_batch_size):
-            self._full.add(bucket)
+        if rows >= self._enough:
+            self._satisfied.add(bucket)
         else:
-            self._full.discard(bucket)
+            self._satisfied.discard(bucket)
 
     def _bucket_of(self, work: Work) -> Hashable:
         if self._max_batch_size == 0:

@@ -1,9 +1,10 @@
-"""A batch of zeros before the first request: memory is taken, kernels are chosen, a model that cannot run is found."""
+"""Batches before the first request: memory is taken, kernels are chosen, a model that cannot run is found."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from mnserve.engines.base import Engine
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
 from mnserve.execution import Work, execute
 from mnserve.signature import Signature, TensorRule
+from mnserve.warm_up_samples import Sample
 
-__all__ = ["WARM_UP_BYTES", "warm_up"]
+__all__ = ["WARM_UP_BYTES", "run_samples", "warm_up"]
 
 _log = logging.getLogger(__name__)
 
@@ -21,15 +23,21 @@ WARM_UP_BYTES = 2**28
 """Largest input of a warm-up batch. Requests are smaller: a message is, by default, a quarter of that."""
 
 
-def warm_up(engine: Engine, rules: Signature) -> None:
+def warm_up(engine: Engine, rules: Signature, sizes: Sequence[int] = ()) -> None:
     """Runs a batch of zeros with one row and one with as many rows as allowed, where that is of a sensible size.
+
+    Args:
+        engine: The engine.
+        rules: What requests have to look like.
+        sizes: Further numbers of rows; those beyond the maximum are left out.
 
     Raises:
         ModelConfigError: There is not enough memory for it.
         EngineError: The engine fails, or answers with something else than the configuration says.
     """
     wanted = {tuple(rules.output_rules), tuple(rules.default_outputs)}
-    for rows in sorted({1, max(1, rules.max_batch_size)}):
+    most = max(1, rules.max_batch_size)
+    for rows in sorted({1, most, *(size for size in sizes if size < most)}):
         size = sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
         if size > WARM_UP_BYTES:
             _log.warning(
@@ -45,6 +53,25 @@ def warm_up(engine: Engine, rules: Signature) -> None:
             raise ModelConfigError(
                 f"model '{rules.model}': no memory for a warm-up batch of {rows} rows; lower max_batch_size in "
                 "config.pbtxt, or start the server with --no-warm-up"
+            ) from error
+
+
+def run_samples(engine: Engine, rules: Signature, samples: Iterable[Sample]) -> None:
+    """Runs the samples of the configuration.
+
+    Raises:
+        EngineLoadError: One of them fails; names it.
+    """
+    for sample in samples:
+        _log.debug("model '%s': warm-up sample '%s'", rules.model, sample.name)
+        try:
+            for _ in range(sample.runs):
+                execution = execute(engine, [sample.work], batched=rules.max_batch_size > 0)
+            _check_outputs(rules, dict(zip(sample.work.outputs, execution.answers[0], strict=True)))
+        except (MnServeError, MemoryError) as error:
+            raise EngineLoadError(
+                f"model '{rules.model}' fails on the warm-up sample '{sample.name}' of config.pbtxt: "
+                f"{str(error) or 'there is no memory for it'}"
             ) from error
 
 

@@ -18,6 +18,7 @@ import onnxruntime as ort
 
 from mnserve.datatypes import DATATYPES
 from mnserve.engines.base import EngineOptions, TensorSpec
+from mnserve.engines.padding import pad
 from mnserve.engines.providers import CUDA
 
 __all__ = ["Device", "FixedBatches", "cuda_device", "obstacle", "without_graph"]
@@ -158,12 +159,8 @@ class _Buffers:
         return [np.array(self._outputs[name].numpy()[:rows]) for name in outputs]
 
     def _whole(self, name: str, array: Array, rows: int) -> Array:
-        """[N, ...]: the rows, and zeros behind them, never what an earlier call left."""
-        if rows == self._size:
-            return array
-        whole = self._padded[name]
-        whole[:rows], whole[rows:] = array, 0
-        return whole
+        """[N, ...]: the rows, and padding behind them, never what an earlier call left."""
+        return array if rows == self._size else pad(array, self._padded[name])
 
 
 def _buffer(spec: TensorSpec, size: int, device: Device) -> ort.OrtValue:

@@ -67,7 +67,13 @@ def test_health_and_metadata(client: Any, server: Any) -> None:
     assert not client.is_model_ready("nothing")
     metadata = client.get_server_metadata()
     assert metadata.name == "mnserve"
-    assert list(metadata.extensions) == ["model_configuration", "statistics", "system_shared_memory", "logging"]
+    assert list(metadata.extensions) == [
+        "model_configuration",
+        "statistics",
+        "schedule_policy",
+        "system_shared_memory",
+        "logging",
+    ]
     model = client.get_model_metadata("double")
     assert (model.name, list(model.versions), model.platform) == ("double", ["1"], "onnxruntime_onnx")
     assert [(item.name, item.datatype, list(item.shape)) for item in model.inputs] == [("x", "FP32", [-1, 4])]

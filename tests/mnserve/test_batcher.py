@@ -23,6 +23,7 @@ from mnserve.errors import (
     StoppingError,
 )
 from mnserve.execution import Execution, Work
+from mnserve.instances import Instance, engine_thread
 
 Array = np.ndarray[Any, Any]
 
@@ -37,6 +38,10 @@ def gate() -> Iterator[threading.Event]:
 
 def options(**fields: Any) -> BatcherOptions:
     return BatcherOptions(**{"max_batch_size": 4, "max_queue_rows": 64, **fields})
+
+
+def alone(engine: FakeEngine) -> Instance:
+    return Instance(engine=engine, thread=engine_thread("m"))
 
 
 def work(*values: float, width: int = 2) -> Work:
@@ -82,7 +87,7 @@ class Running:
 
 
 def start(engine: FakeEngine, **fields: Any) -> Running:
-    batcher = Batcher(engine, name="m", options=options(**fields))
+    batcher = Batcher([alone(engine)], name="m", options=options(**fields))
     batcher.start()
     return Running(batcher, engine)
 
@@ -269,7 +274,7 @@ async def test_a_dead_loop_fails_its_callers_and_the_model() -> None:
         raise ZeroDivisionError("a bug")
 
     engine = FakeEngine()
-    batcher = Batcher(engine, name="m", options=options(), on_batch=broken, on_death=died.append)
+    batcher = Batcher([alone(engine)], name="m", options=options(), on_batch=broken, on_death=died.append)
     batcher.start()
     with pytest.raises(ModelNotReadyError, match="a bug"):
         await batcher.infer(work(1))

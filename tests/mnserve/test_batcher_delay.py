@@ -11,6 +11,7 @@ from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.execution import Work
+from mnserve.instances import Instance, engine_thread
 
 
 def work(*values: float, width: int = 2) -> Work:
@@ -25,10 +26,11 @@ def work(*values: float, width: int = 2) -> Work:
 class Delayed:
     """A batcher of up to four rows that waits for company."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, preferred: tuple[int, ...] = ()) -> None:
         self.engine = FakeEngine()
-        options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=seconds)
-        self.batcher = Batcher(self.engine, name="m", options=options)
+        options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=seconds, preferred_sizes=preferred)
+        instance = Instance(engine=self.engine, thread=engine_thread("m"))
+        self.batcher = Batcher([instance], name="m", options=options)
         self.batcher.start()
         self.tasks: list[asyncio.Task[Answer]] = []
 
@@ -92,4 +94,37 @@ async def test_a_delay_is_cut_short_by_a_deadline_that_it_would_break() -> None:
     async with asyncio.timeout(20):
         assert firsts(await hurried) == [4]
         assert firsts(await patient) == [2]  # it is older and was served first
+    await run.batcher.drain()
+
+
+async def test_a_batch_of_a_preferred_size_waits_no_longer() -> None:
+    run = Delayed(600.0, preferred=(2,))
+    lonely = run.submit(work(1))
+    await asyncio.sleep(0.02)
+    assert not lonely.done()
+    async with asyncio.timeout(20):
+        assert firsts(await run.submit(work(2))) == [4]
+        assert firsts(await lonely) == [2]
+    three = [run.submit(work(value)) for value in (3, 4, 5)]
+    async with asyncio.timeout(20):
+        await asyncio.gather(*three[:2])
+    await asyncio.sleep(0.02)
+    assert not three[2].done()  # what is over waits for the next
+    assert run.batches() == [2, 2]
+    await run.batcher.drain()
+    assert firsts(await three[2]) == [10]
+
+
+async def test_a_delay_that_is_over_takes_all_that_fit_whatever_is_preferred() -> None:
+    run = Delayed(0.05, preferred=(2,))
+    tasks = [run.submit(work(1, 2, 3))]
+    await asyncio.gather(*tasks)
+    assert run.batches() == [3]
+    await run.batcher.drain()
+
+
+async def test_without_a_delay_nobody_waits_for_a_preferred_size() -> None:
+    run = Delayed(0.0, preferred=(4,))
+    async with asyncio.timeout(20):
+        assert firsts(await run.submit(work(1))) == [2]
     await run.batcher.drain()

@@ -7,7 +7,7 @@ from google.protobuf import text_format
 
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
-from mnserve.model_config import check_supported, complete, signature
+from mnserve.model_config import complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 X = TensorSpec(name="x", datatype="FP32", shape=(-1, 3, -1))
@@ -108,28 +108,3 @@ def test_a_fixed_batch_cannot_be_a_batch_dimension() -> None:
 def test_non_finite_values_can_be_allowed() -> None:
     config = filled('parameters { key: "allow_non_finite" value { string_value: "true" } }')
     assert signature(config, (X,), (Y,)).allow_non_finite
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'backend: "python"',
-        'platform: "tensorrt_plan"',
-        "sequence_batching { }",
-        "ensemble_scheduling { }",
-        "model_transaction_policy { decoupled: true }",
-        "max_batch_size: -1",
-        'batch_input { target_name: "n" }',
-        'input { name: "x" reshape { shape: [1] } }',
-        'input { name: "x" optional: true }',
-        'input { name: "x" allow_ragged_batch: true }',
-        'output { name: "y" is_shape_tensor: true }',
-    ],
-)
-def test_what_would_be_ignored_although_answers_depend_on_it(text: str) -> None:
-    with pytest.raises(ModelConfigError, match=r"model 'm': config\.pbtxt asks for"):
-        check_supported(parse(text))
-
-
-def test_supported() -> None:
-    check_supported(parse(f'platform: "onnxruntime_onnx" backend: "onnxruntime" max_batch_size: 4 {BOTH}'))

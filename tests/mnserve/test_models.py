@@ -112,7 +112,7 @@ async def test_a_dead_batch_loop_takes_its_model_out(repository: Path, double_mo
     changes: list[bool] = []
     async with loaded(repository, lambda: changes.append(True)) as models:
         served = models.find("m")
-        served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
+        served.batcher._runners[0]._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
         work = Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
         with pytest.raises(ModelNotReadyError):
             await served.batcher.infer(work)
@@ -153,7 +153,8 @@ def test_limits_from_the_configuration(repository: Path, double_model: WriteMode
         "default_queue_policy { max_queue_size: 20 } }",
     )
     batching = load(repository, "full", 1, options).batching
-    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (8, 20, 0.0025)
+    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (8, 512, 0.0025)
+    assert batching.queue.policy(0).max_requests == 20
 
 
 def test_warm_up_runs_one_row_and_the_maximum(repository: Path, double_model: WriteModel) -> None:

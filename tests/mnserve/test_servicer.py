@@ -211,11 +211,45 @@ async def test_details_that_are_no_text_still_end_the_call(repository: Path, dou
         assert "a file called \\udcff" in str(error.details())
 
 
-@pytest.mark.parametrize(("remaining", "seconds"), [(10.0, 2.0), (1.0, 1.0), (None, 2.0)])
-async def test_the_sooner_deadline_counts(remaining: float | None, seconds: float) -> None:
+def urgent(**parameters: int) -> pb.ModelInferRequest:
     message = request()
-    message.parameters["timeout"].int64_param = 2_000_000
-    before = asyncio.get_running_loop().time()
-    deadline = inference._deadline(message, remaining)
-    assert deadline is not None
-    assert before + seconds <= deadline <= asyncio.get_running_loop().time() + seconds
+    for name, value in parameters.items():
+        message.parameters[name].uint64_param = value
+    return message
+
+
+async def test_a_request_that_waits_longer_than_its_policy_lets_it_is_unavailable(
+    repository: Path, double_model: WriteModel, gate: threading.Event
+) -> None:
+    policy = "default_timeout_microseconds: 60000000 allow_timeout_override: true"
+    double_model("m", width="n", config=f"max_batch_size: 4 dynamic_batching {{ default_queue_policy {{ {policy} }} }}")
+    engine = FakeEngine(gate=gate)
+    async with serving(repository, engine) as server:
+        running = server.stub.ModelInfer(request())
+        await until(engine.started.is_set)
+        error = await failing(server.stub.ModelInfer(urgent(timeout=20_000)))
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        assert "Request timeout expired" in str(error.details())
+        assert ("grpc-retry-pushback-ms", "100") in list(error.trailing_metadata() or ())
+        assert server.failures() == {"REJECTED": 1}
+        gate.set()
+        await running
+
+
+async def test_requests_name_their_priority(repository: Path, double_model: WriteModel, gate: threading.Event) -> None:
+    levels = "dynamic_batching { priority_levels: 2 default_priority_level: 2 }"
+    double_model("m", width="n", config=f"max_batch_size: 1 {levels}")
+    engine = FakeEngine(gate=gate)
+    async with serving(repository, engine) as server:
+        running, waiting = await one_running_and_one_waiting(server, engine)
+        first = server.stub.ModelInfer(urgent(priority=1))
+        await until(lambda: server.counters.pending() == 2)
+        order: list[str] = []
+        waiting.add_done_callback(lambda _: order.append("default"))
+        first.add_done_callback(lambda _: order.append("first"))
+        error = await failing(server.stub.ModelInfer(urgent(priority=3)))
+        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+        gate.set()
+        await asyncio.gather(running, waiting, first)
+        await until(lambda: len(order) == 2)
+        assert order == ["first", "default"]

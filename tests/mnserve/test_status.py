@@ -30,6 +30,7 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
         (errors.UnsupportedError(), StatusCode.UNIMPLEMENTED, "OTHER", False),
         (errors.ModelNotReadyError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.QueueFullError(), StatusCode.UNAVAILABLE, "REJECTED", True),
+        (errors.QueueTimeoutError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.StoppingError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.DeadlineExceededError(), StatusCode.DEADLINE_EXCEEDED, "REJECTED", False),
         (errors.RateLimitedError("", 7), StatusCode.RESOURCE_EXHAUSTED, "REJECTED", True),

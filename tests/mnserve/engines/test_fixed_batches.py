@@ -67,13 +67,13 @@ def test_answers_are_not_reused_by_a_later_call(double: Bound) -> None:
 
 
 def test_padding_holds_nothing_of_an_earlier_call(onnx_model: WriteModel) -> None:
-    """Each row gives the sum over its batch: whatever is in the padding would show."""
+    """Each row gives the sum over its batch: what is in the padding shows: copies of the last row."""
     shape = ("FLOAT", ["batch", 2])
     nodes = [("ReduceSum", ["x", "axes"], ["total"]), ("Sub", ["x", "x"], ["zero"]), ("Add", ["zero", "total"], ["y"])]
     axes = {"axes": np.array([0], np.int64)}
     bound = Bound(onnx_model("total", nodes, {"x": shape}, {"y": shape}, initializers=axes), (4,))
     answer(bound, {"x": np.full((3, 2), 100, np.float32)})
-    assert answer(bound, {"x": np.ones((2, 2), np.float32)})[0].tolist() == [[2, 2]] * 2
+    assert answer(bound, {"x": np.ones((2, 2), np.float32)})[0].tolist() == [[4, 4]] * 2
 
 
 def test_rows_do_not_depend_on_the_padding(colour_model: WriteModel) -> None:

@@ -1,0 +1,42 @@
+"""Who may join the waiting line: limits on requests, rows and bytes."""
+
+from __future__ import annotations
+
+from mnserve.batching import BatcherOptions
+from mnserve.errors import QueueFullError
+from mnserve.waiting import WaitingLine
+
+__all__ = ["check_room"]
+
+
+def check_room(waiting: WaitingLine, options: BatcherOptions, name: str, *, rows: int, nbytes: int, level: int) -> None:
+    """Whether there is room for one more request.
+
+    Args:
+        waiting: Who waits already.
+        options: The limits.
+        name: Name of the model, for messages.
+        rows: Rows of the request.
+        nbytes: Bytes of its tensors; 0 where they are not known yet.
+        level: Its priority level.
+
+    Raises:
+        QueueFullError: Too many requests, rows or bytes are waiting.
+    """
+    if waiting.rows + rows > options.max_queue_rows:
+        raise QueueFullError(
+            f"model '{name}': {waiting.rows} rows are waiting, and {rows} more would exceed the limit of "
+            f"{options.max_queue_rows}; try again later"
+        )
+    if waiting and waiting.nbytes + nbytes > options.max_queue_bytes:
+        raise QueueFullError(
+            f"model '{name}': {waiting.nbytes} bytes are waiting, and {nbytes} more would exceed the limit of "
+            f"{options.max_queue_bytes}; try again later"
+        )
+    most = options.queue.policy(level).max_requests
+    if most and waiting.count(level) >= most:
+        whose = f" of priority level {level}" if options.queue.levels else ""
+        raise QueueFullError(
+            f"model '{name}': {waiting.count(level)} requests{whose} are waiting, and max_queue_size is {most}; try "
+            "again later"
+        )
