@@ -16,7 +16,7 @@ class CpuFileReport:
     Args:
         accuracy: what its backbone in int8 costs; None where that is float32, or the file left out.
         blocked: iFiLM in the layout of this machine's processor; None where there is none, or the file left out.
-        unblocked: why iFiLM is in the ordinary layout; None where it is not, or there is none.
+        unblocked: why iFiLM, or some of it, is in the ordinary layout; None where it is not, or there is none.
         left_out: why there is no such file; None where there is.
     """
 
@@ -24,6 +24,13 @@ class CpuFileReport:
     blocked: BlockedReport | None = None
     unblocked: str | None = None
     left_out: str | None = None
+
+    @classmethod
+    def of_blocked(cls, blocked: BlockedReport, layers: int) -> "CpuFileReport":
+        """A file in the blocked layout, of a model with so many layers of iFiLM."""
+        kept = f"{CPU_NAME} keeps {blocked.maps} of {layers} affine maps in the blocked layout"
+        unblocked = f"{kept}; the others are not recognised" if blocked.maps < layers else None
+        return cls(blocked=blocked, unblocked=unblocked)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``export.json``."""
@@ -33,6 +40,8 @@ class CpuFileReport:
         """One line for the command line; None where all that is to say stands elsewhere."""
         if self.left_out is not None:
             return f"no {CPU_NAME}: {self.left_out}"
+        if self.blocked is not None and self.unblocked is not None:
+            return self.unblocked
         if self.unblocked is not None:
             return f"iFiLM is in the ordinary layout, which CPUs are slower in: {self.unblocked}"
         if self.blocked is not None:

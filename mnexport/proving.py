@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mnexport.blocked.agreement import same_answers
-from mnexport.blocked.assemble import BlockedReport, write_blocked
+from mnexport.blocked.assemble import write_blocked
 from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
 from mnexport.cpu_file import CpuFileReport, without_cpu_file
 from mnexport.errors import GraphError
@@ -55,15 +55,10 @@ def prove(
         GraphError: the form does not become a valid ONNX file.
     """
     graph = _write(subject, static, file, tell)
-    blocked = _write_for_cpus(subject, static, file, tell)
+    cpu = _write_for_cpus(subject, static, file, tell)
     files = model_files(file, subject.signature)
     checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
     parity = run_checks(checks, examples, subject.options, tell)
-    cpu = None
-    if isinstance(blocked, str):
-        cpu = CpuFileReport(unblocked=blocked)
-    elif CPU_NAME in files:
-        cpu = CpuFileReport(blocked=blocked)
     failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
     if failed:  # an addition: where it alone does not agree, the model goes without it
         files[CPU_NAME][0].unlink()
@@ -96,11 +91,11 @@ def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[st
 
 def _write_for_cpus(
     subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]
-) -> BlockedReport | str | None:
+) -> CpuFileReport | None:
     """``cpu.onnx``, where a form has keys in 8 bits or iFiLM; one of an earlier form is removed.
 
     Returns:
-        How iFiLM is in the blocked layout, or why it is not; None where there is none to be.
+        What became of it; None where a form has neither.
     """
     cpu, dtype = file.with_name(CPU_NAME), subject.options.precision.dtype
     cpu.unlink(missing_ok=True)
@@ -109,8 +104,9 @@ def _write_for_cpus(
         tell("tracing it with keys in 8 bits")
         metadata = subject.metadata(static.form)
         write_onnx(static.cpu_module, core, subject.options.graph.opset, metadata, cpu, onnx_translations())
-    if dtype != "float32" or not any(isinstance(layer, MergedNorm) for layer in static.module.modules()):
-        return None
+    layers = sum(isinstance(layer, MergedNorm) for layer in static.module.modules())
+    if dtype != "float32" or not layers:
+        return CpuFileReport() if cpu.exists() else None
     tell("keeping the maps of iFiLM in the layout of this processor")
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         ordinary, blocked = Path(folder) / "ordinary.onnx", Path(folder) / CPU_NAME
@@ -127,8 +123,9 @@ def _write_for_cpus(
         except OSError:  # a full disk
             raise
         except Exception as error:  # noqa: BLE001 (an addition must not cost the model, whatever is wrong with it)
-            return " ".join(str(error).split())
+            return CpuFileReport(unblocked=" ".join(str(error).split()))
         if report is None:
-            return "its maps would leave the blocked layout all the same, or ONNX Runtime has none here"
+            why = "its maps would leave the blocked layout all the same, or ONNX Runtime has none here"
+            return CpuFileReport(unblocked=why)
         blocked.replace(cpu)
-        return report
+        return CpuFileReport.of_blocked(report, layers)

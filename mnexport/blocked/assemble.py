@@ -55,13 +55,15 @@ def write_blocked(source: Path, target: Path) -> BlockedReport | None:
 
     Returns:
         What was done; None, with nothing written, where there is no iFiLM, its maps would leave the layout all the
-        same, the file is larger than 256 MiB, or ONNX Runtime has no such layout here.
+        same, the file is larger than 256 MiB, a name in it has a colon, or ONNX Runtime has no such layout here.
     """
     if source.stat().st_size > _LARGEST_SOURCE:
         return None
     block = block_size()
     model = onnx.load(str(source))
     index = GraphIndex(model)
+    if any(":" in name for name in index.names):  # as those that are made here
+        return None
     affine = affine_maps(index)
     backbone = find_backbone(index, affine) if affine else None
     if block is None or backbone is None:
@@ -78,25 +80,25 @@ def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[Body], blo
     graph = model.graph
     asked, constants, answer = guard(block)
     before, behind = split_nodes(backbone.index, backbone)
-    constants["blocked.1"] = np.array([1], np.int64)
+    constants["blocked:1"] = np.array([1], np.int64)
     chosen = [
-        helper.make_node("Shape", [backbone.images], ["blocked.count"], start=0, end=1),
-        helper.make_node("Equal", ["blocked.count", "blocked.1"], ["blocked.one"]),
-        helper.make_node("And", ["blocked.one", answer], ["blocked.alone"]),
-        helper.make_node("Not", ["blocked.alone"], ["blocked.several"]),
+        helper.make_node("Shape", [backbone.images], ["blocked:count"], start=0, end=1),
+        helper.make_node("Equal", ["blocked:count", "blocked:1"], ["blocked:one"]),
+        helper.make_node("And", ["blocked:one", answer], ["blocked:alone"]),
+        helper.make_node("Not", ["blocked:alone"], ["blocked:several"]),
         # In this order: what ONNX Runtime lays out last runs a little faster, and one image is the rule.
         helper.make_node(
             "If",
-            ["blocked.several"],
+            ["blocked:several"],
             [backbone.features],
             then_branch=_not_alone(backbone, bodies, answer),
             else_branch=_alone(backbone, block),
         ),
     ]
-    inside = {name for node in backbone.nodes for name in node.output}
     taken = {name for node in [*before, *behind] for name in node.input}
     kept = [item for item in graph.initializer if item.name in taken]
-    shapes = [item for item in graph.value_info if item.name not in inside]
+    there = taken | {name for node in [*before, *behind] for name in node.output}
+    shapes = [item for item in graph.value_info if item.name in there]
     for field in (graph.node, graph.initializer, graph.value_info):
         del field[:]
     graph.node.extend([*before, *asked, *chosen, *behind])
@@ -115,8 +117,8 @@ def _ordinary(backbone: Backbone) -> onnx.GraphProto:
         if value is None and name not in inside:
             return name
         if value is not None:
-            constants[f"ordinary.{name}"] = value
-        return f"ordinary.{name}"
+            constants[f"ordinary:{name}"] = value
+        return f"ordinary:{name}"
 
     nodes = [with_names(node, renamed) for node in backbone.nodes]
     return _graph("ordinary", nodes, constants, [], _features(backbone, renamed(backbone.features)))
@@ -127,8 +129,9 @@ def _alone(backbone: Backbone, block: int) -> onnx.GraphProto:
     body = Body(backbone, 1, block, "alone")
     # Where shapes are known, sums are made in place.
     shape = np.array([1, *backbone.index.shape(backbone.images)[1:]], np.int64)
-    first = helper.make_node("Reshape", [backbone.images, "alone.shape"], [body.images])
-    constants = body.constants | {"alone.shape": shape}
+    wanted = f"{body.images}:shape"
+    first = helper.make_node("Reshape", [backbone.images, wanted], [body.images])
+    constants = body.constants | {wanted: shape}
     return _graph("alone", [first, *body.nodes], constants, [], _features(backbone, body.features))
 
 
@@ -137,27 +140,27 @@ def _not_alone(backbone: Backbone, bodies: list[Body], answer: str) -> onnx.Grap
     choice = helper.make_node(
         "If",
         [answer],
-        ["blocked.features"],
+        ["blocked:features"],
         then_branch=_by_rows(backbone, many, one),
         else_branch=_ordinary(backbone),
     )
-    return _graph("not alone", [choice], {}, [], _features(backbone, "blocked.features"))
+    return _graph("not alone", [choice], {}, [], _features(backbone, "blocked:features"))
 
 
 def _by_rows(backbone: Backbone, many: Body, one: Body) -> onnx.GraphProto:
     """Eight images at a time, and the rest one by one."""
     passes = {
-        many: _Pass(backbone, many, start="blocked.0", end="blocked.whole", count="blocked.whole"),
-        one: _Pass(backbone, one, start="blocked.whole", end="blocked.count", count="blocked.rest"),
+        many: _Pass(backbone, many, start="blocked:0", end="blocked:whole", count="blocked:whole"),
+        one: _Pass(backbone, one, start="blocked:whole", end="blocked:count", count="blocked:rest"),
     }
     nodes = [
-        helper.make_node("Mod", ["blocked.count", "blocked.rows"], ["blocked.rest"]),
-        helper.make_node("Sub", ["blocked.count", "blocked.rest"], ["blocked.whole"]),
+        helper.make_node("Mod", ["blocked:count", "blocked:rows"], ["blocked:rest"]),
+        helper.make_node("Sub", ["blocked:count", "blocked:rest"], ["blocked:whole"]),
         *(node for item in passes.values() for node in item.nodes()),
-        helper.make_node("Concat", [item.features for item in passes.values()], ["blocked.joined"], axis=0),
+        helper.make_node("Concat", [item.features for item in passes.values()], ["blocked:joined"], axis=0),
     ]
-    constants = {"blocked.0": np.array([0], np.int64), "blocked.rows": np.array([many.rows], np.int64)}
-    return _graph("several", nodes, constants, [], _features(backbone, "blocked.joined"))
+    constants = {"blocked:0": np.array([0], np.int64), "blocked:rows": np.array([many.rows], np.int64)}
+    return _graph("several", nodes, constants, [], _features(backbone, "blocked:joined"))
 
 
 class _Pass:
@@ -174,32 +177,32 @@ class _Pass:
     def __init__(self, backbone: Backbone, body: Body, *, start: str, end: str, count: str) -> None:
         self._backbone, self._body = backbone, body
         self._start, self._end, self._count = start, end, count
-        self._name = f"blocked.rows{body.rows}"
-        self.features = f"{self._name}.features"
+        self._name = f"blocked:rows{body.rows}"
+        self.features = f"{self._name}:features"
 
     def nodes(self) -> list[NodeProto]:
         """What makes ``features`` [count, d]."""
         name = self._name
         choice = helper.make_node(
-            "If", [f"{name}.any"], [self.features], then_branch=self._some(), else_branch=self._none()
+            "If", [f"{name}:any"], [self.features], then_branch=self._some(), else_branch=self._none()
         )
-        return [helper.make_node("Greater", [self._count, "blocked.0"], [f"{name}.any"]), choice]
+        return [helper.make_node("Greater", [self._count, "blocked:0"], [f"{name}:any"]), choice]
 
     def _some(self) -> onnx.GraphProto:
         name, index = self._name, self._backbone.index
         image = index.shape(self._backbone.images)[1:]
         size = index.shape(self._backbone.features)[1]
         constants = {
-            f"{name}.group": np.array([-1, self._body.rows, *image], np.int64),
-            f"{name}.row": np.array([-1, size], np.int64),
+            f"{name}:group": np.array([-1, self._body.rows, *image], np.int64),
+            f"{name}:row": np.array([-1, size], np.int64),
         }
         nodes = [
-            helper.make_node("Slice", [self._backbone.images, self._start, self._end, "blocked.0"], [f"{name}.images"]),
-            helper.make_node("Reshape", [f"{name}.images", f"{name}.group"], [f"{name}.groups"]),
-            helper.make_node("Scan", [f"{name}.groups"], [f"{name}.found"], num_scan_inputs=1, body=self._loop(image)),
-            helper.make_node("Reshape", [f"{name}.found", f"{name}.row"], [f"{name}.some"]),
+            helper.make_node("Slice", [self._backbone.images, self._start, self._end, "blocked:0"], [f"{name}:images"]),
+            helper.make_node("Reshape", [f"{name}:images", f"{name}:group"], [f"{name}:groups"]),
+            helper.make_node("Scan", [f"{name}:groups"], [f"{name}:found"], num_scan_inputs=1, body=self._loop(image)),
+            helper.make_node("Reshape", [f"{name}:found", f"{name}:row"], [f"{name}:some"]),
         ]
-        return _graph(f"{name} some", nodes, constants, [], _features(self._backbone, f"{name}.some"))
+        return _graph(f"{name} some", nodes, constants, [], _features(self._backbone, f"{name}:some"))
 
     def _loop(self, image: tuple[int, ...]) -> onnx.GraphProto:
         body = self._body
@@ -208,7 +211,7 @@ class _Pass:
         return _graph(f"{body.rows} images", body.nodes, body.constants, [images], features)
 
     def _none(self) -> onnx.GraphProto:
-        empty, nothing = f"{self._name}.empty", f"{self._name}.nothing"
+        empty, nothing = f"{self._name}:empty", f"{self._name}:nothing"
         constants = {empty: np.zeros((0, self._backbone.index.shape(self._backbone.features)[1]), np.float32)}
         nodes = [helper.make_node("Identity", [empty], [nothing])]
         return _graph(f"{self._name} none", nodes, constants, [], _features(self._backbone, nothing))

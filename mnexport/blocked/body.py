@@ -116,9 +116,9 @@ class Body:
         taken = self._natural(source) if narrow else self._in_blocks(source)
         lanes = Lanes.of(weight.shape[0], self._block)
         padded = lanes.spread(weight if narrow else self._lanes[source].spread(weight, axis=1), axis=0)
-        inputs = [taken, self._out.constant(f"{stem}.packed", pack_filter(padded, self._block))]
+        inputs = [taken, self._out.constant(f"{stem}:packed", pack_filter(padded, self._block))]
         if bias is not None:
-            inputs.append(self._out.constant(f"{stem}.bias", lanes.spread(bias, axis=0)))
+            inputs.append(self._out.constant(f"{stem}:bias", lanes.spread(bias, axis=0)))
         conv = helper.make_node("Conv", inputs, [self._made(output, lanes)], domain=DOMAIN, **settings)
         if index.only_consumer(output, "Add") is not None:
             self._waiting[output] = conv
@@ -153,7 +153,7 @@ class Body:
         return True
 
     def _concat(self, node: NodeProto) -> bool:
-        if attributes(node)["axis"] != 1 or not all(name in self._blocked for name in node.input):
+        if attributes(node)["axis"] not in (1, -3) or not all(name in self._blocked for name in node.input):
             return False
         parts = [self._in_blocks(name) for name in node.input]
         made = self._made(node.output[0], Lanes.joined([self._lanes[name] for name in node.input]))
@@ -184,16 +184,16 @@ class Body:
 
     def _vectors(self, output: str, lanes: Lanes) -> str:
         """The name of ``output`` [B, C] while it still has a number for each lane [B, L]."""
-        return self._name(output) if lanes.full else f"{self._name(output)}.lanes"
+        return self._name(output) if lanes.full else f"{self._name(output)}:lanes"
 
     def _drop_zeros(self, output: str, lanes: Lanes) -> None:
         if not lanes.full:
-            places = self._out.constant(f"{output}.places", lanes.places)
+            places = self._out.constant(f"{output}:places", lanes.places)
             self._out.add("Gather", [self._vectors(output, lanes), places], self._name(output), axis=1)
         self._ordinary.add(output)
 
     def _pooled(self, maps: str, output: str, shape: list[int]) -> str:
-        means = f"{output}.means"
+        means = f"{output}:means"
         self._out.nodes.append(helper.make_node("GlobalAveragePool", [self._in_blocks(maps)], [means], domain=DOMAIN))
         return self._out.reshaped(means, shape, output)
 
@@ -211,26 +211,26 @@ class Body:
         self._in_blocks(item.maps)
         lanes = self._lanes[item.maps]
         factors, shifts = item.table[:, :channels], item.table[:, channels:]
-        means = pooled = self._pooled(item.maps, f"{name}.pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
+        means = pooled = self._pooled(item.maps, f"{name}:pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
         if item.maps in self._folded:
             factors = factors / item.scale
             shifts = shifts - factors * item.shift
         else:
-            scaled = self._out.product("Mul", pooled, f"{stem}.norm.scale", lanes.spread(item.scale, axis=0))
-            pooled = self._out.product("Add", scaled, f"{stem}.norm.shift", lanes.spread(item.shift, axis=0))
-        unit = self._out.add("LpNormalization", [pooled], f"{name}.unit", axis=-1, p=2)
-        scores = self._out.product("MatMul", unit, f"{stem}.keys", lanes.spread(item.keys, axis=0))
-        weights = self._out.add("Softmax", [scores], f"{name}.weights", axis=-1)
-        factor = self._out.product("MatMul", weights, f"{stem}.factors", lanes.spread(factors, axis=1))
-        shift = self._out.product("MatMul", weights, f"{stem}.shifts", lanes.spread(shifts, axis=1))
+            scaled = self._out.product("Mul", pooled, f"{stem}:norm.scale", lanes.spread(item.scale, axis=0))
+            pooled = self._out.product("Add", scaled, f"{stem}:norm.shift", lanes.spread(item.shift, axis=0))
+        unit = self._out.add("LpNormalization", [pooled], f"{name}:unit", axis=-1, p=2)
+        scores = self._out.product("MatMul", unit, f"{stem}:keys", lanes.spread(item.keys, axis=0))
+        weights = self._out.add("Softmax", [scores], f"{name}:weights", axis=-1)
+        factor = self._out.product("MatMul", weights, f"{stem}:factors", lanes.spread(factors, axis=1))
+        shift = self._out.product("MatMul", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
         return means, factor, shift
 
     def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: Lanes) -> None:
         """The mean of an affine map is the affine map of the mean: where only that is wanted, maps stay as they are."""
         vectors = self._vectors(output, lanes)
-        scaled = self._out.add("Mul", [means, factor], f"{vectors}.scaled")
+        scaled = self._out.add("Mul", [means, factor], f"{vectors}:scaled")
         if self.rows == 1:
-            mapped = self._out.add("Add", [scaled, shift], f"{vectors}.mapped")
+            mapped = self._out.add("Add", [scaled, shift], f"{vectors}:mapped")
             self._out.reshaped(mapped, [1, len(lanes)], vectors)
         else:
             self._out.add("Add", [scaled, shift], vectors)
@@ -240,13 +240,13 @@ class Body:
         rows, name = self.rows, self._name(item.result)
         _, _, height, width = self._index.shape(item.maps)
         maps, lanes = self._in_blocks(item.maps), self._lanes[item.maps]
-        filters = self._out.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}.filters")
+        filters = self._out.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}:filters")
         made = self._made(item.result, lanes)
         result = made
         if rows > 1:
-            result = f"{name}.flat"
-            shift = self._out.reshaped(shift, [rows * len(lanes)], f"{name}.biases")
-            maps = self._out.reshaped(maps, [1, rows * len(lanes), 1, height * width], f"{name}.maps")
+            result = f"{name}:flat"
+            shift = self._out.reshaped(shift, [rows * len(lanes)], f"{name}:biases")
+            maps = self._out.reshaped(maps, [1, rows * len(lanes), 1, height * width], f"{name}:maps")
         settings: dict[str, Any] = {"activation": "Relu"} if item.relu else {}
         settings |= {"kernel_shape": [1, 1], "strides": [1, 1], "dilations": [1, 1], "pads": [0, 0, 0, 0]}
         self._out.add("Conv", [maps, filters, shift], result, DOMAIN, group=rows * len(lanes), **settings)
@@ -270,7 +270,7 @@ class Body:
     def _made(self, name: str, lanes: Lanes) -> str:
         """Notes that a value is there in the blocked layout; its name there."""
         self._lanes[name] = lanes
-        self._blocked[name] = f"{self._name(name)}.blocked"
+        self._blocked[name] = f"{self._name(name)}:blocked"
         return self._blocked[name]
 
     def _in_blocks(self, name: str) -> str:
@@ -288,11 +288,11 @@ class Body:
         """The name of a value in the ordinary layout."""
         if name in self._blocked and name not in self._ordinary:
             lanes, own = self._lanes[name], self._name(name)
-            whole = own if lanes.trailing else f"{own}.lanes"
+            whole = own if lanes.trailing else f"{own}:lanes"
             count = lanes.channels if lanes.trailing else len(lanes)
             self._out.add("ReorderOutput", [self._in_blocks(name)], whole, DOMAIN, channels=count)
             if not lanes.trailing:
-                self._out.add("Gather", [whole, self._out.constant(f"{name}.places", lanes.places)], own, axis=1)
+                self._out.add("Gather", [whole, self._out.constant(f"{name}:places", lanes.places)], own, axis=1)
             self._ordinary.add(name)
             self.reordered += 1
         return self._name(name)
@@ -300,6 +300,6 @@ class Body:
     def _name(self, name: str) -> str:
         """The name here of a value of the graph."""
         if name in self._inner:
-            return f"{self._prefix}.{name}"
+            return f"{self._prefix}:{name}"
         value = self._index.constant(name)
         return name if value is None else self._out.constant(name, value)

@@ -1,4 +1,7 @@
-"""Nodes of a new graph, and the constants they take."""
+"""Nodes of a new graph, and the constants they take.
+
+Names that are made here have a colon behind what they are made from, names of the source none: so no two are the same.
+"""
 
 from typing import Any
 
@@ -32,15 +35,15 @@ class Emitted:
 
     def product(self, operator: str, left: str, name: str, right: Array) -> str:
         """A node whose right side is a constant called ``name``."""
-        return self.add(operator, [left, self.constant(name, right)], f"{self._prefix}.{name}")
+        return self.add(operator, [left, self.constant(name, right)], f"{self._prefix}:{name}")
 
     def reshaped(self, name: str, shape: list[int], output: str) -> str:
         """A value in another shape."""
-        wanted = self.constant("shape." + "x".join(map(str, shape)), np.array(shape, np.int64))
+        wanted = self.constant("shape:" + "x".join(map(str, shape)), np.array(shape, np.int64))
         return self.add("Reshape", [name, wanted], output)
 
     def constant(self, name: str, value: Array) -> str:
         """The full name of a constant."""
-        own = f"constant.{self._prefix}.{name}"
+        own = f"constant:{self._prefix}:{name}"
         self.constants[own] = np.asarray(value, order="C")
         return own

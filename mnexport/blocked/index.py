@@ -34,6 +34,12 @@ class GraphIndex:
             for item in [*graph.value_info, *graph.input, *graph.output]
         }
 
+    @property
+    def names(self) -> set[str]:
+        """Of all values."""
+        made = {name for node in self.nodes for name in node.output}
+        return made | self._constants.keys() | self._shapes.keys()
+
     def producer(self, name: str) -> onnx.NodeProto | None:
         """The node that makes a value; None for inputs and constants."""
         return self._producers.get(name)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_ifilm_stays_in_the_layout_of_the_processor(artifact: Path, repository: 
     files = {item.name for item in (repository / "m" / "1").iterdir()}
     assert {"model.onnx", "cpu.onnx"} | ({"core.onnx"} if explain else set()) == files - {"export.json"}
     assert record(repository)["cpu"]["blocked"] == {"block": BLOCK, "maps": 4}
+    assert record(repository)["cpu"]["unblocked"] is None
     assert "cpu.onnx" in record(repository)["sha256"]
     assert report.cpu is not None
     assert report.cpu.describe() == f"cpu.onnx: iFiLM of 4 layers stays in the convolutions' blocks of {BLOCK} channels"
@@ -92,6 +94,11 @@ def unloadable(source: Path, target: Path) -> BlockedReport | None:
     return found
 
 
+def partial(source: Path, target: Path) -> BlockedReport | None:
+    found = write_blocked(source, target)
+    return None if found is None else replace(found, maps=found.maps - 1)
+
+
 def broken(source: Path, target: Path) -> BlockedReport | None:
     raise KeyError("a bug")
 
@@ -122,3 +129,15 @@ def test_maps_that_leave_the_layout_are_told(artifact: Path, repository: Path, m
     monkeypatch.setattr(mnexport.proving, "write_blocked", lambda source, target: None)
     export(options(artifact, repository, form="factored"))
     assert "would leave the blocked layout" in record(repository)["cpu"]["unblocked"]
+
+
+def test_affine_maps_that_are_not_recognised_are_told(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mnexport.proving, "write_blocked", partial)
+    report = export(options(artifact, repository, form="factored"))
+    told = "cpu.onnx keeps 3 of 4 affine maps in the blocked layout; the others are not recognised"
+    assert record(repository)["cpu"]["unblocked"] == told
+    assert record(repository)["cpu"]["blocked"] == {"block": BLOCK, "maps": 3}
+    assert report.cpu is not None
+    assert report.cpu.describe() == told

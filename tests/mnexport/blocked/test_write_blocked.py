@@ -149,7 +149,7 @@ def test_maps_never_leave_the_layout(resnet: tuple[nn.Module, Path]) -> None:
         assert "ReorderInput" not in kinds
         assert "ReorderOutput" not in kinds
         assert "Relu" not in kinds, "it is a part of the affine map"
-        affine = [node for node in graph.node if node.op_type == "Conv" and node.input[1].endswith(".filters")]
+        affine = [node for node in graph.node if node.op_type == "Conv" and node.input[1].endswith(":filters")]
         assert len(affine) == 30, "the last maps are only pooled, so their mean is mapped"
         sums = [node for node in graph.node if node.op_type == "Conv" and len(node.input) == 4]
         assert len(sums) == 9, "each residual sum is a part of a convolution"
