@@ -22,6 +22,7 @@ from mnserve.errors import DeadlineExceededError, ModelNotReadyError, QueueTimeo
 from mnserve.execution import Execution, Work
 from mnserve.instances import Instance, Runner
 from mnserve.waiting import Answer, WaitingLine, WaitingRequest
+from mnserve.watchdog import Watch
 
 __all__ = ["Answer", "Batcher"]
 
@@ -36,7 +37,8 @@ class Batcher:
         name: Name of the model, for messages.
         options: Limits.
         on_batch: Called on the loop after every successful run.
-        on_death: Called with the reason if a batch loop ends by a fault of its own.
+        on_death: Called with the reason once nothing can be run any more: an engine that is broken, or a fault of ours.
+        watch: When an engine counts as broken.
     """
 
     def __init__(
@@ -47,12 +49,23 @@ class Batcher:
         options: BatcherOptions,
         on_batch: Callable[[Execution], None] | None = None,
         on_death: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._name = name
         self._options = options
         self._on_death = on_death
         batched = options.max_batch_size > 0
-        self._runners = [Runner(item, name=name, batched=batched, on_batch=on_batch) for item in instances]
+        self._runners = [
+            Runner(
+                item,
+                name=name,
+                batched=batched,
+                watch=watch or Watch(),
+                on_batch=on_batch,
+                on_broken=self._break_off,
+            )
+            for item in instances
+        ]
         self._waiting = WaitingLine(options.max_batch_size, options.preferred_sizes)
         self._running: set[WaitingRequest] = set()
         self._run_seconds = 0.0
@@ -82,6 +95,11 @@ class Batcher:
         """Whether nothing waits and nothing runs."""
         return not self._waiting and not self._running
 
+    @property
+    def hung(self) -> bool:
+        """Whether some run did not end in time: its thread, and what it holds, are lost."""
+        return any(runner.hung for runner in self._runners)
+
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         loop = asyncio.get_running_loop()
@@ -105,7 +123,7 @@ class Batcher:
             QueueFullError: Too many requests, rows or bytes are waiting.
             QueueTimeoutError: It waited longer than it may.
             StoppingError: The batcher admits nothing new.
-            ModelNotReadyError: A batch loop died.
+            ModelNotReadyError: An engine is broken, or a batch loop died.
             DeadlineExceededError: Time is up; also while the engine is busy.
             EngineRunError: The engine failed on this request alone.
         """
@@ -147,7 +165,7 @@ class Batcher:
         """Admits nothing new, finishes what waits, and ends the threads."""
         self.refuse()
         if self._tasks:
-            await asyncio.shield(asyncio.gather(*self._tasks))
+            await asyncio.wait(self._tasks)
         for runner in self._runners:
             runner.thread.shutdown(wait=False)
 
@@ -166,7 +184,7 @@ class Batcher:
         """Whether a request would be let in now.
 
         Raises:
-            ModelNotReadyError: A batch loop died.
+            ModelNotReadyError: An engine is broken, or a batch loop died.
             StoppingError: Nothing new is admitted.
             QueueFullError: Too many requests, rows or bytes are waiting.
         """
@@ -214,18 +232,31 @@ class Batcher:
             raise
         except BaseException as error:  # noqa: BLE001 (whatever it was, nobody may wait for ever)
             _log.exception("model '%s': a batch loop died", self._name)
-            first = self._dead is None
-            self._dead = f"its batch loop died ({type(error).__name__}: {error}); restart the server"
-            self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}"))
-            self._wake.set()
-            if first and self._on_death is not None:
-                self._on_death(self._dead)
+            self._latch(f"its batch loop died ({type(error).__name__}: {error}); restart the server")
+
+    def _break_off(self, reason: str) -> None:
+        """An engine is broken: nobody waits for it any longer, and a run that hangs is left to itself."""
+        _log.error("model '%s': %s", self._name, reason)
+        self._latch(f"{reason}; load the model again, or restart the server")
+        for runner, task in zip(self._runners, self._tasks, strict=True):
+            if runner.hung:
+                task.cancel()
+
+    def _latch(self, reason: str) -> None:
+        """Nothing is run from now on."""
+        first, self._dead = self._dead is None, self._dead or reason
+        self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}"))
+        self._wake.set()
+        if first and self._on_death is not None:
+            self._on_death(self._dead)
 
     async def _serve(self, runner: Runner) -> None:
         while batch := await self._next_batch():
             self._running.update(batch)
-            await runner.run(batch)
-            self._running.difference_update(batch)
+            try:
+                await runner.run(batch)
+            finally:
+                self._running.difference_update(batch)
             self._run_seconds = runner.run_seconds
 
     async def _next_batch(self) -> list[WaitingRequest]:

@@ -14,6 +14,7 @@ from mnserve.failing import fail
 from mnserve.log_settings import LogControl, LogValue
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
+from mnserve.rate_limits import RateLimits
 from mnserve.settings import Control
 from mnserve.shared_memory import Region, Regions
 from mnserve.tracing.spans import Tracing
@@ -35,12 +36,16 @@ class Offered:
         regions: Shared memory of callers on this machine; None where it is not offered.
         log: What callers may change about logging; None where they may not.
         tracing: Sends spans of requests; None where nothing is traced.
+        limits: How many requests a caller may send; None for no limit.
+        by_token: Whether callers are told apart by their tokens, and not by their addresses.
     """
 
     control: Control = "none"
     regions: Regions | None = None
     log: LogControl | None = None
     tracing: Tracing | None = None
+    limits: RateLimits | None = None
+    by_token: bool = False
 
     @property
     def extensions(self) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from mnserve.engines.base import Engine
 from mnserve.errors import EngineRunError
 
-__all__ = ["BatchTimes", "Execution", "Work", "execute"]
+__all__ = ["NO_TIMES", "BatchTimes", "Execution", "Work", "execute"]
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +49,10 @@ class BatchTimes:
     input_ns: int
     infer_ns: int
     output_ns: int
+
+
+NO_TIMES = BatchTimes(input_ns=0, infer_ns=0, output_ns=0)
+"""Of an answer for which nothing was run."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,27 +6,55 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from mnserve.codec import CheckedRequest, check_request
 from mnserve.encoding import encode_response, is_large
 from mnserve.errors import MnServeError, StoppingError
-from mnserve.execution import Work
+from mnserve.execution import NO_TIMES, Work
 from mnserve.logs import REQUEST_ID
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
+from mnserve.rate_limits import RateLimits
+from mnserve.response_cache import key_of
 from mnserve.shared_memory import Regions
 from mnserve.status import failure_reason
 from mnserve.tracing.spans import RequestTrace
 from mnserve.urgency import urgency
 from mnserve.waiting import Answer
 
-__all__ = ["Inference"]
+__all__ = ["Call", "Inference"]
 
 _log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """How a request came.
+
+    Attributes:
+        remaining: Seconds until the caller's deadline; None where there is none.
+        trace: Gets to know how it went; None where the request is not traced.
+        caller: Who sent it, for limits of rates.
+    """
+
+    remaining: float | None = None
+    trace: RequestTrace | None = None
+    caller: str = ""
+
+
+class _Done(NamedTuple):
+    """An answer, and what is counted of it."""
+
+    response: pb.ModelInferResponse
+    rows: int
+    answer: Answer
+    kept: bool  # given before, and kept
+    lookup_ns: int
 
 
 class Inference:
@@ -36,45 +64,48 @@ class Inference:
         models: What is served.
         max_message_bytes: Largest answer; None for no limit.
         regions: Shared memory of callers on this machine; None where it is not offered.
+        limits: How many requests a caller may send; None for no limit.
     """
 
-    def __init__(self, models: Models, max_message_bytes: int | None = None, regions: Regions | None = None) -> None:
+    def __init__(
+        self,
+        models: Models,
+        max_message_bytes: int | None = None,
+        regions: Regions | None = None,
+        limits: RateLimits | None = None,
+    ) -> None:
+        self._limits = limits
         self._models = models
         self._max_message_bytes = max_message_bytes
         self._regions = regions
 
-    async def answer(
-        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None = None
-    ) -> pb.ModelInferResponse:
+    async def answer(self, request: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
         """The answer to one request.
 
         Args:
             request: The message.
-            remaining: Seconds until the caller's deadline; None where there is none.
-            trace: Gets to know how it went; None where the request is not traced.
+            call: How it came.
 
         Raises:
             RequestError, EngineError: Whatever ``mnserve.status`` has a code for.
         """
         REQUEST_ID.set(request.id)
         try:
-            served, response, work, answer = await self._counted(request, remaining, trace)
+            served, done = await self._counted(request, call)
         except BaseException as error:
-            if trace is not None:
-                trace.failed(error)
+            if call.trace is not None:
+                call.trace.failed(error)
             raise
-        if trace is not None:
-            trace.answered(served, work.rows, answer)
-        return response
+        if call.trace is not None:
+            call.trace.answered(served, done.rows, done.answer)
+        return done.response
 
-    async def _counted(
-        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None
-    ) -> tuple[ServedModel, pb.ModelInferResponse, Work, Answer]:
+    async def _counted(self, request: pb.ModelInferRequest, call: Call) -> tuple[ServedModel, _Done]:
         started = time.perf_counter_ns()
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
-                response, work, answer = await self._run(served, request, remaining, trace)
+                done = await self._run(served, request, call)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
                     continue  # between finding it and asking it; nothing was admitted there
@@ -82,32 +113,40 @@ class Inference:
                 served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
                 _log.debug("model '%s': a request ended as %s: %s", served.model.name, reason, error)
                 raise
-            total_ns = time.perf_counter_ns() - started
-            served.counters.record_success(
-                rows=work.rows, total_ns=total_ns, queue_ns=answer.queue_ns, times=answer.times
-            )
+            total_ns, answer = time.perf_counter_ns() - started, done.answer
+            if done.kept:
+                served.counters.record_kept(total_ns=total_ns, lookup_ns=done.lookup_ns)
+            else:
+                served.counters.record_success(
+                    rows=done.rows, total_ns=total_ns, queue_ns=answer.queue_ns, times=answer.times
+                )
             if _log.isEnabledFor(logging.DEBUG):
                 text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
                 name, version = served.model.name, served.model.version
-                _log.debug(text, name, version, work.rows, total_ns / 1e6, answer.queue_ns / 1e6)
-            return served, response, work, answer
+                _log.debug(text, name, version, done.rows, total_ns / 1e6, answer.queue_ns / 1e6)
+            return served, done
 
-    async def _run(
-        self,
-        served: ServedModel,
-        request: pb.ModelInferRequest,
-        remaining: float | None,
-        trace: RequestTrace | None,
-    ) -> tuple[pb.ModelInferResponse, Work, Answer]:
-        batcher = served.batcher
-        urgent = urgency(request, served.model.batching.queue, remaining)
+    async def _run(self, served: ServedModel, request: pb.ModelInferRequest, call: Call) -> _Done:
+        if self._limits is not None:
+            self._limits.take(call.caller)
+        batcher, responses = served.batcher, served.model.responses
+        urgent = urgency(request, served.model.batching.queue, call.remaining)
         deadline = None if urgent.seconds is None else asyncio.get_running_loop().time() + urgent.seconds
         checked = check_request(request, served.model.signature, self._regions)
         batcher.check_admission(checked.rows, level=urgent.level)  # before the work of decoding is done for nothing
         work = await _off_loop(checked.large, partial(_decode, checked))
-        if trace is not None:
-            trace.admitted()
-        answer = await batcher.infer(work, deadline=deadline, level=urgent.level, wait=urgent.wait)
+        if call.trace is not None:
+            call.trace.admitted()
+        key, kept, lookup_ns = b"", None, 0
+        if responses is not None:
+            began = time.perf_counter_ns()
+            key = await _off_loop(checked.large, partial(key_of, work))
+            kept = responses.find(key)
+            lookup_ns = time.perf_counter_ns() - began
+        if kept is not None:
+            answer = Answer(arrays=kept, queue_ns=0, times=NO_TIMES)
+        else:
+            answer = await batcher.infer(work, deadline=deadline, level=urgent.level, wait=urgent.wait)
         encode = partial(
             encode_response,
             signature=served.model.signature,
@@ -119,7 +158,11 @@ class Inference:
             targets=checked.targets,
             regions=self._regions,
         )
-        return await _off_loop(is_large(answer.arrays), encode), work, answer
+        response = await _off_loop(is_large(answer.arrays), encode)
+        if responses is not None and kept is None:
+            responses.keep(key, answer.arrays)
+            served.counters.record_miss(lookup_ns)
+        return _Done(response, work.rows, answer, kept is not None, lookup_ns)
 
     def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:
         """Whether a request means another model by now than when it was looked up."""

@@ -20,11 +20,13 @@ from mnserve.instance_groups import instance_count, instance_options
 from mnserve.model_config import allowed_batch_sizes, complete, signature
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import ModelFiles, read_model, verify, vouched
+from mnserve.response_cache import ModelResponses, ResponseCache
 from mnserve.scheduling import batcher_options
 from mnserve.signature import Signature
 from mnserve.supported import check_supported, warn_of_ignored
-from mnserve.warm_up import run_samples, warm_up
+from mnserve.warm_up import probe_of, run_samples, warm_up
 from mnserve.warm_up_samples import samples
+from mnserve.watchdog import Watch
 
 __all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
 
@@ -44,6 +46,8 @@ class LoadOptions:
         max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size asks for.
         max_queue_bytes: Most bytes of tensors that may wait for one model.
         warm_up: Run batches of zeros, and the samples of the configuration, first.
+        run_timeout: Seconds that a run may take before the engine counts as broken; 0 for no limit.
+        cache: Keeps answers of the models whose configuration asks for it; None keeps none.
         alone: Run one instance of each model with the engine options as they are, whatever its instance_group says.
         factory: Loads model files.
     """
@@ -53,6 +57,8 @@ class LoadOptions:
     max_queue_rows: int = 0
     max_queue_bytes: int = 2**30
     warm_up: bool = True
+    run_timeout: float = 0.0
+    cache: ResponseCache | None = None
     alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
 
@@ -71,6 +77,8 @@ class LoadedModel:
         batching: Limits of its batcher.
         instances: How many engines run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
+        watch: When its engines count as broken.
+        responses: Answers that are kept; None where none are.
     """
 
     name: str
@@ -82,6 +90,8 @@ class LoadedModel:
     batching: BatcherOptions
     instances: int
     another: Callable[[], Engine]
+    watch: Watch
+    responses: ModelResponses | None
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedModel:
@@ -143,6 +153,8 @@ def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> Load
         batching=batching,
         instances=1 if options.alone else instance_count(config),
         another=partial(_another, files, beside, options, rules),
+        watch=Watch(run_timeout=options.run_timeout, probe=probe_of(rules) if options.warm_up else None),
+        responses=_responses(files, options),
     )
 
 
@@ -155,6 +167,15 @@ def _another(files: ModelFiles, beside: Path | None, options: LoadOptions, rules
         engine.close()
         raise
     return engine
+
+
+def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None:
+    if not files.config.response_cache.enable:
+        return None
+    if options.cache is None:
+        _log.warning("model '%s': its answers are not kept, as the server has no --cache-bytes", files.name)
+        return None
+    return ModelResponses(options.cache)
 
 
 def _warm_up(engine: Engine, files: ModelFiles, rules: Signature, options: LoadOptions) -> None:

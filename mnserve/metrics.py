@@ -25,6 +25,10 @@ _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_inference_compute_input_duration_us", "Time joining rows", lambda c: c.input.ns / 1e3),
     ("nv_inference_compute_infer_duration_us", "Time in the engine", lambda c: c.infer.ns / 1e3),
     ("nv_inference_compute_output_duration_us", "Time splitting rows", lambda c: c.output.ns / 1e3),
+    ("nv_cache_num_hits_per_model", "Requests whose answer was kept", lambda c: c.cache_hit.count),
+    ("nv_cache_num_misses_per_model", "Requests whose answer was looked for in vain", lambda c: c.cache_miss.count),
+    ("nv_cache_hit_duration_per_model", "Time looking for answers that were kept", lambda c: c.cache_hit.ns / 1e3),
+    ("nv_cache_miss_duration_per_model", "Time looking in vain", lambda c: c.cache_miss.ns / 1e3),
 )
 
 

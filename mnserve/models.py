@@ -46,6 +46,7 @@ class Models:
         self._entries: dict[str, ModelEntry] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._lost = False  # whether a model that is gone left a thread behind that hangs
         self.closing = asyncio.Event()
         """Set once nothing new is admitted."""
 
@@ -122,8 +123,12 @@ class Models:
         return await load_versions(self._root, name, self._options, before, self._on_change)
 
     def _retire(self, served: dict[int, ServedModel]) -> None:
+        async def retire(model: ServedModel) -> None:
+            await model.retire()
+            self._lost = self._lost or model.batcher.hung
+
         for model in served.values():
-            task = asyncio.get_running_loop().create_task(model.retire())
+            task = asyncio.get_running_loop().create_task(retire(model))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
 
@@ -211,7 +216,7 @@ class Models:
             timeout: Seconds to wait for them.
 
         Returns:
-            Whether all of them finished in time.
+            Whether all of them finished in time, and no thread hangs in an engine.
         """
         models = [model for entry in self._entries.values() for model in entry.served.values()]
         self.closing.set()
@@ -219,9 +224,9 @@ class Models:
             model.batcher.refuse()
         tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]
         if not tasks and not self._retiring:
-            return True
+            return not self._lost
         done, _ = await asyncio.wait([*tasks, *self._retiring], timeout=timeout)
-        finished = self._retiring <= done
+        finished = self._retiring <= done and not self._lost and not any(model.batcher.hung for model in models)
         for model, task in zip(models, tasks, strict=True):
             if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
                 await task

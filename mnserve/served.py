@@ -45,6 +45,7 @@ class ServedModel:
             options=model.batching,
             on_batch=self.counters.record_batch,
             on_death=self._died,
+            watch=model.watch,
         )
 
     def take_over(self) -> None:
@@ -62,7 +63,11 @@ class ServedModel:
         self.close()
 
     def close(self) -> None:
-        """Closes the engines; nothing may run any more."""
+        """Closes the engines; nothing may run any more. Where one hangs in a run, all are left to themselves."""
+        if self.model.responses is not None:
+            self.model.responses.drop()
+        if self.batcher.hung:
+            return
         for instance in self._instances:
             instance.engine.close()
 

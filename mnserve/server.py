@@ -26,6 +26,8 @@ from mnserve.metrics import MetricsServer
 from mnserve.models import Models, ModelState
 from mnserve.protocol import model_config_pb2, service_pb2
 from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
+from mnserve.rate_limits import RateLimits
+from mnserve.response_cache import ResponseCache
 from mnserve.servicer import Servicer
 from mnserve.settings import ServeSettings
 from mnserve.shared_memory import Regions
@@ -67,6 +69,8 @@ class Server:
             max_queue_rows=settings.max_queue_rows,
             max_queue_bytes=settings.max_queue_bytes,
             warm_up=settings.warm_up,
+            run_timeout=settings.run_timeout,
+            cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
         )
         self._models = Models(Path(settings.repository), options, self._publish_health)
         self._health = Health(self._models)
@@ -182,6 +186,8 @@ class Server:
                     regions=Regions() if self._settings.offers_shared_memory else None,
                     log=LogControl(self._settings.log_format),
                     tracing=self._tracing,
+                    limits=_limits(self._settings),
+                    by_token=self._settings.security.token_file is not None,
                 ),
             ),
             server,
@@ -201,6 +207,12 @@ class Server:
         task = asyncio.get_running_loop().create_task(self._health.update())
         self._updates.add(task)
         task.add_done_callback(self._updates.discard)
+
+
+def _limits(settings: ServeSettings) -> RateLimits | None:
+    if not settings.rate_limit:
+        return None
+    return RateLimits(settings.rate_limit, settings.rate_burst or max(1, round(settings.rate_limit)))
 
 
 def join_address(host: str, port: int) -> str:

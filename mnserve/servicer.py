@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import grpc
 
+from mnserve.callers import caller_of
 from mnserve.control_calls import ControlCalls, Offered
 from mnserve.errors import MnServeError, StoppingError
 from mnserve.failing import fail, refusal
-from mnserve.inference import Inference
+from mnserve.inference import Call, Inference
 from mnserve.models import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.signature import TensorRule
@@ -43,7 +44,7 @@ class Servicer(ControlCalls):
 
     def __init__(self, models: Models, max_message_bytes: int | None = None, offered: Offered | None = None) -> None:
         super().__init__(models, offered or Offered())
-        self._inference = Inference(models, max_message_bytes, self._offered.regions)
+        self._inference = Inference(models, max_message_bytes, self._offered.regions, self._offered.limits)
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
         """True as long as the process answers at all."""
@@ -129,10 +130,14 @@ class Servicer(ControlCalls):
             await fail(context, StoppingError("the server is stopping; open the stream again, at another server"))
 
     async def _answer(self, method: str, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
-        trace, tracing = None, self._offered.tracing
-        if tracing is not None:
-            trace = tracing.begin(method, request.model_name, request.id, context.invocation_metadata() or ())
-        return await self._inference.answer(request, context.time_remaining(), trace)
+        offered, trace, caller = self._offered, None, ""
+        if offered.tracing is not None:
+            metadata = context.invocation_metadata() or ()
+            trace = offered.tracing.begin(method, request.model_name, request.id, metadata)
+        if offered.limits is not None:
+            caller = caller_of(context, by_token=offered.by_token)
+        call = Call(remaining=context.time_remaining(), trace=trace, caller=caller)
+        return await self._inference.answer(request, call)
 
     async def _find(
         self,

@@ -52,6 +52,14 @@ class ServeSettings:
     """Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size in config.pbtxt asks for."""
     max_queue_bytes: int = 1024 * _MEBIBYTE
     """Most bytes of tensors that may wait for one model; memory holds them and the messages they came in."""
+    run_timeout: float = 300.0
+    """Seconds that a run of an engine may take; beyond it the model goes not ready for good. 0 is no limit."""
+    cache_bytes: int = 0
+    """Most bytes of answers to keep, for models with response_cache { enable: true } in config.pbtxt; 0 keeps none."""
+    rate_limit: float = 0.0
+    """Requests a second that a caller may send, by its token, or by its address where there are none; 0 is no limit."""
+    rate_burst: int = 0
+    """With --rate-limit: requests that a caller may send at once after it was silent; 0 is one second's worth."""
     max_concurrent_requests: int = 0
     """Most calls in progress at a time, health checks included; 0 is no limit."""
     max_message_bytes: int = 64 * _MEBIBYTE
@@ -126,7 +134,19 @@ class ServeSettings:
             )
         if not 1 <= self.trace_rate < 2**31:
             raise SettingsError(f"--trace-rate is {self.trace_rate}; it must be from 1 to {2**31 - 1}")
-        for option, seconds in (("--drain-delay", self.drain_delay), ("--drain-timeout", self.drain_timeout)):
+        if self.cache_bytes < 0:
+            raise SettingsError(f"--cache-bytes is {self.cache_bytes}; it must be 0 (no cache) or more")
+        if not 0 <= self.rate_limit <= 1e9:
+            raise SettingsError(f"--rate-limit is {self.rate_limit}; it must be 0 (no limit) or up to 1e9 a second")
+        if self.rate_burst < 0 or (self.rate_burst and not self.rate_limit):
+            raise SettingsError(
+                f"--rate-burst is {self.rate_burst}; it goes with --rate-limit, and is 0 (one second's worth) or more"
+            )
+        for option, seconds in (
+            ("--drain-delay", self.drain_delay),
+            ("--drain-timeout", self.drain_timeout),
+            ("--run-timeout", self.run_timeout),
+        ):
             if not 0 <= seconds <= 86_400:
                 raise SettingsError(f"{option} is {seconds}; it must be from 0 to 86400 seconds")
         self.security.check_host(self.host, local=self.is_local)

@@ -69,6 +69,8 @@ class ModelCounters:
         self.input = Duration()
         self.infer = Duration()
         self.output = Duration()
+        self.cache_hit = Duration()
+        self.cache_miss = Duration()
         self._last_inference_ms = 0
         self._batches: dict[int, _BatchCounters] = {}
 
@@ -89,6 +91,15 @@ class ModelCounters:
         self.infer.add(times.infer_ns)
         self.output.add(times.output_ns)
         self._last_inference_ms = time.time_ns() // 1_000_000  # wall clock: the protocol wants a date
+
+    def record_kept(self, *, total_ns: int, lookup_ns: int) -> None:
+        """Counts one request whose answer had been given before; its rows were computed then."""
+        self.success.add(total_ns)
+        self.cache_hit.add(lookup_ns)
+
+    def record_miss(self, lookup_ns: int) -> None:
+        """Counts one request that was looked for among kept answers in vain."""
+        self.cache_miss.add(lookup_ns)
 
     def record_failure(self, *, reason: str, total_ns: int) -> None:
         """Counts one request without an answer.
@@ -118,8 +129,8 @@ class ModelCounters:
                 compute_input=self.input.message(),
                 compute_infer=self.infer.message(),
                 compute_output=self.output.message(),
-                cache_hit=Duration().message(),
-                cache_miss=Duration().message(),
+                cache_hit=self.cache_hit.message(),
+                cache_miss=self.cache_miss.message(),
             ),
             batch_stats=[
                 pb.InferBatchStatistics(

@@ -69,7 +69,6 @@ def ignored(config: ModelConfig) -> list[str]:
         (optimization.HasField("graph"), "optimization.graph.level (the highest is used)"),
         (optimization.priority != 0, "optimization.priority"),
         (optimization.eager_batching, "optimization.eager_batching"),
-        (config.response_cache.enable, "response_cache"),
         (any(group.HasField("rate_limiter") for group in config.instance_group), "instance_group.rate_limiter"),
         (any(group.host_policy for group in config.instance_group), "instance_group.host_policy"),
         (any(group.profile for group in config.instance_group), "instance_group.profile"),

@@ -15,7 +15,7 @@ from mnserve.execution import Work, execute
 from mnserve.signature import Signature, TensorRule
 from mnserve.warm_up_samples import Sample
 
-__all__ = ["WARM_UP_BYTES", "run_samples", "warm_up"]
+__all__ = ["WARM_UP_BYTES", "probe_of", "run_samples", "warm_up"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +56,14 @@ def warm_up(engine: Engine, rules: Signature, sizes: Sequence[int] = ()) -> None
             ) from error
 
 
+def probe_of(rules: Signature) -> Work | None:
+    """One row of zeros, which a model that was warmed up has run; None where sizes are open, or it is large."""
+    size = sum(math.prod(_shape(rule, 1, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
+    if size > WARM_UP_BYTES or any(-1 in rule.dims for rule in rules.inputs):
+        return None
+    return _zeros_work(rules, 1, tuple(rules.default_outputs))
+
+
 def run_samples(engine: Engine, rules: Signature, samples: Iterable[Sample]) -> None:
     """Runs the samples of the configuration.
 
@@ -75,9 +83,12 @@ def run_samples(engine: Engine, rules: Signature, samples: Iterable[Sample]) -> 
             ) from error
 
 
+def _zeros_work(rules: Signature, rows: int, outputs: tuple[str, ...]) -> Work:
+    return Work(feeds={rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}, rows=rows, outputs=outputs)
+
+
 def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, ...]) -> None:
-    feeds = {rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}
-    work = Work(feeds=feeds, rows=rows, outputs=outputs)
+    work = _zeros_work(rules, rows, outputs)
     try:
         execution = execute(engine, [work], batched=rules.max_batch_size > 0)
     except MnServeError as error:

@@ -24,6 +24,9 @@ def counters() -> ModelCounters:
     item.record_batch(Execution(answers=[], rows=3, times=TIMES))
     item.record_success(rows=1, total_ns=50_000, queue_ns=4_000, times=TIMES)
     item.record_success(rows=2, total_ns=60_000, queue_ns=5_000, times=TIMES)
+    item.record_kept(total_ns=0, lookup_ns=400)
+    item.record_miss(300)
+    item.record_miss(400)
     item.record_failure(reason="REJECTED", total_ns=7_000)
     return item
 
@@ -34,7 +37,7 @@ def test_statistics(counters: ModelCounters) -> None:
     assert (message.inference_count, message.execution_count) == (3, 1)
     assert message.last_inference > 1_500_000_000_000
     stats = message.inference_stats
-    assert (stats.success.count, stats.success.ns) == (2, 110_000)
+    assert (stats.success.count, stats.success.ns) == (3, 110_000)
     assert (stats.fail.count, stats.fail.ns) == (1, 7_000)
     assert (stats.queue.count, stats.queue.ns) == (2, 9_000)
     assert (stats.compute_infer.count, stats.compute_infer.ns) == (2, 40_000)
@@ -52,7 +55,7 @@ def test_metrics(counters: ModelCounters) -> None:
     samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     where = 'model="m",version="3"'
     assert {name: float(value) for name, value in samples.items()} == {
-        f"nv_inference_request_success{{{where}}}": 2,
+        f"nv_inference_request_success{{{where}}}": 3,
         f"nv_inference_count{{{where}}}": 3,
         f"nv_inference_exec_count{{{where}}}": 1,
         f"nv_inference_request_duration_us{{{where}}}": 110,
@@ -65,6 +68,10 @@ def test_metrics(counters: ModelCounters) -> None:
         'nv_inference_request_failure{model="m",reason="BACKEND",version="3"}': 0,
         'nv_inference_request_failure{model="m",reason="OTHER",version="3"}': 0,
         f"nv_inference_pending_request_count{{{where}}}": 5,
+        f"nv_cache_num_hits_per_model{{{where}}}": 1,
+        f"nv_cache_num_misses_per_model{{{where}}}": 2,
+        f"nv_cache_hit_duration_per_model{{{where}}}": 0.4,
+        f"nv_cache_miss_duration_per_model{{{where}}}": 0.7,
     }
 
 

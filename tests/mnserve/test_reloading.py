@@ -15,7 +15,7 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import LoadFailedError, ModelNotReadyError, StoppingError, UnknownModelError
 from mnserve.execution import Work
-from mnserve.inference import Inference
+from mnserve.inference import Call, Inference
 from mnserve.loading import LoadOptions
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
@@ -150,7 +150,7 @@ async def test_requests_never_fail_while_a_model_is_loaded_again(repository: Pat
         async def ask() -> None:
             nonlocal done
             while not stop:
-                answer = await inference.answer(message, None)
+                answer = await inference.answer(message, Call())
                 assert np.frombuffer(answer.raw_output_contents[0], "<f4").tolist() == [2] * 4
                 done += 1
 
@@ -175,5 +175,5 @@ async def test_a_request_that_found_a_model_just_before_it_was_replaced(
         await models.load("m")
         find, found = models.find, [old]
         monkeypatch.setattr(models, "find", lambda *names: found.pop() if found else find(*names))
-        assert (await inference.answer(message, None)).model_version == "1"
+        assert (await inference.answer(message, Call())).model_version == "1"
         assert not any(item.count for item in old.counters.failure.values())

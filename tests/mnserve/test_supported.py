@@ -57,7 +57,6 @@ def test_supported() -> None:
         ("optimization { graph { level: -1 } }", "graph.level"),
         ("optimization { priority: PRIORITY_MAX }", "optimization.priority"),
         ("optimization { eager_batching: true }", "eager_batching"),
-        ("response_cache { enable: true }", "response_cache"),
         ("instance_group { rate_limiter { priority: 2 } }", "rate_limiter"),
         ('instance_group { host_policy: "numa0" }', "host_policy"),
         ('instance_group { profile: "1" }', "profile"),
@@ -77,6 +76,6 @@ def test_nothing_is_named_where_nothing_is_done_without() -> None:
 def test_the_log_says_what_is_ignored(
     repository: Path, double_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
-    double_model("m", config="max_batch_size: 4 response_cache { enable: true } optimization { eager_batching: true }")
+    double_model("m", config="max_batch_size: 4 optimization { priority: PRIORITY_MAX eager_batching: true }")
     load(repository, "m", 1, LoadOptions(engine=EngineOptions(intra_op_threads=1))).engine.close()
-    assert "model 'm': ignored in config.pbtxt: optimization.eager_batching; response_cache" in caplog.text
+    assert "model 'm': ignored in config.pbtxt: optimization.priority; optimization.eager_batching" in caplog.text
