@@ -4,6 +4,7 @@ Shapes: N queries, S entries, F features. rows float32 [N, F], attention ω [N, 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -32,6 +33,8 @@ from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_valu
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 _FITTED_KEYS = 1024
+# Errors of values have shorter tails than those of probabilities, which hang on how sure the model is of an image.
+_SHARE = 0.5
 
 
 class CutEstimator(nn.Module):
@@ -82,7 +85,7 @@ def approximate_regressor(
         right = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
         return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
 
-    limits = Limits(plan.rank_rule, plan.table_limit)
+    limits = Limits(replace(plan.rank_rule, share=_SHARE), plan.table_limit)
     room = Room(
         full=full_rank(factors),
         held=most_directions(factors, limits.columns(entries)),
