@@ -255,8 +255,10 @@ class Batcher:
             self._running.update(batch)
             try:
                 await runner.run(batch)
-            finally:
+            except asyncio.CancelledError:  # its callers were told; after a fault of ours they are still to be
                 self._running.difference_update(batch)
+                raise
+            self._running.difference_update(batch)
             self._run_seconds = runner.run_seconds
 
     async def _next_batch(self) -> list[WaitingRequest]:
