@@ -125,7 +125,7 @@ def _write_for_cpus(
         except Exception as error:  # noqa: BLE001 (an addition must not cost the model, whatever is wrong with it)
             return CpuFileReport(unblocked=" ".join(str(error).split()))
         if report is None:
-            why = "its maps would leave the blocked layout all the same, or ONNX Runtime has none here"
+            why = "its maps would leave that layout all the same, ONNX Runtime has none here, or the file is too large"
             return CpuFileReport(unblocked=why)
         blocked.replace(cpu)
         return CpuFileReport.of_blocked(report, layers)

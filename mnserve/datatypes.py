@@ -20,6 +20,7 @@ numpy has no bfloat16: such a tensor is held as its bit patterns, the upper half
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -53,6 +54,10 @@ class Datatype:
     def is_bytes(self) -> bool:
         """Whether elements have a length of their own (BYTES)."""
         return self.dtype.kind == "O"
+
+    def zeros(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
+        """Zeros, or strings without content, of a shape."""
+        return np.full(shape, b"", dtype=object) if self.is_bytes else np.zeros(shape, dtype=self.dtype)
 
 
 def _all() -> dict[str, Datatype]:

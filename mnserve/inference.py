@@ -101,10 +101,13 @@ class Inference:
         return done.response
 
     async def _counted(self, request: pb.ModelInferRequest, call: Call) -> tuple[ServedModel, _Done]:
-        started = time.perf_counter_ns()
+        started, limits = time.perf_counter_ns(), self._limits
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
+                if limits is not None:
+                    limits.take(call.caller)
+                    limits = None  # once, however often the model is replaced meanwhile
                 done = await self._run(served, request, call)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
@@ -127,8 +130,6 @@ class Inference:
             return served, done
 
     async def _run(self, served: ServedModel, request: pb.ModelInferRequest, call: Call) -> _Done:
-        if self._limits is not None:
-            self._limits.take(call.caller)
         batcher, responses = served.batcher, served.model.responses
         urgent = urgency(request, served.model.batching.queue, call.remaining)
         deadline = None if urgent.seconds is None else asyncio.get_running_loop().time() + urgent.seconds

@@ -64,17 +64,20 @@ class ModelResponses:
 
     def __init__(self, cache: ResponseCache) -> None:
         self._cache = cache
+        self._gone = False
 
     def find(self, key: bytes) -> list[Array] | None:
         """The outputs of an equal request, in the order asked for; None where there was none."""
         return self._cache._find(self, key)
 
     def keep(self, key: bytes, arrays: list[Array]) -> None:
-        """Keeps the outputs of a request, if there is room."""
-        self._cache._keep(self, key, arrays)
+        """Keeps the outputs of a request, if there is room, and the model was not dropped while it was answered."""
+        if not self._gone:
+            self._cache._keep(self, key, arrays)
 
     def drop(self) -> None:
-        """Forgets all of them."""
+        """Forgets all of them for good."""
+        self._gone = True
         self._cache._drop(self)
 
 

@@ -38,7 +38,7 @@ def warm_up(engine: Engine, rules: Signature, sizes: Sequence[int] = ()) -> None
     wanted = {tuple(rules.output_rules), tuple(rules.default_outputs)}
     most = max(1, rules.max_batch_size)
     for rows in sorted({1, most, *(size for size in sizes if size < most)}):
-        size = sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
+        size = _input_bytes(rules, rows)
         if size > WARM_UP_BYTES:
             _log.warning(
                 "model '%s': no warm-up batch of %d rows: its inputs alone have %d bytes, more than %d; lower "
@@ -58,8 +58,7 @@ def warm_up(engine: Engine, rules: Signature, sizes: Sequence[int] = ()) -> None
 
 def probe_of(rules: Signature) -> Work | None:
     """One row of zeros, which a model that was warmed up has run; None where sizes are open, or it is large."""
-    size = sum(math.prod(_shape(rule, 1, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
-    if size > WARM_UP_BYTES or any(-1 in rule.dims for rule in rules.inputs):
+    if _input_bytes(rules, 1) > WARM_UP_BYTES or any(-1 in rule.dims for rule in rules.inputs):
         return None
     return _zeros_work(rules, 1, tuple(rules.default_outputs))
 
@@ -84,7 +83,12 @@ def run_samples(engine: Engine, rules: Signature, samples: Iterable[Sample]) -> 
 
 
 def _zeros_work(rules: Signature, rows: int, outputs: tuple[str, ...]) -> Work:
-    return Work(feeds={rule.name: _zeros(rule, rows, rules) for rule in rules.inputs}, rows=rows, outputs=outputs)
+    feeds = {rule.name: rule.datatype.zeros(_shape(rule, rows, rules)) for rule in rules.inputs}
+    return Work(feeds=feeds, rows=rows, outputs=outputs)
+
+
+def _input_bytes(rules: Signature, rows: int) -> int:
+    return sum(math.prod(_shape(rule, rows, rules)) * rule.datatype.dtype.itemsize for rule in rules.inputs)
 
 
 def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, ...]) -> None:
@@ -106,13 +110,6 @@ def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, 
 def _shape(rule: TensorRule, rows: int, rules: Signature) -> list[int]:
     dims = [1 if size == -1 else size for size in rule.dims]
     return [rows, *dims] if rules.max_batch_size > 0 else dims
-
-
-def _zeros(rule: TensorRule, rows: int, rules: Signature) -> np.ndarray[Any, Any]:
-    shape = _shape(rule, rows, rules)
-    if rule.datatype.is_bytes:
-        return np.full(shape, b"", dtype=object)
-    return np.zeros(shape, dtype=rule.datatype.dtype)
 
 
 def _check_outputs(rules: Signature, arrays: dict[str, np.ndarray[Any, Any]]) -> None:

@@ -100,7 +100,7 @@ def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder:
             return _read(_file(folder, item.input_data_file, what), datatype, dims, batch, what)
         if kind is None:
             raise ModelConfigError(f"{what} has no data; give zero_data, random_data or input_data_file")
-        row = _random(datatype, dims) if kind == "random_data" else _zeros(datatype, dims)
+        row = _random(datatype, dims) if kind == "random_data" else datatype.zeros(dims)
         return row if batch is None else _repeat(row, batch)
     except InvalidRequestError as error:
         raise ModelConfigError(str(error)) from error
@@ -108,15 +108,11 @@ def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder:
         raise ModelConfigError(f"{what} has dims {dims}, for which there is no memory; give smaller ones") from error
 
 
-def _zeros(datatype: Datatype, dims: list[int]) -> Array:
-    return np.full(dims, b"", dtype=object) if datatype.is_bytes else np.zeros(dims, dtype=datatype.dtype)
-
-
 def _random(datatype: Datatype, dims: list[int]) -> Array:
     """Values that models take: numbers from 0 to 1, integers from 0 to 127, strings without content as zeros have."""
     generator = np.random.default_rng(0)
     if datatype.is_bytes:
-        return _zeros(datatype, dims)
+        return datatype.zeros(dims)
     if datatype.name == "BF16":
         return (generator.random(dims, dtype=np.float32).view(np.uint32) >> 16).astype(np.uint16)
     if datatype.floating:

@@ -37,9 +37,6 @@ class Tracing:
     Args:
         settings: Which requests.
         exporter: Takes the spans, in a thread of its own.
-
-    Raises:
-        StartError: OpenTelemetry is not installed.
     """
 
     def __init__(self, settings: TraceSettings, exporter: SpanExporter) -> None:
@@ -47,8 +44,10 @@ class Tracing:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self.settings = settings
+        self._propagator = TraceContextTextMapPropagator()
         resource = Resource.create({"service.name": "mnserve"})
         self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -73,13 +72,9 @@ class Tracing:
 
     def begin(self, method: str, model: str, request_id: str, metadata: Metadata) -> RequestTrace | None:
         """The trace of a request that just came; None where it is not traced."""
-        from opentelemetry import trace
-        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
         carrier = {key: value for key, value in metadata if key in _KEYS and isinstance(value, str)}
-        parent = TraceContextTextMapPropagator().extract(carrier) if carrier else None
-        caller = trace.get_current_span(parent).get_span_context() if parent is not None else None
-        sampled = caller.trace_flags.sampled if caller is not None and caller.is_valid else None
+        parent = self._propagator.extract(carrier) if carrier else None
+        sampled = None if parent is None else _sampled(parent)
         if not self.settings.take(model, sampled):
             return None
         attributes = {
@@ -95,6 +90,14 @@ class Tracing:
         """Sends what is left, for a few seconds at most."""
         self._provider.force_flush(_FLUSH_SECONDS * 1000)
         self._provider.shutdown()
+
+
+def _sampled(parent: Any) -> bool | None:
+    """Whether the caller's span is traced; None where what was sent names none."""
+    from opentelemetry.trace import get_current_span
+
+    caller = get_current_span(parent).get_span_context()
+    return caller.trace_flags.sampled if caller.is_valid else None
 
 
 class RequestTrace:

@@ -116,6 +116,19 @@ def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
     assert "MatMul" in out
 
 
+def test_rank_margin(runs: Path, tmp_path: Path) -> None:
+    words = [str(runs / "meta_neighborhoods" / "artifact"), "--shares", "0.5", "0.25", "--tolerance", "0.02"]
+    out = run("benchmarks/rank_margin.py", *words, "--json", str(tmp_path / "margin.json"))
+    found = json.loads((tmp_path / "margin.json").read_text())
+    assert [(one["share"], one["keys"]) for one in found] == [
+        (share, keys) for share in (0.5, 0.25) for keys in ("float32", "int8")
+    ]
+    in_full = [one for one in found if one["keys"] == "float32"]
+    assert all(0 < one["known"] <= one["share"] * 0.02 and one["test"] > 0 for one in in_full)
+    assert in_full[0]["rank"] <= in_full[1]["rank"]
+    assert "artifact's images" in out
+
+
 def test_soak(tmp_path: Path) -> None:
     small = ["--minutes", "0.05", "--callers", "3", "--reload-seconds", "0.5"]
     out = run("benchmarks/soak.py", *small, "--json", str(tmp_path / "soak.json"))

@@ -243,7 +243,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
     ),
     "tracing": (lambda client: client.get_trace_settings(), "UNIMPLEMENTED", ["--trace-endpoint"]),
     "a log setting that stays": (
-        lambda client: client.update_log_settings({"log_file": "/tmp/log"}),
+        lambda client: client.update_log_settings({"log_file": "other.log"}),
         "UNIMPLEMENTED",
         ["log_file stays ''"],
     ),

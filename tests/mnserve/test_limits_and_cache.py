@@ -14,6 +14,8 @@ import pytest
 
 from mnserve.control_calls import Offered
 from mnserve.engines.fake import FakeEngine
+from mnserve.errors import StoppingError
+from mnserve.inference import Inference
 from mnserve.loading import LoadOptions
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
@@ -68,6 +70,26 @@ async def test_who_sends_too_much_is_told_when_to_come_back(repository: Path, do
         counters = models.find("m").counters
         assert (counters.success.count, counters.failure["REJECTED"].count) == (2, 1)
         await stub.ModelMetadata(pb.ModelMetadataRequest(name="m"))
+
+
+async def test_a_request_whose_model_is_replaced_meanwhile_counts_once(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    double_model("m")
+    async with serving(repository, FakeEngine(), limits=RateLimits(0.001, 1)) as (stub, models):
+        batcher = models.find("m").batcher
+        asked, admit = [], batcher.check_admission
+
+        def refuse_once(*args: Any, **fields: Any) -> None:
+            asked.append(args)
+            if len(asked) == 1:
+                raise StoppingError("replaced")
+            admit(*args, **fields)
+
+        monkeypatch.setattr(batcher, "check_admission", refuse_once)
+        monkeypatch.setattr(Inference, "_was_replaced", lambda *_: True)
+        await stub.ModelInfer(request(1, 1, 1, 1))
+        assert len(asked) >= 2
 
 
 async def test_requests_of_a_stream_count_each(repository: Path, double_model: WriteModel) -> None:

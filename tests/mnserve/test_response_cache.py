@@ -65,6 +65,8 @@ def test_models_do_not_share_answers_and_forget_theirs_alone() -> None:
     one.drop()
     assert one.find(b"k") is None
     assert other.find(b"k") is not None
+    one.keep(b"late", [floats(3)])
+    assert one.find(b"late") is None, "its last request was answered while it was dropped"
     assert cache.nbytes == 4
 
 

@@ -71,7 +71,8 @@ def test_settings_that_contradict_each_other(text: str, words: str) -> None:
 
 
 def test_the_order_can_be_kept_where_nothing_overtakes() -> None:
-    options("preserve_ordering: true priority_levels: 1 default_priority_level: 1")
+    found = options("preserve_ordering: true priority_levels: 1 default_priority_level: 1")
+    assert (found.queue.levels, found.queue.default_level) == (1, 1)
 
 
 @pytest.mark.parametrize(

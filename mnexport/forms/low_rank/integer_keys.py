@@ -7,7 +7,7 @@ them out; an error of the query would be the same for all.
 
 Keys are rounded with error feedback (Frantar et al. 2022, "GPTQ", equations 2 and 3): what rounding one feature takes
 away is given back by features that go with it in the second moment of the keys, which lie where queries lie. Products
-with real queries then err by a half to a sixth of what they do with each number rounded to the nearest.
+with real queries then err less than with each number rounded to the nearest.
 
 Shapes: B queries, S entries, d features. query ẑ [B, d], products P [B, S] ≈ ẑ k̂ᵀ.
 """

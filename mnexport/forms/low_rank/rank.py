@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from mnexport.errors import FormError
 
-# Share of the tolerance that is used up on known examples; the rest is left for those that nobody has seen. Of 10,000
-# images the worst is off by up to three and a half times as much as the worst of 256.
+# Share of the tolerance that is used up on known examples; the rest is left for those that nobody has seen: the worst
+# of a whole test set is off by a multiple of the worst of an artifact's images (benchmarks/rank_margin.py).
 SHARE = 0.25
 _MEBIBYTE = 2**20
 

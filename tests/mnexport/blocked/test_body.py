@@ -42,7 +42,8 @@ def test_maps_whose_zeros_stand_elsewhere_are_not_added_in_the_layout(sketch: An
     parts = [sketch.ifilm(sketch.convolution("image", 3, 12), 12) for _ in range(2)]
     joined = sketch.add("Concat", *parts, axis=1)
     maps = sketch.add("Add", joined, sketch.add("Relu", sketch.convolution("image", 3, 24)))
-    rewritten(sketch.classified(sketch.pooled(maps), 24))
+    graph = for_one_image(rewritten(sketch.classified(sketch.pooled(maps), 24)))
+    assert operators(graph).count("ReorderOutput") == 2, "both leave the layout for the sum"
 
 
 @pytest.mark.parametrize("small", ["GlobalAveragePool", "Conv"])
@@ -55,7 +56,8 @@ def test_maps_of_different_sizes_are_not_added_in_the_layout(
     means = sketch.add("GlobalAveragePool", maps)
     added = [maps, means if small == "GlobalAveragePool" else sketch.convolution(means, 16, 16, kernel=1)]
     total = sketch.add("Add", *(reversed(added) if small_first else added))
-    rewritten(sketch.classified(sketch.pooled(total), 16))
+    graph = for_one_image(rewritten(sketch.classified(sketch.pooled(total), 16)))
+    assert operators(graph).count("ReorderOutput") == 2, "both leave the layout for the sum"
 
 
 @pytest.mark.parametrize(("axis", "leaves"), [(1, False), (-3, False), (2, True), (3, True), (-1, True), (-2, True)])

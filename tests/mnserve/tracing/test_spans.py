@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from mnserve.control_calls import Offered
 from mnserve.engines.fake import FakeEngine
+from mnserve.errors import StartError
 from mnserve.loading import LoadOptions
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
@@ -176,3 +178,27 @@ async def test_a_collector_gets_the_spans(repository: Path, double_model: Callab
         server.stop(None).wait()
     assert collector.names.count("inference.GRPCInferenceService/ModelInfer") == 1
     assert len(collector.names) == 4
+
+
+def test_without_opentelemetry_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", None)
+    with pytest.raises(StartError, match=r"pip install 'mn-runtime\[trace\]'"):
+        Tracing.to_collector("http://127.0.0.1:1", TraceSettings(TraceChoice()))
+
+
+@pytest.mark.parametrize(
+    ("rate", "traceparent", "traced"),
+    [
+        (1000, f"00-{TRACE}-{SPAN}-01", True),
+        (1, f"00-{TRACE}-{SPAN}-00", False),
+        (1, f"00-{'0' * 32}-{SPAN}-00", True),
+        (1, "00-nonsense-00", True),
+    ],
+)
+def test_a_caller_that_says_whether_it_is_traced_is_believed(
+    rate: int, traceparent: str, traced: bool, exporter: InMemorySpanExporter
+) -> None:
+    tracing = Tracing(TraceSettings(TraceChoice(rate=rate)), exporter)
+    begun = tracing.begin("ModelInfer", "m", "", [("traceparent", traceparent), ("other", b"x")])
+    assert (begun is not None) is traced
+    tracing.close()

@@ -66,7 +66,7 @@ def test_one_model_differs_and_goes_back() -> None:
         ({"trace_count": ["-"]}, "trace_count is '-'", InvalidRequestError),
         ({"trace_count": ["٣"]}, "trace_count is '٣'", InvalidRequestError),
         ({"trace_mode": ["triton"]}, "trace_mode stays 'opentelemetry'", UnsupportedError),
-        ({"trace_rate": ["5"], "trace_file": ["/tmp/x"]}, "trace_file stays ''", UnsupportedError),
+        ({"trace_rate": ["5"], "trace_file": ["spans.json"]}, "trace_file stays ''", UnsupportedError),
     ],
 )
 @pytest.mark.parametrize("model", ["", "m"])
