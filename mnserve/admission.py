@@ -9,7 +9,16 @@ from mnserve.waiting import WaitingLine
 __all__ = ["check_room"]
 
 
-def check_room(waiting: WaitingLine, options: BatcherOptions, name: str, *, rows: int, nbytes: int, level: int) -> None:
+def check_room(
+    waiting: WaitingLine,
+    options: BatcherOptions,
+    name: str,
+    *,
+    rows: int,
+    nbytes: int,
+    level: int,
+    ahead: tuple[int, int] = (0, 0),
+) -> None:
     """Whether there is room for one more request.
 
     Args:
@@ -19,18 +28,20 @@ def check_room(waiting: WaitingLine, options: BatcherOptions, name: str, *, rows
         rows: Rows of the request.
         nbytes: Bytes of its tensors; 0 where they are not known yet.
         level: Its priority level.
+        ahead: Rows and bytes of those that have left the line and still wait for an engine.
 
     Raises:
         QueueFullError: Too many requests, rows or bytes are waiting.
     """
-    if waiting.rows + rows > options.max_queue_rows:
+    waiting_rows, waiting_bytes = waiting.rows + ahead[0], waiting.nbytes + ahead[1]
+    if waiting_rows + rows > options.max_queue_rows:
         raise QueueFullError(
-            f"model '{name}': {waiting.rows} rows are waiting, and {rows} more would exceed the limit of "
+            f"model '{name}': {waiting_rows} rows are waiting, and {rows} more would exceed the limit of "
             f"{options.max_queue_rows}; try again later"
         )
-    if waiting and waiting.nbytes + nbytes > options.max_queue_bytes:
+    if waiting_rows and waiting_bytes + nbytes > options.max_queue_bytes:
         raise QueueFullError(
-            f"model '{name}': {waiting.nbytes} bytes are waiting, and {nbytes} more would exceed the limit of "
+            f"model '{name}': {waiting_bytes} bytes are waiting, and {nbytes} more would exceed the limit of "
             f"{options.max_queue_bytes}; try again later"
         )
     most = options.queue.policy(level).max_requests

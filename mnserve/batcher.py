@@ -10,19 +10,26 @@ on the loop, so no locks are needed against threads. All times are monotonic.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 
 from mnserve.admission import check_room
 from mnserve.batching import BatcherOptions
 from mnserve.company import time_for_company
-from mnserve.errors import DeadlineExceededError, ModelNotReadyError, QueueTimeoutError, StoppingError
+from mnserve.errors import (
+    DeadlineExceededError,
+    EngineInputError,
+    ModelNotReadyError,
+    QueueTimeoutError,
+    StoppingError,
+)
 from mnserve.execution import Execution, Work
-from mnserve.instances import Instance, Runner
+from mnserve.instances import Instance, Instances, Run
+from mnserve.queue_policy import QueueRules
 from mnserve.waiting import Answer, WaitingLine, WaitingRequest
-from mnserve.watchdog import Watch
+from mnserve.watchdog import PROBE_SECONDS, Watch
 
 __all__ = ["Answer", "Batcher"]
 
@@ -53,42 +60,42 @@ class Batcher:
     ) -> None:
         self._name = name
         self._options = options
+        self._on_batch = on_batch
         self._on_death = on_death
-        batched = options.max_batch_size > 0
-        self._runners = [
-            Runner(
-                item,
-                name=name,
-                batched=batched,
-                watch=watch or Watch(),
-                on_batch=on_batch,
-                on_broken=self._break_off,
-            )
-            for item in instances
-        ]
+        self._watch = watch or Watch()
+        self._engines = Instances(
+            instances,
+            batched=options.max_batch_size > 0,
+            max_rows=options.max_batch_size,
+            run_timeout=self._watch.run_timeout,
+            on_done=self._done,
+            on_hang=self._hang,
+        )
         self._waiting = WaitingLine(options.max_batch_size, options.preferred_sizes)
         self._running: set[WaitingRequest] = set()
+        self._ahead: Run | None = None
+        self._may_run_ahead = options.queue == QueueRules()
         self._run_seconds = 0.0
-        self._turn = asyncio.Lock()
-        self._wake = asyncio.Event()
+        self._probed = -math.inf
+        self._dispatching: asyncio.Handle | None = None
+        self._idle = asyncio.Event()
         self._stopping = False
         self._dead: str | None = None
-        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def waiting_requests(self) -> int:
         """Requests that wait for a run."""
-        return len(self._waiting)
+        return len(self._waiting) + (0 if self._ahead is None else len(self._ahead.requests))
 
     @property
     def waiting_rows(self) -> int:
         """Rows that wait for a run."""
-        return self._waiting.rows
+        return self._waiting.rows + self._rows_ahead
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes of the tensors that wait for a run."""
-        return self._waiting.nbytes
+        return self._waiting.nbytes + self._bytes_ahead
 
     @property
     def idle(self) -> bool:
@@ -98,15 +105,12 @@ class Batcher:
     @property
     def hung(self) -> bool:
         """Whether some run did not end in time: its thread, and what it holds, are lost."""
-        return any(runner.hung for runner in self._runners)
+        return self._engines.hung
 
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
-        loop = asyncio.get_running_loop()
-        self._tasks = [
-            loop.create_task(self._supervise(runner), name=f"batcher-{self._name}-{number}")
-            for number, runner in enumerate(self._runners)
-        ]
+        self._engines.start()
+        self._wake()
 
     async def infer(
         self, work: Work, *, deadline: float | None = None, level: int | None = None, wait: float = 0.0
@@ -143,7 +147,7 @@ class Batcher:
             deadline=deadline,
             company_until=loop.time() + longest / 2 if refusable else None,
         )
-        self._wake.set()
+        self._wake()
         timers = [] if deadline is None else [loop.call_at(deadline, self._expire, item)]
         if longest:
             timers.append(loop.call_later(longest, self._refuse_late if refusable else self._postpone, item))
@@ -159,24 +163,20 @@ class Batcher:
     def refuse(self) -> None:
         """Admits nothing new from now on."""
         self._stopping = True
-        self._wake.set()
+        self._wake()
 
     async def drain(self) -> None:
         """Admits nothing new, finishes what waits, and ends the threads."""
         self.refuse()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        for runner in self._runners:
-            runner.thread.shutdown(wait=False)
+        await self._idle.wait()
+        self._engines.stop()
 
     def abort(self) -> None:
         """Gives up on everything that waits or runs; for a drain that takes too long."""
         self._stopping = True
         self._fail_all(StoppingError(f"model '{self._name}': the server stopped before this request could finish"))
-        for task in self._tasks:
-            task.cancel()
-        for runner in self._runners:
-            runner.thread.shutdown(wait=False, cancel_futures=True)
+        self._engines.discard()
+        self._engines.stop()
 
     # Admission ------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,8 @@ class Batcher:
             raise ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}")
         if self._stopping:
             raise StoppingError(f"model '{self._name}' is stopping and takes no new requests; try another server")
-        check_room(self._waiting, self._options, self._name, rows=rows, nbytes=nbytes, level=level)
+        room = (self._rows_ahead, self._bytes_ahead)
+        check_room(self._waiting, self._options, self._name, rows=rows, nbytes=nbytes, level=level, ahead=room)
 
     def _expire(self, item: WaitingRequest) -> None:
         self._waiting.remove(item)
@@ -223,61 +224,135 @@ class Batcher:
             if not item.future.done():
                 item.future.set_exception(error)
 
-    # The batch loops ------------------------------------------------------------------------------------------
+    # Dispatch -------------------------------------------------------------------------------------------------
 
-    async def _supervise(self, runner: Runner) -> None:
+    def _wake(self, seconds: float = 0.0) -> None:
+        """Looks for something to run: once what has arrived by now is in line, or after a while."""
+        loop = asyncio.get_running_loop()
+        if self._dispatching is not None:
+            if seconds or not isinstance(self._dispatching, asyncio.TimerHandle):
+                return
+            self._dispatching.cancel()
+        self._dispatching = loop.call_later(seconds, self._dispatch) if seconds else loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        if self._dispatching is not None:
+            self._dispatching.cancel()
+            self._dispatching = None
         try:
-            await self._serve(runner)
-        except asyncio.CancelledError:
-            raise
+            while self._dead is None and self._waiting and self._run_next():
+                pass
         except BaseException as error:  # noqa: BLE001 (whatever it was, nobody may wait for ever)
-            _log.exception("model '%s': a batch loop died", self._name)
-            self._latch(f"its batch loop died ({type(error).__name__}: {error}); restart the server")
+            self._die(error)
+        finished = not self._engines.outstanding and (not self._waiting or self._dead is not None)
+        if self._stopping and (finished or self._engines.hung):
+            self._idle.set()
 
-    def _break_off(self, reason: str) -> None:
+    def _run_next(self) -> bool:
+        """Has the next batch run if it may; returns whether there may be another one."""
+        busy = self._engines.outstanding - len(self._engines)
+        if busy > 0:
+            return False
+        if busy == 0:
+            # Every engine is busy. A whole batch would not change any more until one is done, so it is laid out now.
+            if self._may_run_ahead and self._ahead is None and self._waiting.next_is_whole:
+                self._ahead = self._run(self._waiting.take_batch())
+            return False
+        left, due = 0.0, False
+        if not self._stopping:
+            left, due = time_for_company(self._waiting, self._options, self._run_seconds)
+        if left > 0:
+            self._wake(left)
+            return False
+        self._run(self._waiting.take_batch(as_many_as_fit=due))
+        return True
+
+    def _run(self, batch: Sequence[WaitingRequest]) -> Run | None:
+        if not batch:
+            return None
+        _log.debug("model '%s': running %d requests", self._name, len(batch))
+        run = Run(batch, [item.work for item in batch])
+        self._running.update(batch)
+        self._engines.put(run)
+        return run
+
+    def _done(self, run: Run, outcome: Execution | BaseException | None) -> None:
+        """A run is done: the next one first, then the answers."""
+        self._ahead = None
+        if run.began_ns:
+            self._run_seconds = (time.monotonic_ns() - run.began_ns) / 1e9
+        if isinstance(outcome, Execution):
+            self._dispatch()
+        try:
+            self._hand_out(run, outcome)
+        except BaseException as error:  # noqa: BLE001 (the same)
+            self._die(error)
+        self._running.difference_update(run.requests)
+        if not isinstance(outcome, Execution):
+            self._dispatch()
+
+    def _hand_out(self, run: Run, outcome: Execution | BaseException | None) -> None:
+        if isinstance(outcome, BaseException):
+            self._fail(run, outcome)
+            return
+        if outcome is None or not run.requests:
+            return
+        if self._on_batch is not None:
+            self._on_batch(outcome)
+        for item, arrays in zip(run.requests, outcome.answers, strict=True):
+            if not item.future.done():
+                queue_ns = run.began_ns - item.admitted_ns
+                item.future.set_result(Answer(arrays=arrays, queue_ns=queue_ns, times=outcome.times))
+
+    # Failures -------------------------------------------------------------------------------------------------
+
+    def _fail(self, run: Run, error: BaseException) -> None:
+        """A run failed. Each of its requests is run alone, so that only the guilty one gets the error."""
+        if not run.requests:
+            self._break(f"its engine fails on what it ran when it was loaded ({error})")
+        elif len(run.requests) > 1:
+            _log.warning("model '%s': a batch of %d requests failed, retrying singly", self._name, len(run.requests))
+            for item in run.requests:
+                if not item.future.done() and self._dead is None:
+                    self._engines.put(Run([item], [item.work]))
+        else:
+            if not run.requests[0].future.done():
+                run.requests[0].future.set_exception(error)
+            self._probe(error)
+
+    def _probe(self, error: BaseException) -> None:
+        """After a failure: whether the engine still runs what it ran when it was loaded."""
+        probe, now = self._watch.probe, time.monotonic()
+        if probe is None or isinstance(error, EngineInputError) or now - self._probed < PROBE_SECONDS:
+            return
+        self._probed = now
+        self._engines.put(Run([], [probe]))
+
+    def _hang(self) -> None:
+        self._break(f"a run of its engine has not ended after {self._watch.run_timeout:g} s")
+        self._running.clear()  # its callers were told
+        self._dispatch()
+
+    def _break(self, reason: str) -> None:
         """An engine is broken: nobody waits for it any longer, and a run that hangs is left to itself."""
         _log.error("model '%s': %s", self._name, reason)
         self._latch(f"{reason}; load the model again, or restart the server")
-        for runner, task in zip(self._runners, self._tasks, strict=True):
-            if runner.hung:
-                task.cancel()
+
+    def _die(self, error: BaseException) -> None:
+        _log.error("model '%s': its batch loop died", self._name, exc_info=error)
+        self._latch(f"its batch loop died ({type(error).__name__}: {error}); restart the server")
 
     def _latch(self, reason: str) -> None:
         """Nothing is run from now on."""
         first, self._dead = self._dead is None, self._dead or reason
         self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}"))
-        self._wake.set()
         if first and self._on_death is not None:
             self._on_death(self._dead)
 
-    async def _serve(self, runner: Runner) -> None:
-        while batch := await self._next_batch():
-            self._running.update(batch)
-            try:
-                await runner.run(batch)
-            except asyncio.CancelledError:  # its callers were told; after a fault of ours they are still to be
-                self._running.difference_update(batch)
-                raise
-            self._running.difference_update(batch)
-            self._run_seconds = runner.run_seconds
+    @property
+    def _rows_ahead(self) -> int:
+        return 0 if self._ahead is None else sum(work.rows for work in self._ahead.works)
 
-    async def _next_batch(self) -> list[WaitingRequest]:
-        """What runs next; nothing in the end. One idle instance at a time waits here, the others behind it."""
-        async with self._turn:
-            while self._dead is None:
-                if not self._waiting:
-                    if self._stopping:
-                        break
-                    self._wake.clear()
-                    await self._wake.wait()
-                    continue
-                left, due = 0.0, False
-                if not self._stopping:
-                    left, due = time_for_company(self._waiting, self._options, self._run_seconds)
-                if left > 0:
-                    self._wake.clear()
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._wake.wait(), left)
-                elif batch := self._waiting.take_batch(as_many_as_fit=due):
-                    return batch
-        return []
+    @property
+    def _bytes_ahead(self) -> int:
+        return 0 if self._ahead is None else sum(work.nbytes for work in self._ahead.works)

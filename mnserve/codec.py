@@ -8,9 +8,9 @@ expected; nothing that passes here is refused later for its form.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from mnserve.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, first_n
 
 __all__ = [
     "MAX_BYTES_ELEMENTS",
+    "MAX_FORMS",
     "CheckedRequest",
     "DecodedRequest",
     "check_request",
@@ -34,6 +35,8 @@ Array = np.ndarray[Any, Any]
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""
+MAX_FORMS: Final = 1024
+"""Forms of requests that are remembered for each model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,17 +55,33 @@ class DecodedRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckedRequest:
+class Form:
+    """What requests of one form have in common, however different their tensors are.
+
+    Attributes:
+        positions: For each of the model's inputs, in order, where the request has it.
+        raw_positions: For each position of the request, which of the raw contents is its; None for shared memory.
+        shapes: Shapes of the model's inputs, (B, *dims) or (*dims).
+        nbytes: Their sizes as raw contents; None where elements have lengths of their own.
+        rows: B, or 1 for a model without a batch dimension.
+        outputs: Outputs wanted, in the order of the answer.
+    """
+
+    positions: tuple[int, ...]
+    raw_positions: tuple[int | None, ...]
+    shapes: tuple[list[int], ...]
+    nbytes: tuple[int | None, ...]
+    rows: int
+    outputs: tuple[str, ...]
+
+
+class CheckedRequest(NamedTuple):
     """A request whose form keeps every rule; what its tensors hold was not looked at yet.
 
     Attributes:
         request: The message.
         signature: The model's signature.
-        positions: For each of the model's inputs, in order, where the request has it.
-        shapes: Their shapes, (B, *dims) or (*dims).
-        rows: B, or 1 for a model without a batch dimension.
-        outputs: Outputs wanted, in the order of the answer.
-        raw_positions: For each position of the request, which of the raw contents is its; None for shared memory.
+        form: What was found.
         sources: Inputs that lie in shared memory, and where.
         targets: Outputs that are wanted in shared memory, and where.
         regions: What callers have registered; None where there is no shared memory.
@@ -70,14 +89,15 @@ class CheckedRequest:
 
     request: pb.ModelInferRequest
     signature: Signature
-    positions: tuple[int, ...]
-    raw_positions: tuple[int | None, ...]
+    form: Form
     sources: Mapping[str, Slice]
     targets: Mapping[str, Slice]
     regions: Regions | None
-    shapes: tuple[list[int], ...]
-    rows: int
-    outputs: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """B, or 1 for a model without a batch dimension."""
+        return self.form.rows
 
     @property
     def large(self) -> bool:
@@ -85,11 +105,10 @@ class CheckedRequest:
         before they are taken apart."""
         raw = bool(self.request.raw_input_contents)
         work = 0
-        for rule, shape in zip(self.signature.inputs, self.shapes, strict=True):
-            if rule.datatype.is_bytes:
+        for rule, shape, nbytes in zip(self.signature.inputs, self.form.shapes, self.form.nbytes, strict=True):
+            if nbytes is None:
                 return True
-            plain = raw or rule.name in self.sources
-            work += math.prod(shape) * (rule.datatype.dtype.itemsize if plain else TYPED_WORK)
+            work += nbytes if raw or rule.name in self.sources else math.prod(shape) * TYPED_WORK
         return work > INLINE_BYTES
 
     def decode(self) -> DecodedRequest:
@@ -98,27 +117,35 @@ class CheckedRequest:
         Raises:
             InvalidRequestError: What a tensor holds does not fit its shape and type, or is not finite.
         """
-        raw = self.request.raw_input_contents
+        raw, form, signature = self.request.raw_input_contents, self.form, self.signature
         feeds: dict[str, Array] = {}
-        for rule, position, shape in zip(self.signature.inputs, self.positions, self.shapes, strict=True):
-            what = _what(rule, self.signature)
-            tensor, raw_position = self.request.inputs[position], self.raw_positions[position]
-            if raw_position is None:
-                array = self._shared(rule, shape, what)
-            elif raw:
-                if tensor.HasField("contents"):
-                    raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
-                array = raw_to_array(raw[raw_position], rule.datatype, shape, what)
+        for rule, position, shape, nbytes in zip(
+            signature.inputs, form.positions, form.shapes, form.nbytes, strict=True
+        ):
+            raw_position = form.raw_positions[position]
+            if raw_position is None or not raw:
+                array = self._elsewhere(rule, position, shape)
             else:
-                array = contents_to_array(tensor.contents, rule.datatype, shape, what)
-            if not self.signature.allow_non_finite:
-                _refuse_non_finite(array, rule, what)
+                if self.request.inputs[position].HasField("contents"):
+                    what = _what(rule, signature)
+                    raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
+                data = raw[raw_position]
+                if nbytes and len(data) == nbytes and rule.datatype.name != "BOOL":
+                    array = np.frombuffer(data, dtype=rule.datatype.dtype).reshape(shape)
+                else:
+                    array = raw_to_array(data, rule.datatype, shape, _what(rule, signature))
+            if rule.datatype.floating and not signature.allow_non_finite:
+                _refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
-        return DecodedRequest(feeds=feeds, rows=self.rows, outputs=self.outputs)
+        return DecodedRequest(feeds=feeds, rows=form.rows, outputs=form.outputs)
 
-    def _shared(self, rule: TensorRule, shape: Sequence[int], what: str) -> Array:
-        assert self.regions is not None
-        return raw_to_array(self.regions.read(self.sources[rule.name], what), rule.datatype, shape, what)
+    def _elsewhere(self, rule: TensorRule, position: int, shape: Sequence[int]) -> Array:
+        """A tensor that comes as typed contents, or in shared memory."""
+        what = _what(rule, self.signature)
+        if rule.name in self.sources:
+            assert self.regions is not None
+            return raw_to_array(self.regions.read(self.sources[rule.name], what), rule.datatype, shape, what)
+        return contents_to_array(self.request.inputs[position].contents, rule.datatype, shape, what)
 
 
 def decode_request(
@@ -142,6 +169,9 @@ def check_request(
         InvalidRequestError: The request breaks a rule.
         UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
     """
+    key = _key(request)
+    if key is not None and (known := signature.forms.get(key)) is not None:
+        return CheckedRequest(request, signature, known, {}, {}, regions)
     _refuse_parameters(request.parameters, ("sequence_id",), "the request")
     tensors = _by_name(request, signature)
     outputs = _requested_outputs(request, signature)
@@ -160,18 +190,35 @@ def check_request(
                 )
             rows = shape[0]
         shapes.append(shape)
-    return CheckedRequest(
-        request=request,
-        signature=signature,
+    form = Form(
         positions=tuple(tensors[rule.name] for rule in signature.inputs),
         raw_positions=raw_positions,
-        sources=sources,
-        targets=targets,
-        regions=regions,
         shapes=tuple(shapes),
+        nbytes=tuple(
+            None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
+            for rule, shape in zip(signature.inputs, shapes, strict=True)
+        ),
         rows=1 if rows is None else rows,
         outputs=outputs,
     )
+    if key is not None:
+        if len(signature.forms) >= MAX_FORMS:
+            signature.forms.clear()
+        signature.forms[key] = form
+    return CheckedRequest(request, signature, form, sources, targets, regions)
+
+
+def _key(request: pb.ModelInferRequest) -> Hashable:
+    """All that the form of a request depends on; None where it has parameters, which are looked at every time."""
+    if request.parameters:
+        return None
+    inputs = [
+        None if tensor.parameters else (tensor.name, tensor.datatype, tuple(tensor.shape)) for tensor in request.inputs
+    ]
+    outputs = [None if tensor.parameters else tensor.name for tensor in request.outputs]
+    if None in inputs or None in outputs:
+        return None
+    return (*inputs, len(request.raw_input_contents), *outputs)
 
 
 def _by_name(request: pb.ModelInferRequest, signature: Signature) -> dict[str, int]:
@@ -270,13 +317,13 @@ def _check_shape(tensor: pb.ModelInferRequest.InferInputTensor, rule: TensorRule
     return shape
 
 
-def _refuse_non_finite(array: Array, rule: TensorRule, what: str) -> None:
+def _refuse_non_finite(array: Array, rule: TensorRule, signature: Signature) -> None:
     found = first_non_finite(array, rule.datatype)
     if found is not None:
         count, index = found
         raise InvalidRequestError(
-            f"{what} has {count} values that are NaN or infinite, the first at index {list(index)}; clean the data, or "
-            'set the model parameter allow_non_finite to "true" in config.pbtxt'
+            f"{_what(rule, signature)} has {count} values that are NaN or infinite, the first at index {list(index)}; "
+            'clean the data, or set the model parameter allow_non_finite to "true" in config.pbtxt'
         )
 
 

@@ -1,4 +1,4 @@
-"""One run of the engine for several callers: join their rows, run, and cut the answer apart again.
+"""One run of the engine for several callers: run what was joined, and cut the answer apart again.
 
 Shapes: request i brings B_i rows; the batch has B = sum of B_i. Called from a model's worker thread.
 """
@@ -70,40 +70,33 @@ class Execution:
     times: BatchTimes
 
 
-def execute(engine: Engine, works: Sequence[Work], *, batched: bool) -> Execution:
+def execute(engine: Engine, works: Sequence[Work], feeds: Mapping[str, Array], *, batched: bool) -> Execution:
     """Runs the engine once for all callers. Their inputs differ in nothing but the number of rows.
 
     Args:
         engine: The engine.
         works: At least one caller's work; exactly one where ``batched`` is false.
+        feeds: Their inputs joined: name -> (B, ...).
         batched: Whether the model has a batch dimension.
 
     Raises:
         EngineRunError: The engine failed, or answered with another number of rows than it was given.
     """
-    started = time.perf_counter_ns()
     rows = sum(work.rows for work in works)
-    feeds = works[0].feeds if len(works) == 1 else _join(works)
     wanted = {name for work in works for name in work.outputs}
     names = [spec.name for spec in engine.outputs if spec.name in wanted]
-    joined = time.perf_counter_ns()
+    started = time.perf_counter_ns()
     arrays = dict(zip(names, engine.run(feeds, names), strict=True))
     ran = time.perf_counter_ns()
     if batched:
         _check_rows(arrays, rows)
     answers = _split(works, arrays) if len(works) > 1 else [[arrays[name] for name in works[0].outputs]]
-    ended = time.perf_counter_ns()
-    times = BatchTimes(input_ns=joined - started, infer_ns=ran - joined, output_ns=ended - ran)
+    times = BatchTimes(input_ns=0, infer_ns=ran - started, output_ns=time.perf_counter_ns() - ran)
     return Execution(answers=answers, rows=rows, times=times)
 
 
 def _nbytes(array: Array) -> int:
     return array.nbytes if array.dtype != object else array.nbytes + sum(sys.getsizeof(item) for item in array.flat)
-
-
-def _join(works: Sequence[Work]) -> dict[str, Array]:
-    """Writes every row once into the arrays of the batch."""
-    return {name: np.concatenate([work.feeds[name] for work in works]) for name in works[0].feeds}
 
 
 def _split(works: Sequence[Work], arrays: Mapping[str, Array]) -> list[list[Array]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from mnserve.codec import CheckedRequest, check_request
 from mnserve.encoding import encode_response, is_large
@@ -29,11 +27,8 @@ __all__ = ["Call", "Inference"]
 
 _log = logging.getLogger(__name__)
 
-_Result = TypeVar("_Result")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """How a request came.
 
     Attributes:
@@ -135,13 +130,13 @@ class Inference:
         deadline = None if urgent.seconds is None else asyncio.get_running_loop().time() + urgent.seconds
         checked = check_request(request, served.model.signature, self._regions)
         batcher.check_admission(checked.rows, level=urgent.level)  # before the work of decoding is done for nothing
-        work = await _off_loop(checked.large, partial(_decode, checked))
+        work = await asyncio.to_thread(_decode, checked) if checked.large else _decode(checked)
         if call.trace is not None:
             call.trace.admitted()
         key, kept, lookup_ns = b"", None, 0
         if responses is not None:
             began = time.perf_counter_ns()
-            key = await _off_loop(checked.large, partial(key_of, work))
+            key = await asyncio.to_thread(key_of, work) if checked.large else key_of(work)
             kept = responses.find(key)
             lookup_ns = time.perf_counter_ns() - began
         if kept is not None:
@@ -159,7 +154,7 @@ class Inference:
             targets=checked.targets,
             regions=self._regions,
         )
-        response = await _off_loop(is_large(answer.arrays), encode)
+        response = await asyncio.to_thread(encode) if is_large(answer.arrays) else encode()
         if responses is not None and kept is None:
             responses.keep(key, answer.arrays)
             served.counters.record_miss(lookup_ns)
@@ -178,8 +173,3 @@ def _decode(checked: CheckedRequest) -> Work:
     work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
     _ = work.nbytes  # counted here, where it holds up nobody
     return work
-
-
-async def _off_loop(large: bool, function: Callable[[], _Result]) -> _Result:
-    """Calls a function that depends on no other task: small work at once, large work in a thread."""
-    return await asyncio.to_thread(function) if large else function()

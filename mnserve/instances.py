@@ -1,29 +1,27 @@
-"""What runs batches: an engine with the thread it belongs to, once or several times for a model."""
+"""What runs batches: an engine with the thread it belongs to, once or several times for a model.
+
+All instances take their batches from one queue, first come first served. A batch that is put there while all are busy
+runs as soon as one of them is done, without anything that has to happen on the event loop in between.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import math
+import contextlib
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
 
+from mnserve.batch_memory import BatchMemory, Lease
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.base import Engine
-from mnserve.errors import EngineInputError
-from mnserve.execution import Execution, Work, execute
-from mnserve.waiting import Answer, WaitingRequest
-from mnserve.watchdog import PROBE_SECONDS, Watch
+from mnserve.execution import BatchTimes, Execution, Work, execute
+from mnserve.tensors import INLINE_BYTES
+from mnserve.waiting import WaitingRequest
 
-__all__ = ["Instance", "Runner", "engine_thread"]
-
-_log = logging.getLogger(__name__)
-
-
-def engine_thread(name: str) -> ThreadPoolExecutor:
-    """A thread for one engine of model ``name``."""
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"engine-{name}")
+__all__ = ["Instance", "Instances", "Run"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,94 +35,151 @@ class Instance:
     """
 
     engine: Engine
-    thread: ThreadPoolExecutor
+    thread: EngineThread
 
 
-class Runner:
-    """Runs batches on one instance and hands out the answers.
+class Run:
+    """A batch on its way through an engine.
+
+    Attributes:
+        requests: Who waits for it; nobody where the server itself wants to know something.
+        works: What is to be computed.
+        lease: The inputs joined; None until they are.
+        began_ns: When an engine took it, on the monotonic clock; 0 before.
+        join_ns: How long joining took.
+        timer: Looks after it.
+    """
+
+    __slots__ = ("began_ns", "join_ns", "lease", "requests", "timer", "works")
+
+    def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[Work]) -> None:
+        self.requests = requests
+        self.works = works
+        self.lease: Lease | None = None
+        self.began_ns = 0
+        self.join_ns = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody still waits for it; may be asked in any thread."""
+        return not self.requests or not all(item.future.done() for item in self.requests)
+
+
+class Instances:
+    """The engines of one model.
 
     Args:
-        instance: The instance.
-        name: Name of the model, for messages.
+        instances: The engines with their threads, at least one.
         batched: Whether the model has a batch dimension.
-        watch: When the engine counts as broken.
-        on_batch: Called on the loop after every successful run.
-        on_broken: Called with the reason when the engine counts as broken.
+        max_rows: Most rows of a batch.
+        run_timeout: Seconds that a run may take; 0 for no limit.
+        on_done: Called on the loop with a run and how it went; None where nobody wanted it any more.
+        on_hang: Called on the loop, once, when a run has not ended in time.
     """
 
     def __init__(
         self,
-        instance: Instance,
+        instances: Sequence[Instance],
         *,
-        name: str,
         batched: bool,
-        watch: Watch,
-        on_batch: Callable[[Execution], None] | None,
-        on_broken: Callable[[str], None],
+        max_rows: int,
+        run_timeout: float,
+        on_done: Callable[[Run, Execution | BaseException | None], None],
+        on_hang: Callable[[], None],
     ) -> None:
-        self.thread = instance.thread
-        """The instance's thread."""
         self.hung = False
         """Whether a run did not end in time; its thread is lost."""
-        self.run_seconds = 0.0
-        """How long the last run took."""
-        self._engine = instance.engine
-        self._name = name
+        self.outstanding = 0
+        """Runs that are not done: those that engines work on, and those that wait for an engine."""
+        self._instances = tuple(instances)
         self._batched = batched
-        self._watch = watch
-        self._on_batch = on_batch
-        self._on_broken = on_broken
-        self._probed = -math.inf
+        self._run_timeout = run_timeout
+        self._on_done = on_done
+        self._on_hang = on_hang
+        self._memory = BatchMemory(max_rows, spare=len(self._instances) + 1)
+        self._runs: SimpleQueue[Run | None] = SimpleQueue()
 
-    async def run(self, batch: Sequence[WaitingRequest]) -> None:
-        """Runs a batch; if it fails, each of its requests alone, so that only the guilty one gets the error."""
-        _log.debug("model '%s': running %d requests", self._name, len(batch))
-        started_ns = time.monotonic_ns()
-        try:
-            execution = await self._execute([item.work for item in batch])
-        except Exception as error:  # noqa: BLE001 (goes to the caller)
-            if len(batch) == 1:
-                if not batch[0].future.done():
-                    batch[0].future.set_exception(error)
-                await self._probe(error)
-                return
-            _log.warning("model '%s': a batch of %d requests failed, retrying singly", self._name, len(batch))
-            for item in batch:
-                if not item.future.done():
-                    await self.run([item])
-            return
-        if self._on_batch is not None:
-            self._on_batch(execution)
-        for item, arrays in zip(batch, execution.answers, strict=True):
-            if not item.future.done():
-                queue_ns = started_ns - item.admitted_ns
-                item.future.set_result(Answer(arrays=arrays, queue_ns=queue_ns, times=execution.times))
+    def __len__(self) -> int:
+        return len(self._instances)
 
-    async def _probe(self, error: Exception) -> None:
-        """After a failure: whether the engine still runs what it ran when it was loaded."""
-        probe, now = self._watch.probe, time.monotonic()
-        if probe is None or isinstance(error, EngineInputError) or now - self._probed < PROBE_SECONDS:
-            return
-        self._probed = now
-        try:
-            await self._execute([probe])
-        except Exception as fault:  # noqa: BLE001 (whatever it was, it went well before)
-            self._on_broken(f"its engine fails on what it ran when it was loaded ({fault})")
-
-    async def _execute(self, works: list[Work]) -> Execution:
+    def start(self) -> None:
+        """Begins to take runs. Needs a running event loop."""
         loop = asyncio.get_running_loop()
-        started, limit = loop.time(), self._watch.run_timeout
-        timer = loop.call_later(limit, self._hang) if limit else None
-        try:
-            execution = await loop.run_in_executor(
-                self.thread, lambda: execute(self._engine, works, batched=self._batched)
-            )
-        finally:
-            if timer is not None:
-                timer.cancel()
-        self.run_seconds = loop.time() - started
-        return execution
+        for instance in self._instances:
+            instance.thread.post(partial(self._serve, instance.engine, loop))
 
-    def _hang(self) -> None:
-        self.hung = True
-        self._on_broken(f"a run of its engine has not ended after {self._watch.run_timeout:g} s")
+    def put(self, run: Run) -> None:
+        """Has a batch run, after those that were put before."""
+        self.outstanding += 1
+        if sum(work.nbytes for work in run.works) <= INLINE_BYTES:  # a thread would wait for the interpreter first
+            self._join(run)
+        if self._run_timeout:
+            run.timer = asyncio.get_running_loop().call_later(self._run_timeout, self._look_after, run)
+        self._runs.put(run)
+
+    def stop(self) -> None:
+        """Ends the threads once everything that was put is done; does not wait for them."""
+        for instance in self._instances:
+            self._runs.put(None)
+            instance.thread.close()
+
+    def discard(self) -> None:
+        """Forgets runs that no engine has taken yet."""
+        with contextlib.suppress(Empty):
+            while True:
+                self._runs.get_nowait()
+
+    def _look_after(self, run: Run) -> None:
+        left = self._run_timeout
+        if run.began_ns:
+            left -= (time.monotonic_ns() - run.began_ns) / 1e9
+        if left > 0:
+            run.timer = asyncio.get_running_loop().call_later(left, self._look_after, run)
+        elif not self.hung:
+            self.hung = True
+            self._on_hang()
+
+    def _join(self, run: Run) -> None:
+        started = time.perf_counter_ns()
+        run.lease = self._memory.join(run.works, sum(work.rows for work in run.works))
+        run.join_ns = time.perf_counter_ns() - started
+
+    def _done(self, run: Run, outcome: Execution | BaseException | None) -> None:
+        self.outstanding -= 1
+        if run.timer is not None:
+            run.timer.cancel()
+        self._on_done(run, outcome)
+
+    # In the threads of the engines ----------------------------------------------------------------------------
+
+    def _serve(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        while (run := self._runs.get()) is not None:
+            outcome: Execution | BaseException | None = None
+            run.began_ns = time.monotonic_ns()
+            try:
+                if run.wanted:
+                    outcome = self._execute(engine, run)
+            except BaseException as error:  # noqa: BLE001 (goes to the callers)
+                outcome = error
+            try:
+                loop.call_soon_threadsafe(self._done, run, outcome)
+            except RuntimeError:  # the loop is closed, and nobody waits
+                return
+            del run, outcome
+
+    def _execute(self, engine: Engine, run: Run) -> Execution:
+        if run.lease is None:
+            self._join(run)
+        lease = run.lease
+        assert lease is not None
+        try:
+            found = execute(engine, run.works, lease.feeds, batched=self._batched)
+            if lease.blocks:
+                answers = [[array.copy() if lease.shares(array) else array for array in one] for one in found.answers]
+            else:
+                answers = found.answers
+        finally:
+            self._memory.give_back(lease)
+        times = BatchTimes(input_ns=run.join_ns, infer_ns=found.times.infer_ns, output_ns=found.times.output_ns)
+        return Execution(answers=answers, rows=found.rows, times=times)

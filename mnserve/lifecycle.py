@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from mnserve.engine_thread import EngineThread
 from mnserve.errors import MnServeError, ModelNotReadyError
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 from mnserve.loading import LoadedModel, LoadOptions, load
 from mnserve.repository import list_versions, read_config, served_versions
 from mnserve.served import ServedModel
@@ -69,21 +70,20 @@ async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel
     Raises:
         RepositoryError, EngineError: The model cannot be loaded; nothing stays open.
     """
-    loop = asyncio.get_running_loop()
-    threads = [engine_thread(name)]
+    threads = [EngineThread(name)]
     found: list[Instance] = []
     try:
-        model = await loop.run_in_executor(threads[0], load)
+        model = await threads[0].call(load)
         found.append(Instance(engine=model.engine, thread=threads[0]))
         while len(found) < model.instances:
-            threads.append(engine_thread(name))
-            engine = await loop.run_in_executor(threads[-1], model.another)
+            threads.append(EngineThread(name))
+            engine = await threads[-1].call(model.another)
             found.append(Instance(engine=engine, thread=threads[-1]))
     except BaseException:
         for instance in found:
             instance.engine.close()
         for thread in threads:
-            thread.shutdown(wait=False)
+            thread.close()
         raise
     return model, tuple(found)
 

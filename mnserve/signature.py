@@ -5,9 +5,10 @@ Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from mnserve.datatypes import Datatype
 
@@ -63,6 +64,11 @@ class Signature:
     def default_outputs(self) -> tuple[str, ...]:
         """What a request gets that names no outputs, in the model's order."""
         return tuple(name for name in self.output_rules if name not in self.on_request)
+
+    @cached_property
+    def forms(self) -> dict[Hashable, Any]:
+        """What ``mnserve.codec`` knows of requests that kept the rules."""
+        return {}
 
     def full_shape(self, rule: TensorRule) -> list[int]:
         """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""

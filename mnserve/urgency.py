@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mnserve.errors import InvalidRequestError
 from mnserve.protocol import service_pb2 as pb
@@ -11,8 +11,7 @@ from mnserve.queue_policy import QueueRules
 __all__ = ["Urgency", "urgency"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Urgency:
+class Urgency(NamedTuple):
     """How urgent a request is.
 
     Attributes:

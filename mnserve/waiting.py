@@ -88,6 +88,11 @@ class WaitingLine:
         return bool(self._satisfied)
 
     @property
+    def next_is_whole(self) -> bool:
+        """Whether the request whose turn it is, and those behind it in its bucket, have the rows of a whole batch."""
+        return bool(self._turns) and self._bucket_rows[self._turns.first().bucket] >= max(1, self._max_batch_size)
+
+    @property
     def first_deadline(self) -> float:
         """The earliest deadline of those that wait, on the event loop's clock; infinity where there is none."""
         return self._deadlines.first()

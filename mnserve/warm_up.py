@@ -73,7 +73,7 @@ def run_samples(engine: Engine, rules: Signature, samples: Iterable[Sample]) -> 
         _log.debug("model '%s': warm-up sample '%s'", rules.model, sample.name)
         try:
             for _ in range(sample.runs):
-                execution = execute(engine, [sample.work], batched=rules.max_batch_size > 0)
+                execution = execute(engine, [sample.work], sample.work.feeds, batched=rules.max_batch_size > 0)
             _check_outputs(rules, dict(zip(sample.work.outputs, execution.answers[0], strict=True)))
         except (MnServeError, MemoryError) as error:
             raise EngineLoadError(
@@ -94,7 +94,7 @@ def _input_bytes(rules: Signature, rows: int) -> int:
 def _run_zeros(engine: Engine, rules: Signature, rows: int, outputs: tuple[str, ...]) -> None:
     work = _zeros_work(rules, rows, outputs)
     try:
-        execution = execute(engine, [work], batched=rules.max_batch_size > 0)
+        execution = execute(engine, [work], work.feeds, batched=rules.max_batch_size > 0)
     except MnServeError as error:
         if any(
             -1 in rule.dims for rule in rules.inputs

@@ -13,6 +13,7 @@ import pytest
 
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     DeadlineExceededError,
@@ -23,7 +24,7 @@ from mnserve.errors import (
     StoppingError,
 )
 from mnserve.execution import Execution, Work
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 
 Array = np.ndarray[Any, Any]
 
@@ -41,7 +42,7 @@ def options(**fields: Any) -> BatcherOptions:
 
 
 def alone(engine: FakeEngine) -> Instance:
-    return Instance(engine=engine, thread=engine_thread("m"))
+    return Instance(engine=engine, thread=EngineThread("m"))
 
 
 def work(*values: float, width: int = 2) -> Work:

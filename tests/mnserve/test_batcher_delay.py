@@ -9,9 +9,10 @@ import numpy as np
 
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.fake import FakeEngine
 from mnserve.execution import Work
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 
 
 def work(*values: float, width: int = 2) -> Work:
@@ -29,7 +30,7 @@ class Delayed:
     def __init__(self, seconds: float, preferred: tuple[int, ...] = ()) -> None:
         self.engine = FakeEngine()
         options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=seconds, preferred_sizes=preferred)
-        instance = Instance(engine=self.engine, thread=engine_thread("m"))
+        instance = Instance(engine=self.engine, thread=EngineThread("m"))
         self.batcher = Batcher([instance], name="m", options=options)
         self.batcher.start()
         self.tasks: list[asyncio.Task[Answer]] = []

@@ -13,10 +13,11 @@ import pytest
 
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, QueueFullError, QueueTimeoutError
 from mnserve.execution import Work
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 from mnserve.queue_policy import QueuePolicy, QueueRules
 
 
@@ -72,7 +73,7 @@ async def queue(
         max_queue_rows=64,
         queue=QueueRules(default_policy=default or QueuePolicy(), **rules),
     )
-    batcher = Batcher([Instance(engine=engine, thread=engine_thread("m"))], name="m", options=options)
+    batcher = Batcher([Instance(engine=engine, thread=EngineThread("m"))], name="m", options=options)
     batcher.start()
     run = Queue(batcher, engine)
     run.held = asyncio.ensure_future(batcher.infer(work(100)))
@@ -190,7 +191,7 @@ async def test_a_request_may_shorten_its_time_only_where_that_is_allowed(gate: t
 async def test_who_has_waited_long_enough_takes_all_that_fit_whatever_is_preferred(gate: threading.Event) -> None:
     engine = FakeEngine(gate=gate)
     options = BatcherOptions(max_batch_size=4, max_queue_rows=64, max_delay=0.01, preferred_sizes=(2,))
-    batcher = Batcher([Instance(engine=engine, thread=engine_thread("m"))], name="m", options=options)
+    batcher = Batcher([Instance(engine=engine, thread=EngineThread("m"))], name="m", options=options)
     batcher.start()
     run = Queue(batcher, engine)
     tasks = [asyncio.ensure_future(batcher.infer(work(100, 100)))]
@@ -213,7 +214,7 @@ async def test_an_idle_engine_refuses_nobody(gate: threading.Event) -> None:
         max_delay=600.0,
         queue=QueueRules(default_policy=QueuePolicy(timeout=0.5)),
     )
-    batcher = Batcher([Instance(engine=engine, thread=engine_thread("m"))], name="m", options=options)
+    batcher = Batcher([Instance(engine=engine, thread=EngineThread("m"))], name="m", options=options)
     batcher.start()
     async with asyncio.timeout(20):
         assert (await batcher.infer(work(1))).arrays[0].tolist() == [[2, 2]]

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.base import TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, EngineRunError, QueueFullError, QueueTimeoutError
 from mnserve.execution import Work
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 from mnserve.queue_policy import QueuePolicy, QueueRules
 from mnserve.waiting import WaitingRequest
 
@@ -76,7 +77,7 @@ class Engines:
         """In how many runs that did not fail the rows of each caller were."""
         self._lock = threading.Lock()
         self.instances = [
-            Instance(engine=FakeEngine(function=self._run, outputs=OUTPUTS), thread=engine_thread("m"))
+            Instance(engine=FakeEngine(function=self._run, outputs=OUTPUTS), thread=EngineThread("m"))
             for _ in range(count)
         ]
 

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.codec import MAX_BYTES_ELEMENTS, check_request, decode_request
+from mnserve.codec import MAX_BYTES_ELEMENTS, MAX_FORMS, check_request, decode_request
 from mnserve.datatypes import DATATYPES
 from mnserve.encoding import encode_response
 from mnserve.errors import InvalidRequestError, RequestError, UnsupportedError
@@ -280,3 +280,49 @@ def test_strings_may_always_take_long() -> None:
     request.inputs.add(name="x", datatype="BYTES", shape=[1])
     rule = TensorRule(name="x", datatype=DATATYPES["BYTES"], dims=(-1,))
     assert check_request(request, Signature(model="m", max_batch_size=0, inputs=(rule,), outputs=())).large
+
+
+def test_requests_of_one_form_are_told_apart_by_their_contents() -> None:
+    signature = replace(SIGNATURE)
+    for number in range(3):
+        message = request()
+        message.raw_input_contents[1] = np.full((2, 2), number, "<f4").tobytes()
+        assert decode_request(message, signature).feeds["a"].tolist() == [[number] * 2] * 2
+    assert len(signature.forms) == 1
+    short = request()
+    short.raw_input_contents[1] = b"1234"
+    with pytest.raises(InvalidRequestError, match="has 4 bytes of raw contents, expected 16"):
+        decode_request(short, signature)
+    infinite = request()
+    infinite.raw_input_contents[1] = np.full((2, 2), np.inf, "<f4").tobytes()
+    with pytest.raises(InvalidRequestError, match="4 values that are NaN or infinite"):
+        decode_request(infinite, signature)
+    both = request()
+    both.inputs[0].contents.int_contents.append(1)
+    with pytest.raises(InvalidRequestError, match="both contents and raw_input_contents"):
+        decode_request(both, signature)
+
+
+def test_only_forms_that_keep_the_rules_are_remembered_and_not_too_many() -> None:
+    signature = replace(SIGNATURE)
+    wrong = request()
+    wrong.inputs[0].datatype = "FP32"
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError, match="datatype"):
+            decode_request(wrong, signature)
+    parameters = request()
+    parameters.parameters["sequence_id"].int64_param = 1
+    with pytest.raises(UnsupportedError):
+        decode_request(request_after(signature, parameters), signature)
+    assert len(signature.forms) == 1
+    for size in range(MAX_FORMS + 10):
+        message = request()
+        message.inputs[0].shape[1] = size
+        check_request(message, signature)
+    assert len(signature.forms) <= MAX_FORMS
+
+
+def request_after(signature: Signature, message: pb.ModelInferRequest) -> pb.ModelInferRequest:
+    """The message, once its form without parameters is known."""
+    decode_request(request(), signature)
+    return message

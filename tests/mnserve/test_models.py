@@ -112,7 +112,7 @@ async def test_a_dead_batch_loop_takes_its_model_out(repository: Path, double_mo
     changes: list[bool] = []
     async with loaded(repository, lambda: changes.append(True)) as models:
         served = models.find("m")
-        served.batcher._runners[0]._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
+        served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
         work = Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
         with pytest.raises(ModelNotReadyError):
             await served.batcher.infer(work)

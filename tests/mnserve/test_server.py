@@ -43,7 +43,7 @@ async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_m
         assert [await status(name) for name in ("", "a", "b")] == [STATUS.SERVING] * 3
         served = server.states[0].served
         assert served is not None
-        served.batcher._runners[0]._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
+        served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
         with pytest.raises(ModelNotReadyError):
             await served.batcher.infer(Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",)))
         async with asyncio.timeout(20):

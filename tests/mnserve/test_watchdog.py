@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnserve import instances
+from mnserve import batcher as batching
 from mnserve.batcher import Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineInputError, EngineRunError, ModelNotReadyError
 from mnserve.execution import Work
-from mnserve.instances import Instance, engine_thread
+from mnserve.instances import Instance
 from mnserve.watchdog import Watch
 
 Feeds = Mapping[str, Any]
@@ -36,7 +37,7 @@ def work(*values: float) -> Work:
 
 def batcher(engines: list[FakeEngine], watch: Watch, deaths: list[str]) -> Batcher:
     found = Batcher(
-        [Instance(engine=engine, thread=engine_thread("m")) for engine in engines],
+        [Instance(engine=engine, thread=EngineThread("m")) for engine in engines],
         name="m",
         options=BatcherOptions(max_batch_size=1, max_queue_rows=64),
         on_death=deaths.append,
@@ -139,7 +140,7 @@ async def test_a_request_that_fails_alone_breaks_nothing_and_is_not_probed_each_
 
 
 async def test_the_engine_is_probed_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(batching, "PROBE_SECONDS", 0.0)
     deaths: list[str] = []
     function = Flaky()
     server = batcher([FakeEngine(function=function)], Watch(probe=work(0)), deaths)

@@ -1,0 +1,59 @@
+"""Serves one ONNX file, as harnesses that compare servers start them.
+
+    python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --max-batch 32 --delay-ms 0 --threads 1
+    python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --instances 2 -- --log-level warning
+
+The file becomes the model ``m`` of a repository in a temporary folder, which is gone in the end. What stands behind
+``--`` goes to ``mnserve serve``. Ends as that does, on SIGTERM too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+
+def main() -> int:
+    """Runs the server; returns its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument("--name", default="m", help="what it is served as (%(default)s)")
+    parser.add_argument("--port", type=int, default=8001, help="for gRPC (%(default)s)")
+    parser.add_argument("--max-batch", type=int, default=32, help="most rows in a batch (%(default)s)")
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="how long a batch waits for company (%(default)s)")
+    parser.add_argument("--threads", type=int, default=1, help="of each engine (%(default)s)")
+    parser.add_argument("--instances", type=int, default=1, help="engines side by side (%(default)s)")
+    parser.add_argument("options", nargs="*", help="of mnserve serve, behind --")
+    args = parser.parse_args()
+    if not args.model.is_file():
+        print(f"serve_onnx: there is no file {args.model}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="serve-onnx-") as folder:
+        version = Path(folder) / args.name / "1"
+        version.mkdir(parents=True)
+        (version / "model.onnx").symlink_to(args.model.resolve())
+        (version.parent / "config.pbtxt").write_text(config(args))
+        command = [sys.executable, "-m", "mnserve", "serve", folder, "--grpc-port", str(args.port)]
+        command += ["--metrics-port", "0", "--intra-op-threads", str(args.threads), *args.options]
+        with subprocess.Popen(command) as server:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, lambda number, _: server.send_signal(number))
+            return server.wait()
+
+
+def config(args: argparse.Namespace) -> str:
+    """The model's config.pbtxt."""
+    lines = [f"max_batch_size: {args.max_batch}"]
+    if args.delay_ms:
+        lines.append(f"dynamic_batching {{ max_queue_delay_microseconds: {round(args.delay_ms * 1000)} }}")
+    if args.instances > 1:
+        lines.append(f"instance_group {{ count: {args.instances} kind: KIND_CPU }}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
