@@ -256,7 +256,7 @@ class Batcher:
         if busy == 0:
             # Every engine is busy. A whole batch would not change any more until one is done, so it is laid out now.
             if self._may_run_ahead and self._ahead is None and self._waiting.next_is_whole:
-                self._ahead = self._run(self._waiting.take_batch())
+                self._ahead = self._run(self._waiting.take_batch(), ahead=True)
             return False
         left, due = 0.0, False
         if not self._stopping:
@@ -267,10 +267,11 @@ class Batcher:
         self._run(self._waiting.take_batch(as_many_as_fit=due))
         return True
 
-    def _run(self, batch: Sequence[WaitingRequest]) -> Run | None:
+    def _run(self, batch: Sequence[WaitingRequest], *, ahead: bool = False) -> Run | None:
         if not batch:
             return None
-        _log.debug("model '%s': running %d requests", self._name, len(batch))
+        if not ahead:
+            _log.debug("model '%s': running %d requests", self._name, len(batch))
         run = Run(batch, [item.work for item in batch])
         self._running.update(batch)
         self._engines.put(run)
@@ -278,7 +279,9 @@ class Batcher:
 
     def _done(self, run: Run, outcome: Execution | BaseException | None) -> None:
         """A run is done: the next one first, then the answers."""
-        self._ahead = None
+        if self._ahead is not None:
+            _log.debug("model '%s': running %d requests", self._name, len(self._ahead.requests))
+            self._ahead = None
         if run.began_ns:
             self._run_seconds = (time.monotonic_ns() - run.began_ns) / 1e9
         if isinstance(outcome, Execution):
