@@ -113,7 +113,8 @@ class Instances:
         """Has a batch run, after those that were put before."""
         self.outstanding += 1
         if sum(work.nbytes for work in run.works) <= INLINE_BYTES:  # a thread would wait for the interpreter first
-            self._join(run)
+            with contextlib.suppress(Exception):  # the engine's thread tries again, and its error goes to the callers
+                self._join(run)
         if self._run_timeout:
             run.timer = asyncio.get_running_loop().call_later(self._run_timeout, self._look_after, run)
         self._runs.put(run)

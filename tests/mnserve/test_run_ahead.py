@@ -181,3 +181,23 @@ async def test_memory_that_is_used_again_spoils_no_answer_that_is_on_its_way(gat
     answers = await asyncio.gather(*tasks)
     assert [set(answer.arrays[0].ravel().tolist()) for answer in answers] == [{float(value)} for value in range(33)]
     await busy.batcher.drain()
+
+
+async def test_rows_that_cannot_be_joined_are_an_error_of_their_callers_alone(
+    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Busy(gate)
+    first = await busy.begin()
+
+    def full(*_: Any) -> Any:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(busy.batcher._engines._memory, "join", full)
+    tasks = [busy.ask(value) for value in range(4)]
+    await until(lambda: busy.ahead == 4)
+    gate.set()
+    await first
+    assert all(isinstance(error, MemoryError) for error in await asyncio.gather(*tasks, return_exceptions=True))
+    monkeypatch.undo()
+    assert (await busy.ask(5)).arrays[0].tolist() == [[10, 10]]
+    await busy.batcher.drain()
