@@ -32,7 +32,7 @@ protos-check: $(INSTALLED)
 	$(BIN)/python protos/generate.py --check
 
 unit: $(INSTALLED)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile --durations=15
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --hypothesis-profile ci --numprocesses auto --dist loadfile --durations=15
 
 clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
     python benchmarks/perf_analyzer.py                                    a small model made on the spot
     python benchmarks/perf_analyzer.py build/demo/repository digits-mn
     python benchmarks/perf_analyzer.py REPOSITORY MODEL --concurrency 1,8,32 --batch 4 --json build/perf.json
+    python benchmarks/perf_analyzer.py --streaming --shared-memory system    single calls, a stream, and shared memory
 
 The binary comes from the wheel tritonclient 2.41.0, the last one that has it, and is kept under
 ``build/perf_analyzer/``. It needs Debian's package ``libb64-0d``. Exits 1 on any error.
@@ -19,6 +20,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +31,12 @@ START_SECONDS = 120
 STABLE_PERCENT = 25
 """Three windows in a row have to agree this well in mean latency."""
 ATTEMPTS = 3
+WAYS: dict[str, list[str]] = {
+    "calls": [],
+    "stream": ["--streaming"],
+    "shared memory": ["--shared-memory", "system"],
+}
+"""How requests travel -> options of perf_analyzer."""
 
 
 class BenchmarkError(Exception):
@@ -42,7 +50,8 @@ def fetch() -> Path:
         wheels = HOME / "wheels"
         wheels.mkdir(parents=True, exist_ok=True)
         print(f"fetching {' and '.join(WHEELS)}", flush=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), *WHEELS]
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--retries", "1", "--no-deps"]
+        command += ["--dest", str(wheels), *WHEELS]
         if subprocess.run(command, check=False).returncode != 0:
             raise BenchmarkError(f"cannot download {' and '.join(WHEELS)}; is a package index within reach?")
         for wheel in wheels.glob("*.whl"):
@@ -110,9 +119,10 @@ def make_repository(root: Path) -> str:
 
 
 @contextmanager
-def server(repository: Path) -> Iterator[str]:
+def server(repository: Path, *options: str) -> Iterator[str]:
     """``mnserve serve`` on ports of its own; gives HOST:PORT. Fails if it does not end well."""
     command = [sys.executable, "-m", "mnserve", "serve", str(repository), "--grpc-port", "0", "--metrics-port", "0"]
+    command += options
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -123,12 +133,13 @@ def server(repository: Path) -> Iterator[str]:
     finally:
         process.terminate()
         code = process.wait(START_SECONDS)
+        process.stdout.close()
     if code != 0:
         raise BenchmarkError(f"the server ended with code {code}")
 
 
 def measure(
-    binary: Path, address: str, model: str, *, concurrency: int, batch: int, seconds: float
+    binary: Path, address: str, model: str, *, way: str, concurrency: int, batch: int, seconds: float
 ) -> dict[str, float]:
     """One run of perf_analyzer, its figures by column. Windows are made longer while the machine is restless."""
     report = HOME / f"report-{concurrency}.csv"
@@ -137,15 +148,16 @@ def measure(
         window = int(seconds * 1000) * 2**attempt
         command = [str(binary), "-m", model, "-u", address, "-i", "grpc", "-b", str(batch)]
         command += ["--concurrency-range", str(concurrency), "-p", str(window), "-s", str(STABLE_PERCENT)]
-        command += ["-r", "10", "-f", str(report)]
+        command += ["-r", "10", "-f", str(report), *WAYS[way]]
         result = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
         output = (result.stdout + result.stderr).strip()
         unstable = "Failed to obtain stable measurement" in output
         if not unstable:
             break
-        print(f"{concurrency:>14}  latency varies by more than {STABLE_PERCENT} %, trying longer windows", flush=True)
+        unsteady = f"latency varies by more than {STABLE_PERCENT} %, trying longer windows"
+        print(f"{way:<14}{concurrency:>14}  {unsteady}", flush=True)
     if result.returncode != 0 or unstable or "failed" in output.lower() or not report.is_file():
-        raise BenchmarkError(f"perf_analyzer failed at concurrency {concurrency}:\n{output}")
+        raise BenchmarkError(f"perf_analyzer failed with {way} at concurrency {concurrency}:\n{output}")
     with report.open(newline="") as stream:
         (row,) = csv.DictReader(stream)
     return {name: float(value) for name, value in row.items() if value}
@@ -157,6 +169,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("model", nargs="?", help="model to measure")
     parser.add_argument("--concurrency", default="1,8,32", help="callers at the same time (default: 1,8,32)")
     parser.add_argument("--batch", type=int, default=1, help="rows in a request (default: 1)")
+    parser.add_argument("--streaming", action="store_true", help="measure requests of one stream too")
+    parser.add_argument("--shared-memory", choices=["none", "system"], default="none", help="measure tensors in it too")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a measurement window (default: 2)")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     options = parser.parse_args(arguments)
@@ -191,13 +205,16 @@ def run(options: argparse.Namespace, levels: list[int]) -> None:
         "Server Compute Infer": "engine us",
     }
     print(f"model {model}, {options.batch} rows a request")
-    print("".join(f"{title:>14}" for title in ["concurrency", *columns.values()]), flush=True)
-    results = []
+    print(f"{'way':<14}" + "".join(f"{title:>14}" for title in ["concurrency", *columns.values()]), flush=True)
+    wanted = {"stream": options.streaming, "shared memory": options.shared_memory == "system"}
+    results: list[dict[str, object]] = []
     with server(repository) as address:
-        for level in levels:
-            figures = measure(binary, address, model, concurrency=level, batch=options.batch, seconds=options.seconds)
-            results.append(figures)
-            print(f"{level:>14}" + "".join(f"{figures[name]:>14,.0f}" for name in columns), flush=True)
+        for way, level in product((way for way in WAYS if wanted.get(way, True)), levels):
+            figures = measure(
+                binary, address, model, way=way, concurrency=level, batch=options.batch, seconds=options.seconds
+            )
+            results.append({"way": way, **figures})
+            print(f"{way:<14}{level:>14}" + "".join(f"{figures[name]:>14,.0f}" for name in columns), flush=True)
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps({"model": model, "batch": options.batch, "results": results}, indent=2))

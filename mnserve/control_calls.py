@@ -8,12 +8,14 @@ from typing import Any, Final
 
 import grpc
 
+from mnserve.config_override import parse_override
 from mnserve.control import check_asked_for
 from mnserve.errors import InvalidRequestError, MnServeError, UnsupportedError
 from mnserve.failing import fail
 from mnserve.log_settings import LogControl, LogValue
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
+from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.rate_limits import RateLimits
 from mnserve.settings import Control
 from mnserve.shared_memory import Region, Regions
@@ -24,6 +26,7 @@ __all__ = ["ControlCalls", "Offered"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
+_CONFIG: Final = "config"
 _LOG_PARAMETERS: Final = {bool: "bool_param", int: "uint32_param", str: "string_param"}
 
 
@@ -93,12 +96,13 @@ class ControlCalls(UnsupportedCalls):
     async def RepositoryModelLoad(
         self, request: pb.RepositoryModelLoadRequest, context: Context
     ) -> pb.RepositoryModelLoadResponse:
-        """Loads a model, or loads it again; answers once it is served."""
+        """Loads a model, or loads it again, as it is in the repository or with a configuration that the call brings;
+        answers once it is served."""
         try:
             check_asked_for(self._offered.control)
             _check_repository(request.repository_name)
-            _check_parameters(request.parameters, ())
-            await self._models.load(request.model_name)
+            _check_parameters(request.parameters, (_CONFIG,))
+            await self._models.load(request.model_name, _override(request))
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
         return pb.RepositoryModelLoadResponse()
@@ -205,9 +209,21 @@ def _check_repository(name: str) -> None:
         raise UnsupportedError(f"repository_name is '{name[:64]}', but there is one repository; leave it out")
 
 
+def _override(request: pb.RepositoryModelLoadRequest) -> ModelConfig | None:
+    """The configuration that a call brings; None where it brings none."""
+    if _CONFIG not in request.parameters:
+        return None
+    parameter = request.parameters[_CONFIG]
+    kind = parameter.WhichOneof("parameter_choice")
+    if kind != "string_param":
+        raise InvalidRequestError(f"the parameter '{_CONFIG}' comes as {kind or 'nothing'}, expected string_param")
+    return parse_override(parameter.string_param, request.model_name)
+
+
 def _check_parameters(parameters: Mapping[str, Any], known: Collection[str]) -> None:
     for name in parameters:
         if name not in known:
             raise UnsupportedError(
-                f"the parameter '{name[:64]}' is not supported: models are loaded as they are in the repository"
+                f"the parameter '{name[:64]}' is not supported: leave it out: the files of a model are those in the "
+                "repository"
             )

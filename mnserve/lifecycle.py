@@ -12,6 +12,7 @@ from mnserve.engine_thread import EngineThread
 from mnserve.errors import MnServeError, ModelNotReadyError
 from mnserve.instances import Instance
 from mnserve.loading import LoadedModel, LoadOptions, load
+from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import list_versions, read_config, served_versions
 from mnserve.served import ServedModel
 
@@ -21,7 +22,12 @@ _log = logging.getLogger(__name__)
 
 
 async def load_versions(
-    root: Path, name: str, options: LoadOptions, before: Mapping[int, ServedModel], on_change: Callable[[], None]
+    root: Path,
+    name: str,
+    options: LoadOptions,
+    before: Mapping[int, ServedModel],
+    on_change: Callable[[], None],
+    override: ModelConfig | None = None,
 ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
     """The versions of a model that are to be served, loaded one after the other, and why others are not.
 
@@ -31,6 +37,7 @@ async def load_versions(
         options: What applies to every model.
         before: Versions as they were loaded before; their counters go on.
         on_change: Called when the readiness of a version changes.
+        override: What counts instead of the model's config.pbtxt.
     """
     found: dict[int, ServedModel] = {}
     faults: dict[int | None, str] = {}
@@ -38,14 +45,15 @@ async def load_versions(
     try:
         on_disk = await asyncio.to_thread(list_versions, root, name)
         version = on_disk[-1] if on_disk else None
-        chosen = served_versions(await asyncio.to_thread(read_config, root, name), on_disk)
+        config = await asyncio.to_thread(read_config, root, name) if override is None else override
+        chosen = served_versions(config, on_disk)
         if not chosen:
             raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
     except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
         return {}, {version: _explain(name, version, error)}
     for version in chosen:
         try:
-            model, instances = await _open(name, partial(load, root, name, version, options))
+            model, instances = await _open(name, partial(load, root, name, version, options, override))
         except BaseException as error:
             if not isinstance(error, Exception):
                 for served in found.values():

@@ -94,14 +94,21 @@ class LoadedModel:
     responses: ModelResponses | None
 
 
-def load(root: Path, name: str, version: int, options: LoadOptions) -> LoadedModel:
+def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
     """Loads one version of a model. Takes a while; not for the event loop.
+
+    Args:
+        root: The repository.
+        name: The model.
+        version: Its version.
+        options: What applies to every model.
+        override: What counts instead of its config.pbtxt.
 
     Raises:
         RepositoryError: What is on disk cannot be served.
         EngineError: The engine cannot load or run it.
     """
-    files = read_model(root, name, version)
+    files = read_model(root, name, version, override)
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)

@@ -21,6 +21,7 @@ from mnserve.errors import (
 from mnserve.lifecycle import load_versions
 from mnserve.loading import LoadOptions
 from mnserve.names import listed
+from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions
 from mnserve.served import ModelEntry, ModelState, ServedModel
 from mnserve.statistics import ModelCounters
@@ -69,11 +70,15 @@ class Models:
                 served, faults = await self._load(name, {})
                 _replace(entry, served, faults)
 
-    async def load(self, name: str) -> None:
+    async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.
 
         What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
         what was served before stays.
+
+        Args:
+            name: The model.
+            override: What counts instead of its config.pbtxt until it is loaded again.
 
         Raises:
             UnknownModelError: There is no such model.
@@ -84,18 +89,19 @@ class Models:
             await asyncio.to_thread(list_versions, self._root, name)
         except ModelNotFoundError as error:
             raise UnknownModelError(str(error)) from error
+        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
         entry = self._entries.setdefault(name, ModelEntry(loaded=False))
         async with entry.lock:
             self._check_running(name)
-            served, faults = await self._load(name, entry.served)
+            served, faults = await self._load(name, entry.served, override)
             if faults and entry.served:
                 self._retire(served)
                 reasons = "; ".join(faults.values())
-                raise LoadFailedError(f"model '{name}' was not loaded again, what was served stays: {reasons}")
+                raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
             self._retire(_replace(entry, served, faults))
         self._on_change()
         if faults:
-            raise LoadFailedError(f"model '{name}' was not loaded: {'; '.join(faults.values())}")
+            raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
 
     async def unload(self, name: str) -> None:
         """Takes a model out; requests that were admitted are still answered.
@@ -118,9 +124,9 @@ class Models:
             del self._entries[name]
 
     async def _load(
-        self, name: str, before: dict[int, ServedModel]
+        self, name: str, before: dict[int, ServedModel], override: ModelConfig | None = None
     ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
-        return await load_versions(self._root, name, self._options, before, self._on_change)
+        return await load_versions(self._root, name, self._options, before, self._on_change, override)
 
     def _retire(self, served: dict[int, ServedModel]) -> None:
         async def retire(model: ServedModel) -> None:

@@ -61,7 +61,7 @@ class ModelFiles:
     Attributes:
         name: Folder name, the name under which it is served.
         version: Number of the version folder.
-        config: Content of config.pbtxt with ``name`` filled in; almost empty where there is no such file.
+        config: Content of config.pbtxt, or what counts instead, with ``name`` filled in; almost empty without a file.
         model_path: The model file.
         export: Content of export.json, or None where there is none.
     """
@@ -137,8 +137,14 @@ def read_config(root: Path, name: str) -> ModelConfig:
     return config
 
 
-def read_model(root: Path, name: str, version: int | None = None) -> ModelFiles:
+def read_model(root: Path, name: str, version: int | None = None, override: ModelConfig | None = None) -> ModelFiles:
     """Finds one version of a model; the highest where none is given. The model file itself is not opened.
+
+    Args:
+        root: The repository.
+        name: The model.
+        version: Its version.
+        override: What counts instead of config.pbtxt, with ``name`` filled in.
 
     Raises:
         RepositoryNotFoundError: ``root`` is not a folder.
@@ -155,7 +161,7 @@ def read_model(root: Path, name: str, version: int | None = None) -> ModelFiles:
     if version not in versions:
         known = ", ".join(map(str, versions))
         raise VersionNotFoundError(f"model '{name}' has no version {version}; it has {known}")
-    config = read_config(root, name)
+    config = read_config(root, name) if override is None else override
     folder = root / name / str(version)
     return ModelFiles(
         name=name,

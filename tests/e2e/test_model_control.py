@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -32,9 +33,9 @@ def client(root: Path, start_server: StartServer) -> Iterator[Any]:
         yield item
 
 
-def ask(client: Any) -> list[list[float]]:
-    tensor = triton.InferInput("x", [1, 4], "FP32")
-    tensor.set_data_from_numpy(np.ones((1, 4), np.float32))
+def ask(client: Any, rows: int = 1) -> list[list[float]]:
+    tensor = triton.InferInput("x", [rows, 4], "FP32")
+    tensor.set_data_from_numpy(np.ones((rows, 4), np.float32))
     found: list[list[float]] = client.infer("double", [tensor]).as_numpy("y").tolist()
     return found
 
@@ -70,11 +71,53 @@ def test_what_cannot_be_loaded(client: Any, root: Path) -> None:
     assert refusal(lambda: client.load_model("gone")).startswith("NOT_FOUND: ")
     assert refusal(lambda: client.load_model("../double")).startswith("NOT_FOUND: ")
     assert refusal(lambda: client.unload_model("gone")).startswith("NOT_FOUND: ")
-    config = refusal(lambda: client.load_model("double", config="{}"))
-    assert config.startswith("UNIMPLEMENTED: the parameter 'config' is not supported")
+    files = refusal(lambda: client.load_model("double", config="{}", files={"file:1/model.onnx": b"garbage"}))
+    assert files.startswith("UNIMPLEMENTED: the parameter 'file:1/model.onnx' is not supported")
     (root / "double" / "1" / "model.onnx").write_bytes(b"garbage")
     assert "what was served stays" in refusal(lambda: client.load_model("double"))
     assert ask(client) == [[2] * 4]
+
+
+def test_a_configuration_that_the_call_brings(client: Any, root: Path) -> None:
+    shutil.copytree(root / "double" / "1", root / "double" / "2")
+    config = {
+        "max_batch_size": 3,
+        "versionPolicy": {"specific": {"versions": [1]}},
+        "dynamic_batching": {"max_queue_delay_microseconds": 100},
+    }
+    client.load_model("double", config=json.dumps(config))
+    told = client.get_model_config("double").config
+    assert (told.max_batch_size, told.dynamic_batching.max_queue_delay_microseconds) == (3, 100)
+    assert client.get_model_metadata("double").versions == ["1"]
+    assert ask(client) == [[2] * 4]
+    with pytest.raises(InferenceServerException, match="expected at most 3"):
+        ask(client, rows=4)
+
+    broken = {
+        '{"max_batchsize": 3}': 'no ModelConfig: Message type "inference.ModelConfig" has no field named "max_',
+        '{"max_batch_size": "many"}': "no ModelConfig: Failed to parse max_batch_size field",
+        '{"name": "plain"}': "names the model 'plain'",
+        "[1]": "is list in JSON",
+        "{": "is no JSON",
+        '{"max_batch_size": -1}': "was not loaded again with the config of the call",
+        '{"sequence_batching": {}}': "what was served stays: model 'double': config.pbtxt asks for sequence_batching",
+        '{"default_model_filename": "../../plain/1/model.onnx"}': "is not a plain file name",
+        '{"input": [{"name": "q", "data_type": "TYPE_FP32", "dims": [4]}]}': "has input 'q', but the model file has x",
+    }
+    for text, words in broken.items():
+        told = refusal(lambda text=text: client.load_model("double", config=text))
+        assert told.startswith("INVALID_ARGUMENT: model 'double'")
+        assert words in told, told
+    assert client.get_model_config("double").config.max_batch_size == 3
+    assert ask(client) == [[2] * 4]
+    assert refusal(lambda: client.load_model("gone", config="{}")).startswith("NOT_FOUND: ")
+
+    client.load_model("double")
+    assert client.get_model_config("double").config.max_batch_size == 8
+    assert client.get_model_metadata("double").versions == ["2"]
+    assert ask(client, rows=4) == [[2] * 4] * 4
+    client.load_model("plain", config="{}")
+    assert client.is_model_ready("plain")
 
 
 def test_a_server_that_serves_what_is_there_takes_no_orders(root: Path, start_server: StartServer) -> None:

@@ -1,0 +1,1 @@
+"""Models, requests and checks of benchmarks/fuzz_codec.py."""

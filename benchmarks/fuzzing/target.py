@@ -1,0 +1,146 @@
+"""One request through the codec, and what has to hold whatever it is.
+
+It is answered, or refused with an error of the protocol in a message that fits into gRPC's metadata. What was decoded
+keeps the model's rules, and comes back bit for bit from an answer that holds it.
+"""
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import grpc
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from fuzzing.dice import Dice
+from fuzzing.signatures import RULES, SIGNATURES
+from fuzzing.structured import nearly_valid
+from mnserve.codec import DecodedRequest, check_request
+from mnserve.encoding import encode_response
+from mnserve.errors import MnServeError
+from mnserve.execution import Work
+from mnserve.protocol import service_pb2 as pb
+from mnserve.response_cache import key_of
+from mnserve.shared_memory import Region, Regions
+from mnserve.signature import Signature
+from mnserve.status import status_code
+from mnserve.tensors import raw_to_array
+from mnserve.urgency import urgency
+from mnserve.wire import has_more_fields
+
+__all__ = ["Finding", "Target"]
+
+_MAX_TEXT: Final = 2000
+"""Most characters of a refusal. It travels in the trailing metadata, which clients let have 8 KiB, escapes included."""
+_MAX_ANSWER: Final = 64
+_FIELDS: Final = 6
+
+
+class Finding(AssertionError):
+    """Something holds that must not."""
+
+
+class Target:
+    """Takes requests; counts what became of them.
+
+    Args:
+        folder: Where shared memory objects are made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.outcomes: Counter[str] = Counter()
+        """``answered``, ``no message``, or the kind of error -> requests."""
+        self._folder = folder
+        self._regions = Regions(folder)
+        for name in ("region", "shrunk"):
+            (folder / name).write_bytes(bytes(4096))
+            self._regions.register(Region(name=name, key=name, offset=0, byte_size=4096))
+        os.truncate(folder / "shrunk", 8)
+
+    def raw(self, data: bytes) -> None:
+        """Bytes as they may come over the wire, against every model."""
+        has_more_fields(data, _FIELDS)
+        try:
+            request = pb.ModelInferRequest.FromString(data)
+        except DecodeError:
+            self.outcomes["no message"] += 1
+            return
+        for number, signature in enumerate(SIGNATURES):
+            self._checked(request, signature, number)
+
+    def structured(self, dice: Dice) -> None:
+        """A request that is nearly right for one of the models."""
+        number = dice.integer(0, len(SIGNATURES) - 1)
+        request = nearly_valid(SIGNATURES[number], dice)
+        # Over the wire and back: what a client can send is what counts.
+        self._checked(
+            pb.ModelInferRequest.FromString(request.SerializeToString()), SIGNATURES[number], dice.integer(0, 2)
+        )
+
+    def _checked(self, request: pb.ModelInferRequest, signature: Signature, number: int) -> None:
+        regions = self._regions if number % 4 != 3 else None
+        try:
+            urgent = urgency(request, RULES[number % len(RULES)], None)
+            checked = check_request(request, signature, regions)
+            _ = checked.large
+            decoded = checked.decode()
+            _check_decoded(decoded, signature)
+            work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
+            if work.nbytes < 0 or len(key_of(work)) != 16 or (urgent.seconds or 0) < 0 or urgent.wait < 0:
+                raise Finding(f"{work.nbytes} bytes, {urgent}")
+            response = encode_response(
+                signature=signature,
+                version=1,
+                request_id=request.id,
+                names=decoded.outputs,
+                arrays=[decoded.feeds[name] for name in decoded.outputs],
+                max_bytes=_MAX_ANSWER if number % 3 == 1 else None,
+                targets=checked.targets,
+                regions=regions,
+            )
+            self._check_answer(pb.ModelInferResponse.FromString(response.SerializeToString()), decoded, signature)
+        except MnServeError as error:
+            _check_refusal(error)
+            self.outcomes[type(error).__name__] += 1
+        else:
+            self.outcomes["answered"] += 1
+
+    def _check_answer(self, response: pb.ModelInferResponse, decoded: DecodedRequest, signature: Signature) -> None:
+        for output, raw in zip(response.outputs, response.raw_output_contents, strict=True):
+            rule = signature.output_rules[output.name]
+            if "shared_memory_region" in output.parameters:
+                continue  # two outputs may lie in the same place
+            array = raw_to_array(raw, rule.datatype, list(output.shape), output.name)
+            sent = decoded.feeds[output.name]
+            if array.shape != sent.shape or (array.tobytes() != sent.tobytes() and array.tolist() != sent.tolist()):
+                raise Finding(f"'{output.name}' went out as {array!r}, and was {sent!r}")
+
+
+def _check_decoded(decoded: DecodedRequest, signature: Signature) -> None:
+    if not 1 <= decoded.rows <= max(1, signature.max_batch_size) or not decoded.outputs:
+        raise Finding(f"{decoded.rows} rows, outputs {decoded.outputs}")
+    if list(decoded.feeds) != [rule.name for rule in signature.inputs]:
+        raise Finding(f"inputs {list(decoded.feeds)}")
+    for rule in signature.inputs:
+        array, full = decoded.feeds[rule.name], signature.full_shape(rule)
+        fits = array.ndim == len(full) and all(size in (-1, got) for size, got in zip(full, array.shape, strict=True))
+        batched = signature.max_batch_size == 0 or array.shape[0] == decoded.rows
+        if not fits or not batched or array.dtype != rule.datatype.dtype:
+            raise Finding(f"'{rule.name}' is {array.dtype} {array.shape}, expected {rule.datatype.name} {full}")
+        if full[:1] == [-1] and array.shape[0] == 0:
+            raise Finding(f"'{rule.name}' has no rows, which some engines do not survive")
+        if rule.datatype.is_bytes and not all(isinstance(item, bytes) for item in array.flat):
+            raise Finding(f"'{rule.name}' holds something else than bytes")
+        numbers = rule.datatype.floating and rule.datatype.name != "BF16" and not signature.allow_non_finite
+        if numbers and not np.isfinite(array).all():
+            raise Finding(f"'{rule.name}' is not finite")
+
+
+def _check_refusal(error: MnServeError) -> None:
+    if status_code(error) is grpc.StatusCode.INTERNAL:
+        raise Finding(f"{type(error).__name__} has no status: {error}") from error
+    text = str(error)
+    if not text or len(text) > _MAX_TEXT:
+        raise Finding(f"{type(error).__name__} with {len(text)} characters") from error
+    text.encode("utf-8")

@@ -1,0 +1,357 @@
+"""The batcher against a model of it, step by step: whose turn it is, who is refused, and what every caller gets.
+
+Nothing is left to chance: the clock of the loop is turned by hand, and an engine's answer arrives when a rule says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from mnserve.batcher import Answer, Batcher
+from mnserve.batching import BatcherOptions
+from mnserve.engines.fake import FakeEngine
+from mnserve.errors import (
+    DeadlineExceededError,
+    EngineRunError,
+    ModelNotReadyError,
+    QueueFullError,
+    QueueTimeoutError,
+    StoppingError,
+)
+from mnserve.execution import Work
+from mnserve.instances import Instance
+from mnserve.queue_policy import QueuePolicy, QueueRules
+from mnserve.watchdog import Watch
+
+Array = np.ndarray[Any, Any]
+POISON = -1.0
+TICK = 1 / 1024
+"""What the clock goes on with every request: no two times are the same then, and sums of them are exact."""
+HANG_SECONDS = 7 + TICK / 4
+POLICIES = {
+    1: QueuePolicy(allow_override=True),
+    2: QueuePolicy(allow_override=True, max_requests=3),
+    3: QueuePolicy(timeout=3.0, delay_late=True),
+}
+REQUESTS = st.fixed_dictionaries(
+    {
+        "rows": st.integers(1, 4),
+        "width": st.sampled_from([2, 2, 3]),
+        "level": st.integers(1, 3),
+        "poison": st.sampled_from([False, False, False, False, True]),
+        "deadline": st.sampled_from([None, None, None, 1, 2, 6]),
+        "wait": st.sampled_from([0, 0, 1, 4]),
+    }
+)
+TURNS = 30
+"""Turns of the event loop after which nothing moves by itself any more."""
+
+
+class HandLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is turned by hand."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+class HandExecutor(ThreadPoolExecutor):
+    """In place of an engine's thread: a run is done at once, and its outcome kept until somebody asks for it."""
+
+    def __init__(self) -> None:
+        super().__init__(max_workers=1)
+        self.pending: tuple[Future[Any], Callable[[], None]] | None = None
+        self.numbers: tuple[int, ...] = ()
+        """Callers whose rows are in the run."""
+        self.ended = False
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        assert self.pending is None, "an engine runs one batch at a time"
+        future: Future[Any] = Future()
+        try:
+            result = function(*args, **named)
+        except EngineRunError as error:
+            self.pending = (future, lambda error=error: future.set_exception(error))  # type: ignore[misc]
+        else:
+            self.pending = (future, lambda: future.set_result(result))
+        return future
+
+    def deliver(self) -> None:
+        assert self.pending is not None
+        (future, tell), self.pending = self.pending, None
+        if future.set_running_or_notify_cancel():
+            tell()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self.ended = True
+
+    def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        x = feeds["x"]
+        self.numbers = tuple(dict.fromkeys((np.abs(x[:, 0]) // 10).astype(int).tolist()))
+        if (x[:, 1:2] == POISON).any():
+            raise EngineRunError("poison")
+        return {"y": x * 2}
+
+
+@dataclass
+class Caller:
+    """One request by the model of the batcher."""
+
+    number: int
+    rows: int
+    width: int
+    level: int
+    poison: bool
+    task: asyncio.Task[Answer]
+    feeds: Array
+    due: dict[str, float] = field(default_factory=dict)
+    """``deadline``, and ``late``: when its time in the queue is over."""
+    turn: tuple[int, bool, int] = (0, False, 0)
+    """Where it stands in the line."""
+    outcome: type[BaseException] | None = None
+    """What it has got; Answer's place is taken by ``answered``."""
+    answered: bool = False
+
+    @property
+    def done(self) -> bool:
+        return self.answered or self.outcome is not None
+
+
+@dataclass
+class Run:
+    """A batch on some engine; one that failed is run again request by request."""
+
+    batch: list[Caller]
+    since: float
+    left: list[Caller] = field(default_factory=list)
+
+
+class BatcherMachine(RuleBasedStateMachine):
+    @initialize(
+        instances=st.sampled_from([1, 1, 2, 3]),
+        most=st.sampled_from([0, 4, 4]),
+        room=st.integers(4, 16),
+        preferred=st.sampled_from([(), (), (2,), (2, 3)]),
+    )
+    def begin(self, instances: int, most: int, room: int, preferred: tuple[int, ...]) -> None:
+        self.loop, self.executors = HandLoop(), [HandExecutor() for _ in range(instances)]
+        self.options = BatcherOptions(
+            max_batch_size=most,
+            max_queue_rows=room,
+            preferred_sizes=preferred if most else (),
+            queue=QueueRules(levels=3, default_level=2, policies=POLICIES),
+        )
+        engines = [Instance(engine=FakeEngine(function=item.run), thread=item) for item in self.executors]
+        watch = Watch(run_timeout=HANG_SECONDS)
+        self.batcher = Batcher(engines, name="m", options=self.options, watch=watch)
+        self.callers: list[Caller] = []
+        self.waiting: list[Caller] = []
+        self.runs: list[Run] = []
+        self.steps, self.stopping, self.dead = 0, False, False
+        self.drained: asyncio.Task[None] | None = None
+
+        async def start() -> None:
+            self.batcher.start()
+
+        self.loop.run_until_complete(start())
+        self.settle()
+
+    # What callers and operators do ------------------------------------------------------------------------------------
+
+    @rule(wanted=st.lists(REQUESTS, min_size=1, max_size=5))
+    def send(self, wanted: list[Mapping[str, Any]]) -> None:
+        for one in wanted:
+            self.send_one(**one)
+
+    def send_one(self, *, rows: int, width: int, level: int, poison: bool, deadline: int | None, wait: int) -> None:
+        self.tick(TICK)
+        number, rows = len(self.callers) + 1, rows if self.options.max_batch_size else 1
+        feeds = 10.0 * number + np.arange(rows * width, dtype=np.float64).reshape(rows, width) / 100
+        if poison:
+            feeds[-1, 1] = POISON
+        work = Work(feeds={"x": feeds}, rows=rows, outputs=("y",))
+        until = None if deadline is None else self.loop.now + deadline + TICK / 2
+        task = self.loop.create_task(self.batcher.infer(work, deadline=until, level=level, wait=wait))
+        caller = Caller(number, rows, width, level, poison, task, feeds)
+        self.callers.append(caller)
+        if (refusal := self.refusal(caller)) is not None:
+            caller.outcome = refusal
+        else:
+            caller.turn = (level, False, self.step())
+            if until is not None:
+                caller.due["deadline"] = until
+            if longest := POLICIES[level].longest_wait(wait):
+                caller.due["late"] = self.loop.now + longest
+            self.waiting.append(caller)
+        self.settle()
+
+    @precondition(lambda self: any(not caller.done for caller in self.callers))
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        caller = data.draw(st.sampled_from([caller for caller in self.callers if not caller.done]))
+        caller.task.cancel()
+        self.end(caller, asyncio.CancelledError)
+        self.settle()
+
+    @precondition(lambda self: self.runs)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        run = data.draw(st.sampled_from(self.runs))
+        numbers = tuple(caller.number for caller in run.batch)
+        next(item for item in self.executors if item.pending and item.numbers == numbers).deliver()
+        failed = any(caller.poison for caller in run.batch)
+        if failed and len(run.batch) > 1:
+            run.left = list(run.batch)
+        elif failed:
+            self.end(run.batch[0], EngineRunError)
+        else:
+            for caller in run.batch:
+                caller.answered = caller.answered or not caller.done
+        run.left = [caller for caller in run.left if not caller.done]
+        if run.left:
+            run.batch, run.since = [run.left.pop(0)], self.loop.now
+        else:
+            self.runs.remove(run)
+        self.settle()
+
+    @rule(seconds=st.sampled_from([0.5, 1.5, 4.0]))
+    def pass_time(self, seconds: float) -> None:
+        self.tick(seconds)
+        self.settle()
+
+    @precondition(lambda self: not self.stopping and len(self.callers) > 3)
+    @rule()
+    def drain(self) -> None:
+        self.stopping = True
+        self.drained = self.loop.create_task(self.batcher.drain())
+        self.settle()
+
+    @precondition(lambda self: self.stopping)
+    @rule()
+    def abort(self) -> None:
+        self.batcher.abort()
+        for caller in self.callers:
+            self.end(caller, StoppingError)
+        self.runs.clear()
+        self.settle()
+
+    # The model --------------------------------------------------------------------------------------------------------
+
+    def step(self) -> int:
+        self.steps += 1
+        return self.steps
+
+    def refusal(self, caller: Caller) -> type[BaseException] | None:
+        most = POLICIES[caller.level].max_requests
+        same = sum(other.level == caller.level for other in self.waiting)
+        if self.dead:
+            return ModelNotReadyError
+        if self.stopping:
+            return StoppingError
+        full = sum(other.rows for other in self.waiting) + caller.rows > self.options.max_queue_rows
+        return QueueFullError if full or (most and same >= most) else None
+
+    def end(self, caller: Caller, outcome: type[BaseException]) -> None:
+        if not caller.done:
+            caller.outcome = outcome
+        if caller in self.waiting:
+            self.waiting.remove(caller)
+
+    def tick(self, seconds: float) -> None:
+        """What the clock brings about, in the order of its times."""
+        self.loop.now += seconds
+        due = [(when, what, caller) for caller in self.callers for what, when in caller.due.items()]
+        due += [(run.since + HANG_SECONDS, "hang", run.batch[0]) for run in self.runs]
+        for when, what, caller in sorted(due, key=lambda item: item[0]):
+            if when > self.loop.now or (what != "hang" and caller.done):
+                continue
+            if what == "hang":
+                self.dead = True
+                self.runs = [run for run in self.runs if run.since + HANG_SECONDS != when]
+                for other in self.callers:
+                    self.end(other, ModelNotReadyError)
+            elif what == "deadline":
+                self.end(caller, DeadlineExceededError)
+            elif caller in self.waiting and POLICIES[caller.level].delay_late:
+                caller.turn = (caller.level, True, self.step())
+            elif caller in self.waiting:
+                self.end(caller, QueueTimeoutError)
+            caller.due.pop(what, None)
+
+    def take(self) -> list[Caller]:
+        """The batch that an idle engine runs next."""
+        line = sorted(self.waiting, key=lambda caller: caller.turn)
+        most = self.options.max_batch_size
+        line = [caller for caller in line if caller.width == line[0].width or not most]
+        sums = np.cumsum([caller.rows for caller in line]).tolist()
+        preferred = [size for size in sums if size in self.options.preferred_sizes]
+        limit = max(preferred, default=most)
+        batch = [caller for caller, rows in zip(line, sums, strict=True) if rows <= limit] or line[:1]
+        self.waiting = [caller for caller in self.waiting if caller not in batch]
+        return batch
+
+    def settle(self) -> None:
+        """Lets the batcher and its model come to rest, and compares them."""
+
+        async def turn() -> None:
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+
+        self.loop.run_until_complete(turn())
+        while self.waiting and len(self.runs) < len(self.executors) and not self.dead:
+            self.runs.append(Run(self.take(), self.loop.now))
+        self.compare()
+
+    def compare(self) -> None:
+        found = sorted(item.numbers for item in self.executors if item.pending and not item.pending[0].cancelled())
+        assert found == sorted(tuple(caller.number for caller in run.batch) for run in self.runs)
+        rows = sum(caller.rows for caller in self.waiting)
+        assert (self.batcher.waiting_requests, self.batcher.waiting_rows) == (len(self.waiting), rows)
+        assert self.batcher.waiting_bytes == sum(caller.feeds.nbytes for caller in self.waiting)
+        assert self.batcher.idle == (not self.waiting and not self.runs)
+        for caller in self.callers:
+            assert caller.task.done() == caller.done, caller
+            if caller.answered:
+                np.testing.assert_array_equal(caller.task.result().arrays[0], caller.feeds * 2)
+            elif caller.outcome is asyncio.CancelledError:
+                assert caller.task.cancelled()
+            elif caller.outcome is not None:
+                assert type(caller.task.exception()) is caller.outcome
+        if self.drained is not None:
+            assert self.drained.done() == (not self.waiting and not self.runs)
+            assert not self.drained.done() or all(item.ended for item in self.executors)
+
+    def teardown(self) -> None:
+        """Whatever has happened: who is stopped ends, and nobody is left without an answer."""
+        if not hasattr(self, "loop"):
+            return
+        self.batcher.refuse()
+        for _ in range(200):
+            for item in self.executors:
+                if item.pending:
+                    item.deliver()
+            self.loop.run_until_complete(asyncio.sleep(0))
+        for caller in self.callers:
+            if caller.task.done() and not caller.task.cancelled():
+                caller.task.exception()  # asyncio logs those that nobody looked at
+        ended = all(caller.task.done() for caller in self.callers) and self.batcher.idle
+        self.batcher.abort()
+        self.loop.run_until_complete(self.batcher.drain())
+        self.loop.close()
+        assert ended
+
+
+TestBatcherMachine = BatcherMachine.TestCase
+TestBatcherMachine.settings = settings(
+    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
