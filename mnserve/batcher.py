@@ -175,8 +175,10 @@ class Batcher:
         """Gives up on everything that waits or runs; for a drain that takes too long."""
         self._stopping = True
         self._fail_all(StoppingError(f"model '{self._name}': the server stopped before this request could finish"))
-        self._engines.discard()
+        self._discard()
+        self._running.clear()
         self._engines.stop()
+        self._idle.set()
 
     # Admission ------------------------------------------------------------------------------------------------
 
@@ -244,8 +246,7 @@ class Batcher:
                 pass
         except BaseException as error:  # noqa: BLE001 (whatever it was, nobody may wait for ever)
             self._die(error)
-        finished = not self._engines.outstanding and (not self._waiting or self._dead is not None)
-        if self._stopping and (finished or self._engines.hung):
+        if self._stopping and not self._engines.outstanding and not self._waiting:
             self._idle.set()
 
     def _run_next(self) -> bool:
@@ -290,7 +291,7 @@ class Batcher:
             self._hand_out(run, outcome)
         except BaseException as error:  # noqa: BLE001 (the same)
             self._die(error)
-        self._running.difference_update(run.requests)
+        self._running.difference_update(item for item in run.requests if item.future.done())  # others are run again
         if not isinstance(outcome, Execution):
             self._dispatch()
 
@@ -331,9 +332,11 @@ class Batcher:
         self._probed = now
         self._engines.put(Run([], [probe]))
 
-    def _hang(self) -> None:
+    def _hang(self, run: Run) -> None:
+        if self._idle.is_set():
+            return  # given up before
         self._break(f"a run of its engine has not ended after {self._watch.run_timeout:g} s")
-        self._running.clear()  # its callers were told
+        self._running.difference_update(run.requests)  # they were told
         self._dispatch()
 
     def _break(self, reason: str) -> None:
@@ -349,8 +352,15 @@ class Batcher:
         """Nothing is run from now on."""
         first, self._dead = self._dead is None, self._dead or reason
         self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}"))
+        self._discard()
         if first and self._on_death is not None:
             self._on_death(self._dead)
+
+    def _discard(self) -> None:
+        """Forgets what no engine has begun; its callers were told."""
+        self._ahead = None
+        for run in self._engines.discard():
+            self._running.difference_update(run.requests)
 
     @property
     def _rows_ahead(self) -> int:

@@ -48,9 +48,10 @@ class Run:
         began_ns: When an engine took it, on the monotonic clock; 0 before.
         join_ns: How long joining took.
         timer: Looks after it.
+        lost: Whether it did not end in time, so that nobody waits for it any more.
     """
 
-    __slots__ = ("began_ns", "join_ns", "lease", "requests", "timer", "works")
+    __slots__ = ("began_ns", "join_ns", "lease", "lost", "requests", "timer", "works")
 
     def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[Work]) -> None:
         self.requests = requests
@@ -59,6 +60,7 @@ class Run:
         self.began_ns = 0
         self.join_ns = 0
         self.timer: asyncio.TimerHandle | None = None
+        self.lost = False
 
     @property
     def wanted(self) -> bool:
@@ -75,7 +77,7 @@ class Instances:
         max_rows: Most rows of a batch.
         run_timeout: Seconds that a run may take; 0 for no limit.
         on_done: Called on the loop with a run and how it went; None where nobody wanted it any more.
-        on_hang: Called on the loop, once, when a run has not ended in time.
+        on_hang: Called on the loop with a run that has not ended in time.
     """
 
     def __init__(
@@ -86,12 +88,13 @@ class Instances:
         max_rows: int,
         run_timeout: float,
         on_done: Callable[[Run, Execution | BaseException | None], None],
-        on_hang: Callable[[], None],
+        on_hang: Callable[[Run], None],
     ) -> None:
         self.hung = False
         """Whether a run did not end in time; its thread is lost."""
         self.outstanding = 0
-        """Runs that are not done: those that engines work on, and those that wait for an engine."""
+        """Runs that are not done: those that engines work on, and those that wait for an engine; not those that are
+        lost."""
         self._instances = tuple(instances)
         self._batched = batched
         self._run_timeout = run_timeout
@@ -125,11 +128,14 @@ class Instances:
             self._runs.put(None)
             instance.thread.close()
 
-    def discard(self) -> None:
-        """Forgets runs that no engine has taken yet."""
+    def discard(self) -> list[Run]:
+        """Forgets runs that no engine has taken yet, and returns them."""
+        found: list[Run] = []
         with contextlib.suppress(Empty):
-            while True:
-                self._runs.get_nowait()
+            while (run := self._runs.get_nowait()) is not None:
+                self._settle(run)
+                found.append(run)
+        return found
 
     def _look_after(self, run: Run) -> None:
         left = self._run_timeout
@@ -137,9 +143,15 @@ class Instances:
             left -= (time.monotonic_ns() - run.began_ns) / 1e9
         if left > 0:
             run.timer = asyncio.get_running_loop().call_later(left, self._look_after, run)
-        elif not self.hung:
-            self.hung = True
-            self._on_hang()
+        else:
+            self.hung = run.lost = True
+            self._settle(run)
+            self._on_hang(run)
+
+    def _settle(self, run: Run) -> None:
+        self.outstanding -= 1
+        if run.timer is not None:
+            run.timer.cancel()
 
     def _join(self, run: Run) -> None:
         started = time.perf_counter_ns()
@@ -147,9 +159,9 @@ class Instances:
         run.join_ns = time.perf_counter_ns() - started
 
     def _done(self, run: Run, outcome: Execution | BaseException | None) -> None:
-        self.outstanding -= 1
-        if run.timer is not None:
-            run.timer.cancel()
+        if run.lost:
+            return
+        self._settle(run)
         self._on_done(run, outcome)
 
     # In the threads of the engines ----------------------------------------------------------------------------

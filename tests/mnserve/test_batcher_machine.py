@@ -6,9 +6,11 @@ Nothing is left to chance: the clock of the loop is turned by hand, and an engin
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,8 +18,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from mnserve import instances
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
+from mnserve.engine_thread import EngineThread
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     DeadlineExceededError,
@@ -27,8 +31,8 @@ from mnserve.errors import (
     QueueTimeoutError,
     StoppingError,
 )
-from mnserve.execution import Work
-from mnserve.instances import Instance
+from mnserve.execution import Execution, Work
+from mnserve.instances import Instance, Instances, Run
 from mnserve.queue_policy import QueuePolicy, QueueRules
 from mnserve.watchdog import Watch
 
@@ -65,34 +69,21 @@ class HandLoop(asyncio.SelectorEventLoop):
         return self.now
 
 
-class HandExecutor(ThreadPoolExecutor):
+class HandThread(EngineThread):
     """In place of an engine's thread: a run is done at once, and its outcome kept until somebody asks for it."""
 
     def __init__(self) -> None:
-        super().__init__(max_workers=1)
-        self.pending: tuple[Future[Any], Callable[[], None]] | None = None
+        self.pending: tuple[Run, Execution | BaseException | None] | None = None
         self.numbers: tuple[int, ...] = ()
         """Callers whose rows are in the run."""
         self.ended = False
+        self.lost = False
+        """Whether its run has not ended in time."""
 
-    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
-        assert self.pending is None, "an engine runs one batch at a time"
-        future: Future[Any] = Future()
-        try:
-            result = function(*args, **named)
-        except EngineRunError as error:
-            self.pending = (future, lambda error=error: future.set_exception(error))  # type: ignore[misc]
-        else:
-            self.pending = (future, lambda: future.set_result(result))
-        return future
+    def post(self, function: Callable[[], object]) -> None:
+        """What takes runs from the queue; they are brought by hand."""
 
-    def deliver(self) -> None:
-        assert self.pending is not None
-        (future, tell), self.pending = self.pending, None
-        if future.set_running_or_notify_cancel():
-            tell()
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def close(self) -> None:
         self.ended = True
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -101,6 +92,49 @@ class HandExecutor(ThreadPoolExecutor):
         if (x[:, 1:2] == POISON).any():
             raise EngineRunError("poison")
         return {"y": x * 2}
+
+
+class HandQueue(SimpleQueue):  # type: ignore[type-arg]
+    """In place of the queue between the batcher and its engines: the first that is free takes a run."""
+
+    def __init__(self, instances: Instances) -> None:
+        self.instances = instances
+        self.waiting: list[Run] = []
+
+    def put(self, run: Run | None, block: bool = True, timeout: float | None = None) -> None:
+        if run is not None:
+            self.waiting.append(run)
+            self.bring()
+
+    def get_nowait(self) -> Run:
+        if not self.waiting:
+            raise Empty
+        return self.waiting.pop(0)
+
+    def bring(self) -> None:
+        """Runs on the engines that are free."""
+        for instance in self.instances._instances:
+            thread = instance.thread
+            assert isinstance(thread, HandThread)
+            if thread.pending is None and self.waiting:
+                run = self.waiting.pop(0)
+                loop = asyncio.get_running_loop()
+                run.began_ns = 1 + int(loop.time() * 1e9)
+                if not run.wanted:
+                    loop.call_soon(self.instances._done, run, None)
+                    continue
+                try:
+                    outcome: Execution | BaseException | None = self.instances._execute(instance.engine, run)
+                except EngineRunError as error:
+                    outcome = error
+                thread.pending = (run, outcome)
+
+    def deliver(self, thread: HandThread) -> None:
+        """Tells how a run has gone; called on the loop."""
+        assert thread.pending is not None
+        (run, outcome), thread.pending = thread.pending, None
+        self.bring()  # an engine does not wait for the loop
+        self.instances._done(run, outcome)
 
 
 @dataclass
@@ -128,23 +162,22 @@ class Caller:
 
 
 @dataclass
-class Run:
-    """A batch on some engine; one that failed is run again request by request."""
+class Expected:
+    """A batch on some engine."""
 
     batch: list[Caller]
     since: float
-    left: list[Caller] = field(default_factory=list)
 
 
 class BatcherMachine(RuleBasedStateMachine):
     @initialize(
-        instances=st.sampled_from([1, 1, 2, 3]),
+        count=st.sampled_from([1, 1, 2, 3]),
         most=st.sampled_from([0, 4, 4]),
         room=st.integers(4, 16),
         preferred=st.sampled_from([(), (), (2,), (2, 3)]),
     )
-    def begin(self, instances: int, most: int, room: int, preferred: tuple[int, ...]) -> None:
-        self.loop, self.executors = HandLoop(), [HandExecutor() for _ in range(instances)]
+    def begin(self, count: int, most: int, room: int, preferred: tuple[int, ...]) -> None:
+        self.loop, self.executors = HandLoop(), [HandThread() for _ in range(count)]
         self.options = BatcherOptions(
             max_batch_size=most,
             max_queue_rows=room,
@@ -156,15 +189,29 @@ class BatcherMachine(RuleBasedStateMachine):
         self.batcher = Batcher(engines, name="m", options=self.options, watch=watch)
         self.callers: list[Caller] = []
         self.waiting: list[Caller] = []
-        self.runs: list[Run] = []
+        self.runs: list[Expected] = []
+        self.singly: list[Caller] = []
+        """Those whose batch failed, each of which is run alone; they go before all others."""
         self.steps, self.stopping, self.dead = 0, False, False
+        self.real_time = instances.time
+        instances.time = SimpleNamespace(  # type: ignore[assignment]
+            monotonic_ns=lambda: int(self.loop.now * 1e9), perf_counter_ns=time.perf_counter_ns
+        )
         self.drained: asyncio.Task[None] | None = None
+
+        self.queue = self.batcher._engines._runs = HandQueue(self.batcher._engines)
 
         async def start() -> None:
             self.batcher.start()
 
         self.loop.run_until_complete(start())
         self.settle()
+
+    def call(self, function: Callable[[], object]) -> None:
+        async def called() -> None:
+            function()
+
+        self.loop.run_until_complete(called())
 
     # What callers and operators do ------------------------------------------------------------------------------------
 
@@ -208,20 +255,17 @@ class BatcherMachine(RuleBasedStateMachine):
     def finish(self, data: st.DataObject) -> None:
         run = data.draw(st.sampled_from(self.runs))
         numbers = tuple(caller.number for caller in run.batch)
-        next(item for item in self.executors if item.pending and item.numbers == numbers).deliver()
+        self.runs.remove(run)
         failed = any(caller.poison for caller in run.batch)
         if failed and len(run.batch) > 1:
-            run.left = list(run.batch)
+            self.singly += [caller for caller in run.batch if not caller.done and not self.dead]
         elif failed:
             self.end(run.batch[0], EngineRunError)
         else:
             for caller in run.batch:
                 caller.answered = caller.answered or not caller.done
-        run.left = [caller for caller in run.left if not caller.done]
-        if run.left:
-            run.batch, run.since = [run.left.pop(0)], self.loop.now
-        else:
-            self.runs.remove(run)
+        thread = next(item for item in self.executors if item.pending and item.numbers == numbers)
+        self.loop.call_soon(self.queue.deliver, thread)
         self.settle()
 
     @rule(seconds=st.sampled_from([0.5, 1.5, 4.0]))
@@ -239,13 +283,20 @@ class BatcherMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.stopping)
     @rule()
     def abort(self) -> None:
-        self.batcher.abort()
+        self.call(self.batcher.abort)
         for caller in self.callers:
             self.end(caller, StoppingError)
         self.runs.clear()
+        self.singly.clear()
+        for thread in self.executors:
+            thread.lost = thread.lost or thread.pending is not None
         self.settle()
 
     # The model --------------------------------------------------------------------------------------------------------
+
+    @property
+    def engines_left(self) -> int:
+        return sum(not thread.lost for thread in self.executors)
 
     def step(self) -> int:
         self.steps += 1
@@ -277,7 +328,11 @@ class BatcherMachine(RuleBasedStateMachine):
                 continue
             if what == "hang":
                 self.dead = True
+                lost = [tuple(one.number for one in run.batch) for run in self.runs if run.since + HANG_SECONDS == when]
+                for thread in self.executors:
+                    thread.lost = thread.lost or (thread.pending is not None and thread.numbers in lost)
                 self.runs = [run for run in self.runs if run.since + HANG_SECONDS != when]
+                self.singly.clear()
                 for other in self.callers:
                     self.end(other, ModelNotReadyError)
             elif what == "deadline":
@@ -308,13 +363,16 @@ class BatcherMachine(RuleBasedStateMachine):
                 await asyncio.sleep(0)
 
         self.loop.run_until_complete(turn())
-        while self.waiting and len(self.runs) < len(self.executors) and not self.dead:
-            self.runs.append(Run(self.take(), self.loop.now))
+        self.singly = [caller for caller in self.singly if not caller.done]
+        while (self.singly or self.waiting) and len(self.runs) < self.engines_left and not self.dead:
+            batch = [self.singly.pop(0)] if self.singly else self.take()
+            self.runs.append(Expected(batch, self.loop.now))
         self.compare()
 
     def compare(self) -> None:
-        found = sorted(item.numbers for item in self.executors if item.pending and not item.pending[0].cancelled())
-        assert found == sorted(tuple(caller.number for caller in run.batch) for run in self.runs)
+        found = sorted(item.numbers for item in self.executors if item.pending and not item.lost)
+        expected = sorted(tuple(caller.number for caller in run.batch) for run in self.runs)
+        assert found == expected, (found, expected)
         rows = sum(caller.rows for caller in self.waiting)
         assert (self.batcher.waiting_requests, self.batcher.waiting_rows) == (len(self.waiting), rows)
         assert self.batcher.waiting_bytes == sum(caller.feeds.nbytes for caller in self.waiting)
@@ -335,19 +393,21 @@ class BatcherMachine(RuleBasedStateMachine):
         """Whatever has happened: who is stopped ends, and nobody is left without an answer."""
         if not hasattr(self, "loop"):
             return
-        self.batcher.refuse()
+        self.call(self.batcher.refuse)
         for _ in range(200):
             for item in self.executors:
                 if item.pending:
-                    item.deliver()
+                    self.loop.call_soon(self.queue.deliver, item)
+                    self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.run_until_complete(asyncio.sleep(0))
         for caller in self.callers:
             if caller.task.done() and not caller.task.cancelled():
                 caller.task.exception()  # asyncio logs those that nobody looked at
         ended = all(caller.task.done() for caller in self.callers) and self.batcher.idle
-        self.batcher.abort()
+        self.call(self.batcher.abort)
         self.loop.run_until_complete(self.batcher.drain())
         self.loop.close()
+        instances.time = self.real_time
         assert ended
 
 
