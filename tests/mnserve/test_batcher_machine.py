@@ -44,13 +44,13 @@ HANG_SECONDS = 7 + TICK / 4
 POLICIES = {
     1: QueuePolicy(allow_override=True),
     2: QueuePolicy(allow_override=True, max_requests=3),
-    3: QueuePolicy(timeout=3.0, delay_late=True),
+    3: QueuePolicy(timeout=1.0, delay_late=True),
 }
 REQUESTS = st.fixed_dictionaries(
     {
-        "rows": st.integers(1, 4),
-        "width": st.sampled_from([2, 2, 3]),
-        "level": st.integers(1, 3),
+        "rows": st.sampled_from([1, 1, 2, 4]),
+        "width": st.sampled_from([2, 2, 2, 3]),
+        "level": st.sampled_from([1, 2, 3, 3]),
         "poison": st.sampled_from([False, False, False, False, True]),
         "deadline": st.sampled_from([None, None, None, 1, 2, 6]),
         "wait": st.sampled_from([0, 0, 1, 4]),
@@ -171,10 +171,10 @@ class Expected:
 
 class BatcherMachine(RuleBasedStateMachine):
     @initialize(
-        count=st.sampled_from([1, 1, 2, 3]),
-        most=st.sampled_from([0, 4, 4]),
-        room=st.integers(4, 16),
-        preferred=st.sampled_from([(), (), (2,), (2, 3)]),
+        count=st.sampled_from([1, 1, 2]),
+        most=st.sampled_from([4, 4, 4, 0]),
+        room=st.sampled_from([16, 8, 4]),
+        preferred=st.sampled_from([(), (2,), (1, 3), (2, 3)]),
     )
     def begin(self, count: int, most: int, room: int, preferred: tuple[int, ...]) -> None:
         self.loop, self.executors = HandLoop(), [HandThread() for _ in range(count)]
@@ -394,7 +394,9 @@ class BatcherMachine(RuleBasedStateMachine):
         if not hasattr(self, "loop"):
             return
         self.call(self.batcher.refuse)
-        for _ in range(200):
+        for _ in range(5000):
+            if all(caller.task.done() for caller in self.callers) and self.batcher.idle:
+                break
             for item in self.executors:
                 if item.pending:
                     self.loop.call_soon(self.queue.deliver, item)
