@@ -121,7 +121,7 @@ def _remarks(settings: TuneSettings, config: ModelConfig, space: Space) -> list[
     if len(space.batches) > 1 or settings.allow_smaller_batches:
         return []
     return [
-        f"max_batch_size stays {config.max_batch_size}: nothing larger is both allowed and filled by these callers, and "
+        f"max_batch_size stays {config.max_batch_size}: nothing larger is allowed and filled by these callers, and "
         "less would refuse requests that are accepted now (--allow-smaller-batches tries it)."
     ]
 

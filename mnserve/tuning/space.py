@@ -105,8 +105,8 @@ def _batches(config: ModelConfig, current: Candidate, limits: Limits) -> tuple[i
         )
     if most < least:
         raise BenchError(
-            f"--max-batch-size is {most}, and model '{config.name}' takes requests of up to {least} rows now; raise it, "
-            "or add --allow-smaller-batches to have larger requests refused"
+            f"--max-batch-size is {most}, and model '{config.name}' takes requests of up to {least} rows now; raise "
+            "it, or add --allow-smaller-batches to have larger requests refused"
         )
     allowed = allowed_batch_sizes(config)
     sizes = [size for size in allowed if least <= size <= most] if allowed else _powers_of_two(least, most)
