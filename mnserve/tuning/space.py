@@ -100,9 +100,7 @@ def _batches(config: ModelConfig, current: Candidate, limits: Limits) -> tuple[i
     least = limits.rows if limits.allow_smaller_batches else max(limits.rows, now)
     most = limits.max_batch_size or max(least, _next_power_of_two(limits.callers * limits.rows))
     if most < limits.rows:
-        raise BenchError(
-            f"--max-batch-size is {most}, less than the {limits.rows} rows of a request (--rows); raise it"
-        )
+        raise BenchError(f"--max-batch-size is {most}, less than the {limits.rows} rows of a request; raise it")
     if most < least:
         raise BenchError(
             f"--max-batch-size is {most}, and model '{config.name}' takes requests of up to {least} rows now; raise "
