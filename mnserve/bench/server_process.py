@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
-from mnserve.bench.termination import sigterm_exits
+from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
 from mnserve.repository import list_models
 from mnserve.security import SecuritySettings
@@ -50,7 +50,7 @@ def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
     # Output goes to a file and not a pipe: a pipe that nobody empties would block the server in the end.
     with tempfile.TemporaryDirectory(prefix="mnserve-bench-") as folder:
         log = Path(folder) / "server.log"
-        with log.open("ab") as output, sigterm_exits() as arm:
+        with log.open("ab") as output, signals_unwind() as arm:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -13,7 +13,7 @@ from rich.text import Text
 from mnserve.bench.feeds import check_shapes_used, input_rows, random_feeds
 from mnserve.bench.machine import describe_machine
 from mnserve.bench.report import Report
-from mnserve.bench.termination import sigterm_exits
+from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError, MnServeError, TuningError
 from mnserve.files import check_writable
 from mnserve.local_model import LocalModel
@@ -56,8 +56,8 @@ def tune(settings: TuneSettings) -> int:
     check_shapes_used(settings.shapes, [rows])
     _check_rows(settings, config)
     space = search_space(config, current, settings.limits)
-    # SIGTERM unwinds as Ctrl-C does, so that neither a server nor the temporary repository is left behind.
-    with sigterm_exits() as arm, CandidateRepository.of(root, settings.model) as repository:
+    # SIGTERM unwinds as Ctrl-C does: neither a server nor the temporary repository is left behind.
+    with signals_unwind() as arm, CandidateRepository.of(root, settings.model) as repository:
         arm()
         measure = ServerMeasurement(
             repository=repository,
