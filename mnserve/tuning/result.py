@@ -79,13 +79,14 @@ class TuneResult:
         """What a reader has to know, as sentences."""
         goal = self.settings.goal
         notes = list(self.remarks)
-        calls = min((load.calls for its in self.outcome.finals.values() for load in its.loads), default=0)
+        loads = [load for its in self.outcome.finals.values() for load in its.loads]
+        calls = min((load.calls // self.settings.repeats for load in loads), default=0)
         if goal.percentile < _MOST_PERCENT:
             # Ten calls beyond the percentile: with fewer it hangs on one or two of them.
             wanted = round(10 / (1 - goal.percentile / 100))
             if calls < wanted:
                 notes.append(
-                    f"Only {calls} calls are behind a {goal.name} of the finals, where {wanted} would make it steady; "
+                    f"Only {calls} calls were made in a round of the finals, where {wanted} would make {goal.name} steady; "
                     "raise --seconds."
                 )
         notes += [f"Out: {one.label}: {its.fault}" for one, its in self._scores().items() if its.fault]

@@ -41,10 +41,11 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What so many callers got."""
+    """What so many callers got, each number the median of those of all trials."""
 
     callers: int
     calls: int
+    """Calls of all trials together."""
     p50_ms: float
     tail_ms: float
     """The percentile that the bound is on, in milliseconds."""
@@ -83,7 +84,7 @@ class Score:
 
 
 def score(trials: Sequence[Trial], goal: Goal) -> Score:
-    """The score of at least one trial; all calls of a load are taken together.
+    """The score of at least one trial: the median of what each says, so that one busy minute does not decide.
 
     Raises:
         ValueError: there is no trial.
@@ -99,13 +100,13 @@ def score(trials: Sequence[Trial], goal: Goal) -> Score:
 
 
 def _load(callers: int, slots: Sequence[Slot], goal: Goal) -> Load:
-    latencies = np.concatenate([slot.latencies_ms for slot in slots])
-    # A value that was measured, not one between two: the bound is on calls.
-    p50, tail = np.quantile(latencies, (0.5, goal.percentile / 100), method="inverted_cdf")
+    # Values that were measured, not between two: the bound is on calls.
+    quantiles = [np.quantile(slot.latencies_ms, (0.5, goal.percentile / 100), method="inverted_cdf") for slot in slots]
+    p50, tail = np.median(quantiles, axis=0)
     return Load(
         callers=callers,
-        calls=len(latencies),
+        calls=sum(len(slot.latencies_ms) for slot in slots),
         p50_ms=float(p50),
         tail_ms=float(tail),
-        rows_per_second=goal.rows * len(latencies) / sum(slot.wall_s for slot in slots),
+        rows_per_second=float(np.median([goal.rows * len(slot.latencies_ms) / slot.wall_s for slot in slots])),
     )

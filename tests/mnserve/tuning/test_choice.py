@@ -24,7 +24,7 @@ def rounds(*throughputs: float, latency: float = 10.0) -> list[Trial]:
     return [Trial(slots={4: slot(value, latency)}) for value in throughputs]
 
 
-def test_a_score_takes_all_calls_together_and_the_worst_of_the_loads() -> None:
+def test_a_score_has_the_worst_of_the_loads() -> None:
     slots = {1: Slot(latencies_ms=tuple(range(1, 11)), wall_s=1.0), 16: slot(80.0, 30.0)}
     found = score([Trial(slots=slots), Trial(slots=slots)], GOAL)
     assert [load.callers for load in found.loads] == [1, 16]
@@ -36,6 +36,13 @@ def test_a_score_takes_all_calls_together_and_the_worst_of_the_loads() -> None:
     assert found.tail_ms == 30.0
     assert not found.keeps(GOAL)
     assert found.keeps(Goal(latency_ms=30.0, percentile=90.0, rows=2))
+
+
+def test_one_busy_round_does_not_decide() -> None:
+    trials = [*rounds(100, 110, latency=10), *rounds(20, latency=500)]
+    assert score(trials, GOAL).tail_ms == 10
+    assert score(trials, GOAL).rows_per_second == pytest.approx(100)
+    assert not score([*trials, *rounds(20, 20, latency=500)], GOAL).keeps(GOAL)
 
 
 def test_no_trial_has_no_score_and_a_fault_has_no_numbers() -> None:
