@@ -86,7 +86,7 @@ class TuneResult:
             wanted = round(10 / (1 - goal.percentile / 100))
             if calls < wanted:
                 notes.append(
-                    f"Only {calls} calls were made in a round of the finals, where {wanted} would make {goal.name} steady; "
+                    f"Only {calls} calls in a round of the finals, where {wanted} would make {goal.name} steady: "
                     "raise --seconds."
                 )
         notes += [f"Out: {one.label}: {its.fault}" for one, its in self._scores().items() if its.fault]
