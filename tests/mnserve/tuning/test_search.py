@@ -62,6 +62,17 @@ def test_the_best_of_every_respect_is_found_without_trying_all() -> None:
     assert all(one.instances * one.threads <= 8 for one in machine.asked)
 
 
+def test_what_depends_on_a_later_respect_is_found_in_another_pass() -> None:
+    """More instances help with large batches alone, and batches are looked at after instances."""
+
+    def formula(one: Candidate) -> tuple[float, float]:
+        return one.max_batch_size * one.instances ** (1.0 if one.max_batch_size == 32 else -1.0), 10.0
+
+    outcome = run(Machine(formula))
+    assert outcome.chosen is not None
+    assert (outcome.chosen.instances, outcome.chosen.max_batch_size) == (8, 32)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_noise_does_not_lead_far_astray(seed: int) -> None:
     outcome = run(Machine(rises, noise=0.05, seed=seed))
@@ -148,6 +159,18 @@ def test_a_candidate_that_fails_is_out_and_the_search_goes_on() -> None:
     assert outcome.chosen.instances == 2
     assert {one.instances for one, its in outcome.searched.items() if its.fault} == {4, 8}
     assert not any(its.fault for its in outcome.finals.values())
+
+
+def test_a_candidate_that_failed_is_no_finalist() -> None:
+    space = Space(batches=(8,), delays_us=(0,), cpus=2)
+    now = replace(NOW, threads=2)
+
+    def measure(one: Candidate) -> Trial:
+        return trial(100, 10) if one == now else Trial(fault="lost")
+
+    outcome = search(now, space, measure, GOAL, repeats=1)
+    assert (list(outcome.finals), outcome.chosen) == ([now], now)
+    assert len(outcome.searched) == 3
 
 
 def test_a_candidate_that_fails_in_the_finals_is_not_chosen() -> None:
