@@ -77,10 +77,9 @@ class Score:
         """Whether the bound holds."""
         return not self.fault and self.tail_ms <= goal.latency_ms
 
-    def rank(self, goal: Goal) -> tuple[bool, float]:
-        """Less is better: throughput among those that keep the bound, latency among the others, failures last."""
-        kept = self.keeps(goal)
-        return not kept, -self.rows_per_second if kept else self.tail_ms
+    def rank(self, goal: Goal) -> float:
+        """Less is better: below 0 by throughput where the bound is kept, else by latency, infinite for failures."""
+        return -self.rows_per_second if self.keeps(goal) else self.tail_ms
 
 
 def score(trials: Sequence[Trial], goal: Goal) -> Score:

@@ -67,7 +67,7 @@ def search(
     """
     searched: dict[Candidate, Score] = {}
 
-    def rank(candidate: Candidate) -> tuple[bool, float]:
+    def rank(candidate: Candidate) -> float:
         if candidate not in searched:
             on_trial("search", len(searched), candidate)
             searched[candidate] = score([measure(candidate)], goal)

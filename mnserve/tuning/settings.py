@@ -9,7 +9,6 @@ from mnserve.bench.options import check_option, check_plot, engine_words, input_
 from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
-from mnserve.errors import SettingsError
 from mnserve.tuning.scores import Goal
 from mnserve.tuning.space import Limits
 
@@ -30,8 +29,8 @@ class TuneSettings:
     """Model repository that holds the model."""
     model: str
     """Name of the model to tune."""
-    latency_ms: float | None = None
-    """Bound on the latency in milliseconds, as a client sees it; it has to be given."""
+    latency_ms: float = 0.0
+    """Bound on the latency in milliseconds, as a client sees it; it has to be given, above 0."""
     percentile: float = 99.0
     """Percentile of the latencies that has to keep the bound."""
     callers: str = "16"
@@ -69,12 +68,8 @@ class TuneSettings:
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
 
     def __post_init__(self) -> None:
-        if self.latency_ms is None:
-            raise SettingsError(
-                "--latency-ms is missing; give the milliseconds that a request may take, such as --latency-ms 20"
-            )
         positive = "a number above 0"
-        check_option("--latency-ms", self.latency_ms, _is_positive, f"{positive}, in milliseconds")
+        check_option("--latency-ms", self.latency_ms, _is_positive, f"{positive}, in milliseconds, such as 20")
         check_option("--percentile", self.percentile, lambda v: 0 < v <= 100, "above 0 and at most 100")
         check_option("--rows", self.rows, lambda v: v >= 1, "at least 1")
         check_option("--seconds", self.seconds, _is_positive, f"{positive}, in seconds")
@@ -101,7 +96,6 @@ class TuneSettings:
     @property
     def goal(self) -> Goal:
         """What a configuration has to keep."""
-        assert self.latency_ms is not None
         return Goal(latency_ms=self.latency_ms, percentile=self.percentile, rows=self.rows)
 
     @property

@@ -20,15 +20,14 @@ def print_result(result: TuneResult, console: Console) -> None:
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.add_column("", no_wrap=True)
     batching = outcome.current.max_batch_size > 0
-    for heading in (*(("batch", "delay ms") if batching else ()), "instances", "threads"):
+    for heading in (*(("batch", "delay\nms") if batching else ()), "instances", "threads"):
         table.add_column(heading, justify="right", no_wrap=True)
     several = len(result.settings.loads) > 1
     for callers in result.settings.loads:
         load = f" @{callers}" if several else ""
-        for heading in ("p50 ms", f"{goal.name} ms", "rows/s"):
-            table.add_column(heading + load, justify="right", no_wrap=True)
+        for heading in (f"p50{load}\nms", f"{goal.name}{load}\nms", f"rows/s{load}"):
+            table.add_column(heading, justify="right", overflow="fold")
     table.add_column("bound", no_wrap=True)
-    table.add_column("rounds", justify="right", no_wrap=True)
     ranked = sorted(outcome.searched, key=lambda one: (one not in outcome.finals, outcome.best(one).rank(goal)))
     for place, one in enumerate(ranked):
         chosen = one == outcome.chosen
@@ -44,8 +43,8 @@ def print_result(result: TuneResult, console: Console) -> None:
 
 def _cells(result: TuneResult, one: Candidate, *, batching: bool) -> list[str]:
     outcome = result.outcome
-    marks = [mark for mark, is_so in (("chosen", outcome.chosen), ("now", outcome.current)) if one == is_so]
-    cells = [", ".join(marks)]
+    marks = {(True, False): "chosen", (False, True): "now", (True, True): "stays", (False, False): ""}
+    cells = [marks[one == outcome.chosen, one == outcome.current]]
     if batching:
         cells += [str(one.max_batch_size), f"{one.delay_us / 1e3:g}"]
     cells += [str(one.instances), str(one.threads)]
@@ -55,4 +54,4 @@ def _cells(result: TuneResult, one: Candidate, *, batching: bool) -> list[str]:
     if not its.loads:
         cells += ["–"] * (3 * len(result.settings.loads))
     bound = "failed" if its.fault else "kept" if its.keeps(result.settings.goal) else "missed"
-    return [*cells, bound, str(result.settings.repeats if one in outcome.finals else 1)]
+    return [*cells, bound]

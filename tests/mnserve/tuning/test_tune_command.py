@@ -272,3 +272,18 @@ def test_candidates_in_words() -> None:
     one = Candidate(max_batch_size=8, delay_us=500, instances=1, threads=2)
     assert one.label == "batches of up to 8, delay 0.5 ms, 1 instance of 2 threads"
     assert replace(one, max_batch_size=0, instances=2, threads=1).label == "2 instances of 1 thread"
+
+
+@pytest.mark.parametrize("callers", ["16", "1,16"])
+def test_the_table_fits_a_terminal_and_cuts_no_number(
+    model: Path, machine: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, callers: str
+) -> None:
+    monkeypatch.setattr("mnserve.bench.report._LOG_COLUMNS", 80)
+    machine(lambda one: (12_345.0 * one.instances, 19.75))
+    assert tune(model.parent, callers=callers) == 0
+    table = capsys.readouterr().out.split("gRPC, callers")[0]
+    assert "…" not in table
+    if callers == "16":
+        assert "49,380" in table
+        assert "chosen" in table
+        assert "now" in table
