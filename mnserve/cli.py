@@ -64,6 +64,15 @@ _COMMANDS: Final = {
   mnserve bench build/demo/repository digits-mn --against digits-vanilla --batch 1,8,32
   mnserve bench build/demo/repository digits-mn --grpc --concurrency 8""",
     ),
+    "tune": _Command(
+        module="mnserve.commands.tune",
+        settings="TuneSettings",
+        summary="find batch size, delay, threads and instances for a bound on latency",
+        examples="""\
+  mnserve tune build/demo/repository digits-mn --latency-ms 20
+  mnserve tune build/demo/repository digits-mn --latency-ms 20 --callers 1,16,64 --dry-run
+  mnserve tune models resnet --latency-ms 50 --percentile 95 --rows 4 --json tuning.json --plot tuning.svg""",
+    ),
 }
 
 
@@ -85,7 +94,7 @@ def _overview() -> argparse.ArgumentParser:
     examples = "\n".join(command.examples.splitlines()[0] for command in _COMMANDS.values())
     parser = argparse.ArgumentParser(
         prog="mnserve",
-        description="Serve ONNX models over the Open Inference Protocol, predict with them, and time them.",
+        description="Serve ONNX models over the Open Inference Protocol, predict with them, time and tune them.",
         epilog=f"examples:\n{examples}\n\n`mnserve COMMAND --help` lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

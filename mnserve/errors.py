@@ -25,6 +25,7 @@
     ├── ImageModelError               the model does not turn one image into class scores
     ├── TrainingImagesError           a file of training images is damaged, or is of another model
     ├── BenchError                    a measurement cannot be made as asked
+    ├── TuningError                   no configuration does what was asked for, or it cannot be put in place
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
         ├── UnauthenticatedError      no token, or an unknown one: UNAUTHENTICATED
@@ -83,6 +84,7 @@ __all__ = [
     "StartError",
     "StoppingError",
     "TrainingImagesError",
+    "TuningError",
     "UnauthenticatedError",
     "UnavailableError",
     "UnknownModelError",
@@ -187,6 +189,10 @@ class TrainingImagesError(MnServeError):
 
 class BenchError(MnServeError):
     """A measurement cannot be made as asked."""
+
+
+class TuningError(MnServeError):
+    """No configuration keeps the bound, or the one that was found cannot be put in place."""
 
 
 class RequestError(MnServeError):

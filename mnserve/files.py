@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def check_writable(path: Path) -> None:
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes beside ``path`` and renames, so that no reader and no interruption leaves half a file there.
 
-    A link stays one: what it points to is written.
+    A link stays one: what it points to is written. A file that was there keeps its permissions.
 
     Raises:
         OutputError: the file cannot be written; what was at ``path`` is unchanged.
@@ -47,7 +48,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=".mnserve-", dir=target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
         temporary = None
     except OSError as error:
@@ -60,6 +61,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 def _target(path: Path) -> Path:
     """The file that a path means: a rename would take the place of a link and leave what it points to as it was."""
     return Path(os.path.realpath(path)) if os.path.islink(path) else path
+
+
+def _mode(target: Path) -> int:
+    try:
+        return stat.S_IMODE(os.stat(target).st_mode)
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
 
 
 def _umask() -> int:

@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Final
 
-from mnserve.cpu import available_cpus
+from mnserve.engine_threads import instance_threads
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fixed_batches import cuda_device
 from mnserve.errors import ModelConfigError
@@ -46,7 +46,8 @@ def instance_count(config: ModelConfig) -> int:
 
 
 def instance_options(config: ModelConfig, options: EngineOptions, count: int) -> EngineOptions:
-    """Engine options of each instance: on the device that the configuration asks for, with its share of the CPUs.
+    """Engine options of each instance: on the device that the configuration asks for, with the threads that it asks
+    for or its share of the CPUs.
 
     Args:
         config: The model's configuration.
@@ -73,9 +74,7 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
     if ModelInstanceGroup.KIND_CPU in kinds:
         options = _without_gpu(options)
     _check_gpus(config, where, options)
-    if count > 1 and options.intra_op_threads == 0:
-        options = replace(options, intra_op_threads=max(1, available_cpus() // count))
-    return options
+    return replace(options, intra_op_threads=instance_threads(config, options.intra_op_threads, count))
 
 
 def _check_gpu(wish: str, options: EngineOptions) -> None:

@@ -15,7 +15,6 @@ __all__ = ["check_supported", "ignored", "warn_of_ignored"]
 _log = logging.getLogger(__name__)
 
 _BACKEND_PARAMETERS: Final = {
-    "intra_op_thread_count": "--intra-op-threads",
     "inter_op_thread_count": "--inter-op-threads",
     "cudnn_conv_algo_search": "--provider-options cuda.cudnn_conv_algo_search=...",
     "gpu_mem_limit": "--provider-options cuda.gpu_mem_limit=...",

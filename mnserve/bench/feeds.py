@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,11 @@ from mnserve.datatypes import BY_CONFIG_TYPE
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["input_rows", "random_feeds"]
+__all__ = ["Rows", "check_shapes_used", "input_rows", "random_feeds"]
 
 Array = np.ndarray[Any, Any]
+Rows = Mapping[str, tuple[str, tuple[int, ...]]]
+"""Input name -> protocol type and dimensions of one row, without the batch."""
 
 _SMALL = 2
 """Integers other than UINT8 stay below this: they tend to be indices, and any table has rows 0 and 1."""
@@ -58,9 +60,21 @@ def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> di
     return rows
 
 
-def random_feeds(
-    config: ModelConfig, rows: Mapping[str, tuple[str, tuple[int, ...]]], batch: int, seed: int
-) -> dict[str, Array]:
+def check_shapes_used(shapes: Mapping[str, tuple[int, ...]], rows: Sequence[Rows]) -> None:
+    """Refuses shapes of inputs that no model has.
+
+    Raises:
+        BenchError: names such an input.
+    """
+    inputs = {name for row in rows for name in row}
+    for name in shapes:
+        if name not in inputs:
+            raise BenchError(
+                f"--shape names the input '{name}', the inputs are {', '.join(sorted(inputs))}; correct the name"
+            )
+
+
+def random_feeds(config: ModelConfig, rows: Rows, batch: int, seed: int) -> dict[str, Array]:
     """Random arrays for one call: [batch, *dims], or [*dims] for a model without a batch dimension.
 
     Two models with the same inputs get the same arrays from the same seed. Floats lie in 0..1 and UINT8 in

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from mnserve.bench.feeds import input_rows, random_feeds
+from mnserve.bench.feeds import Rows, check_shapes_used, input_rows, random_feeds
 from mnserve.bench.machine import describe_machine
 from mnserve.bench.results import BatchResult, BenchResult, ModelNote, summarise
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.targets import Target, open_targets
 from mnserve.bench.timing import Call, interleave
 from mnserve.cpu import available_cpus
-from mnserve.errors import BenchError
 
 __all__ = ["measure"]
-
-Rows = Mapping[str, tuple[str, tuple[int, ...]]]
 
 _FEW_CALLS = 100
 
@@ -35,7 +32,7 @@ def measure(
     """
     with open_targets(settings) as targets:
         rows = [input_rows(target.config, settings.shapes) for target in targets]
-        _check_shapes_used(settings, rows)
+        check_shapes_used(settings.shapes, rows)
         calls = {batch: _calls(targets, rows, batch, settings.seed) for batch in settings.batches}
         results = []
         for batch, pair in calls.items():
@@ -63,15 +60,6 @@ def _calls(targets: Sequence[Target], rows: Sequence[Rows], batch: int, seed: in
         )
         for target, row in zip(targets, rows, strict=True)
     ]
-
-
-def _check_shapes_used(settings: BenchSettings, rows: Sequence[Rows]) -> None:
-    inputs = {name for row in rows for name in row}
-    for name in settings.shapes:
-        if name not in inputs:
-            raise BenchError(
-                f"--shape names the input '{name}', the inputs are {', '.join(sorted(inputs))}; correct the name"
-            )
 
 
 def _note(target: Target, rows: Rows) -> ModelNote:

@@ -15,21 +15,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "save_plot"]
+__all__ = ["draw", "plain", "save_figure"]
 
 # Two hues of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
 _MODEL_COLOR, _AGAINST_COLOR = "#0072B2", "#E69F00"
 
 
-def save_plot(result: BenchResult, path: Path) -> None:
-    """Draws ``result`` into ``path``; the ending chooses the format. The file is complete or not there at
-    all.
+def save_figure(figure: Figure, path: Path) -> None:
+    """Writes a picture into ``path``; the ending chooses the format.
 
     Raises:
-        BenchError: the file cannot be written.
+        OutputError: the file cannot be written.
     """
     stream = BytesIO()
-    figure = draw(result)
     figure.savefig(stream, format=path.suffix.lower().removeprefix("."), dpi=150)
     write_atomically(path, stream.getvalue())
 
@@ -53,8 +51,8 @@ def draw(result: BenchResult) -> Figure:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     other = "" if result.against is None else f" against {result.against.name}"
-    figure.suptitle(_plain(f"Latency of {result.model.name}{other} ({result.path})"))
-    caption = "\n".join(textwrap.wrap(_plain(result.caption), 130))
+    figure.suptitle(plain(f"Latency of {result.model.name}{other} ({result.path})"))
+    caption = "\n".join(textwrap.wrap(plain(result.caption), 130))
     figure.supxlabel(caption, fontsize=8, color="0.35")
     return figure
 
@@ -74,7 +72,7 @@ def _draw_latency(axes: Axes, result: BenchResult) -> None:
         medians = [one.p50_ms for one in latencies]
         tails = [max(one.p99_ms - one.p50_ms, 0.0) for one in latencies]
         spans = [[0.0] * len(tails), tails]
-        axes.errorbar(places, medians, yerr=spans, fmt="o", color=color, capsize=4, label=_plain(name))
+        axes.errorbar(places, medians, yerr=spans, fmt="o", color=color, capsize=4, label=plain(name))
         for place, median in zip(places, medians, strict=True):
             axes.annotate(
                 f"{median:.3g}", (place, median), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=8
@@ -107,7 +105,7 @@ def _draw_ratio(axes: Axes, result: BenchResult) -> None:
     axes.axhline(1.0, color=_AGAINST_COLOR, linewidth=1.5)
     axes.set_ylim(bottom=0.0)
     assert result.against is not None
-    axes.set_ylabel(_plain(f"latency of {result.model.name} / {result.against.name}"))
+    axes.set_ylabel(plain(f"latency of {result.model.name} / {result.against.name}"))
     axes.set_title("Ratio by round: median, quartiles, extremes", fontsize=10)
 
 
@@ -119,6 +117,6 @@ def _draw_throughput(axes: Axes, result: BenchResult) -> None:
     axes.set_title("Throughput", fontsize=10)
 
 
-def _plain(text: str) -> str:
-    """Names may hold dollar signs, which would start mathematics."""
+def plain(text: str) -> str:
+    """Text that is drawn as it is. Names may hold dollar signs, which would start mathematics."""
     return text.replace("$", r"\$")

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from types import FrameType
 
+from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
 from mnserve.repository import list_models
 from mnserve.security import SecuritySettings
@@ -25,6 +23,7 @@ __all__ = ["server_process"]
 _MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
 """The console script, without looking for where it was installed."""
 _ADDRESS = re.compile(r"grpc://([^\s,]+)")
+_CONTROL = {"MNSERVE_MODEL_CONTROL", "MNSERVE_LOAD_MODEL"}
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -51,7 +50,7 @@ def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
     # Output goes to a file and not a pipe: a pipe that nobody empties would block the server in the end.
     with tempfile.TemporaryDirectory(prefix="mnserve-bench-") as folder:
         log = Path(folder) / "server.log"
-        with log.open("ab") as output, _sigterm_exits() as arm:
+        with log.open("ab") as output, signals_unwind() as arm:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -65,40 +64,6 @@ def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
                 yield _wait_for_address(process, log)
             finally:
                 _stop(process)
-
-
-@contextmanager
-def _sigterm_exits() -> Iterator[Callable[[], None]]:
-    """Lets SIGTERM unwind the stack; by default it ends this process on the spot and leaves the server behind.
-
-    Yields:
-        A function to call when there is something to clean up. A signal that came earlier takes effect then: an
-        exception in the middle of starting a process would lose sight of it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: None  # only the main thread may choose what signals do
-        return
-    armed = received = False
-
-    def leave() -> None:
-        if armed and received:
-            sys.exit(128 + signal.SIGTERM)
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        nonlocal received
-        received = True
-        leave()
-
-    def arm() -> None:
-        nonlocal armed
-        armed = True
-        leave()
-
-    previous = signal.signal(signal.SIGTERM, on_signal)
-    try:
-        yield arm
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
@@ -119,9 +84,9 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _plain_environment() -> dict[str, str]:
-    """This process's, without what would make the server ask for TLS or tokens."""
+    """This process's, without what would make the server ask for TLS or tokens, or wait to be told what to load."""
     options = {f"MNSERVE_{field.name.upper()}" for field in fields(SecuritySettings)}
-    return {name: value for name, value in os.environ.items() if name not in options}
+    return {name: value for name, value in os.environ.items() if name not in options | _CONTROL}
 
 
 def _read(log: Path) -> str:

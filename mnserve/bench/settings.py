@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from mnserve.bench.options import check_option, check_plot, engine_words, input_shapes, whole_numbers
 from mnserve.bench.timing import TimingPlan
 from mnserve.connection import ConnectionSettings
 from mnserve.engines.base import MAX_THREADS, EngineOptions
@@ -68,12 +67,14 @@ class BenchSettings:
                 f"MODEL and --against are both {self.model!r}; a model against itself has a ratio of 1, "
                 "so name another model or leave --against out"
             )
-        _check("--seconds", self.seconds, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
-        _check("--timeout", self.timeout, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
-        _check("--rounds", self.rounds, lambda v: v >= 1, "at least 1; ratios have a spread from 2 on")
-        _check("--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (every core) or up to {MAX_THREADS}")
-        _check("--concurrency", self.concurrency, lambda v: v >= 1, "at least 1")
-        _check("--seed", self.seed, lambda v: v >= 0, "0 or above")
+        check_option("--seconds", self.seconds, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
+        check_option("--timeout", self.timeout, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
+        check_option("--rounds", self.rounds, lambda v: v >= 1, "at least 1; ratios have a spread from 2 on")
+        check_option(
+            "--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (every core) or up to {MAX_THREADS}"
+        )
+        check_option("--concurrency", self.concurrency, lambda v: v >= 1, "at least 1")
+        check_option("--seed", self.seed, lambda v: v >= 0, "0 or above")
         if not self.grpc:
             for option, given in (("--url", self.url is not None), ("--concurrency", self.concurrency > 1)):
                 if given:
@@ -81,8 +82,7 @@ class BenchSettings:
                         f"{option} goes with --grpc: without it the engines run in this process, one call at "
                         f"a time; add --grpc or leave {option} out"
                     )
-        if self.plot is not None and Path(self.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise SettingsError(f"--plot {self.plot!r} has no known ending; use a name that ends in .png, .svg or .pdf")
+        check_plot(self.plot)
         own = (self.providers, self.provider_options, self.cuda_graph_batches) != (("cpu",), (), ())
         if self.url is not None and own:
             raise SettingsError(
@@ -109,49 +109,19 @@ class BenchSettings:
     @property
     def server_words(self) -> list[str]:
         """The same for `mnserve serve`."""
-        words = ["--intra-op-threads", str(self.threads), "--providers", *self.providers]
-        if self.provider_options:
-            words += ["--provider-options", *self.provider_options]
-        if self.cuda_graph_batches:
-            words += ["--cuda-graph-batches", *map(str, self.cuda_graph_batches)]
-        return words
+        return engine_words(self.threads, self.providers, self.provider_options, self.cuda_graph_batches)
 
     @property
     def batches(self) -> tuple[int, ...]:
         """Batch sizes in the order given, each once."""
-        sizes: dict[int, None] = {}
-        for part in self.batch.split(","):
-            if not part.strip().isdecimal() or int(part) < 1:
-                raise SettingsError(
-                    f"--batch {self.batch!r} is not a list of batch sizes: {part.strip()!r} is not a whole "
-                    "number above 0; write for instance --batch 1,8,32"
-                )
-            sizes[int(part)] = None
-        return tuple(sizes)
+        return whole_numbers("--batch", self.batch, what="batch sizes", example="1,8,32")
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Input name -> dimensions without the batch, from ``shape``."""
-        result: dict[str, tuple[int, ...]] = {}
-        for item in self.shape:
-            name, _, dims = item.rpartition(":")
-            parts = [part.strip() for part in dims.split(",")]
-            if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
-                raise SettingsError(
-                    f"--shape {item!r} is not NAME:DIM,DIM with dimensions above 0; "
-                    "write for instance --shape image:3,32,32 (without the batch)"
-                )
-            if name in result:
-                raise SettingsError(f"--shape names the input {name!r} twice; give each input one shape")
-            result[name] = tuple(int(part) for part in parts)
-        return result
+        return input_shapes(self.shape)
 
     @property
     def plan(self) -> TimingPlan:
         """The part that the timing loop needs."""
         return TimingPlan(seconds=self.seconds, rounds=self.rounds, concurrency=self.concurrency)
-
-
-def _check(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
-    if not holds(value):
-        raise SettingsError(f"{option} is {value}; it must be {expected}")

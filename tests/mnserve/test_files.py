@@ -61,3 +61,14 @@ def test_a_link_stays_one_and_what_it_points_to_is_written(tmp_path: Path) -> No
     (tmp_path / "astray").symlink_to(Path("gone") / "file")
     with pytest.raises(OutputError, match=r"astray: the folder .*gone does not exist"):
         check_writable(tmp_path / "astray")
+
+
+def test_a_file_keeps_its_permissions_and_a_new_one_has_the_usual(tmp_path: Path) -> None:
+    for name, mode in (("secret", 0o600), ("shared", 0o664)):
+        (tmp_path / name).write_bytes(b"old")
+        (tmp_path / name).chmod(mode)
+        write_atomically(tmp_path / name, b"new")
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    (tmp_path / "plain").touch()
+    write_atomically(tmp_path / "new", b"new")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode

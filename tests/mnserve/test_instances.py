@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from mnserve import instance_groups
+from mnserve import engine_threads
 from mnserve.batcher import Answer, Batcher
 from mnserve.batching import BatcherOptions
 from mnserve.engine_thread import EngineThread
@@ -220,7 +220,7 @@ async def test_a_model_is_loaded_as_often_as_it_asks_each_in_its_thread(
     await models.load_all()
     assert len(engines) == 3
     assert len({thread for _, thread, _ in engines}) == 3
-    assert {threads for _, _, threads in engines} == {max(1, instance_groups.available_cpus() // 3)}
+    assert {threads for _, _, threads in engines} == {max(1, engine_threads.available_cpus() // 3)}
     assert all([len(call["x"]) for call in engine.calls] == [1, 4] for engine, _, _ in engines)  # warm, each of them
     served = models.find("m")
     await asyncio.gather(*(served.batcher.infer(work(value)) for value in range(6)))
@@ -295,7 +295,7 @@ def test_a_number_of_instances_that_cannot_be(text: str) -> None:
 
 
 def test_threads_are_shared_out_unless_the_user_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instance_groups, "available_cpus", lambda: 7)
+    monkeypatch.setattr(engine_threads, "available_cpus", lambda: 7)
     given = EngineOptions()
     assert instance_options(config(""), given, 1) == given
     assert [instance_options(config(""), given, count).intra_op_threads for count in (2, 3, 9)] == [3, 2, 1]

@@ -60,7 +60,7 @@ def test_supported() -> None:
         ("instance_group { rate_limiter { priority: 2 } }", "rate_limiter"),
         ('instance_group { host_policy: "numa0" }', "host_policy"),
         ('instance_group { profile: "1" }', "profile"),
-        ('parameters { key: "intra_op_thread_count" value { string_value: "2" } }', "--intra-op-threads"),
+        ('parameters { key: "inter_op_thread_count" value { string_value: "2" } }', "--inter-op-threads"),
     ],
 )
 def test_what_is_done_without_is_named(text: str, words: str) -> None:

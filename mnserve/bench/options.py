@@ -1,0 +1,88 @@
+"""Options that several measuring commands have: numbers, lists of numbers, shapes of inputs, plots, engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mnserve.errors import SettingsError
+
+__all__ = ["check_option", "check_plot", "engine_words", "input_shapes", "whole_numbers"]
+
+_PLOTS = (".png", ".svg", ".pdf")
+
+
+def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
+    """Refuses a value that cannot work.
+
+    Raises:
+        SettingsError: ``holds`` is false for it.
+    """
+    if not holds(value):
+        raise SettingsError(f"{option} is {value}; it must be {expected}")
+
+
+def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[int, ...]:
+    """Numbers above 0 that are separated by commas, in the order given, each once.
+
+    Args:
+        option: name of the option, for the message.
+        text: its value.
+        what: what the numbers are, in the plural.
+        example: a value that would do.
+
+    Raises:
+        SettingsError: the text is something else.
+    """
+    numbers: dict[int, None] = {}
+    for part in text.split(","):
+        if not part.strip().isdecimal() or int(part) < 1:
+            raise SettingsError(
+                f"{option} {text!r} is not a list of {what}: {part.strip()!r} is not a whole "
+                f"number above 0; write for instance {option} {example}"
+            )
+        numbers[int(part)] = None
+    return tuple(numbers)
+
+
+def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Input name -> dimensions without the batch, from values of ``--shape`` such as ``image:3,32,32``.
+
+    Raises:
+        SettingsError: an item is something else, or an input is named twice.
+    """
+    result: dict[str, tuple[int, ...]] = {}
+    for item in items:
+        name, _, dims = item.rpartition(":")
+        parts = [part.strip() for part in dims.split(",")]
+        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            raise SettingsError(
+                f"--shape {item!r} is not NAME:DIM,DIM with dimensions above 0; "
+                "write for instance --shape image:3,32,32 (without the batch)"
+            )
+        if name in result:
+            raise SettingsError(f"--shape names the input {name!r} twice; give each input one shape")
+        result[name] = tuple(int(part) for part in parts)
+    return result
+
+
+def check_plot(path: str | None) -> None:
+    """Refuses a plot whose format its ending does not tell.
+
+    Raises:
+        SettingsError: names the ending that is missing.
+    """
+    if path is not None and Path(path).suffix.lower() not in _PLOTS:
+        raise SettingsError(f"--plot {path!r} has no known ending; use a name that ends in .png, .svg or .pdf")
+
+
+def engine_words(
+    threads: int, providers: Sequence[str], provider_options: Sequence[str], cuda_graph_batches: Sequence[int]
+) -> list[str]:
+    """How `mnserve serve` is told to set up its engines."""
+    words = ["--intra-op-threads", str(threads), "--providers", *providers]
+    if provider_options:
+        words += ["--provider-options", *provider_options]
+    if cuda_graph_batches:
+        words += ["--cuda-graph-batches", *map(str, cuda_graph_batches)]
+    return words

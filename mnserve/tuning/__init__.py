@@ -1,0 +1,1 @@
+"""Batch size, delay, threads and instances for a bound on latency: what ``mnserve tune`` measures and writes."""

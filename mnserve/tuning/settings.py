@@ -1,0 +1,134 @@
+"""What ``mnserve tune`` is asked to do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from mnserve.bench.options import check_option, check_plot, engine_words, input_shapes, whole_numbers
+from mnserve.cpu import available_cpus
+from mnserve.engines.base import EngineOptions
+from mnserve.engines.providers import parse_option, provider_names
+from mnserve.tuning.scores import Goal
+from mnserve.tuning.space import Limits
+
+__all__ = ["TuneSettings"]
+
+_MAX_CALLERS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneSettings:
+    """Finds batch size, delay, threads and instances of a model for a bound on latency, by measuring.
+
+    Raises:
+        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+    """
+
+    repository: str
+    """Model repository that holds the model."""
+    model: str
+    """Name of the model to tune."""
+    latency_ms: float = 0.0
+    """Bound on the latency in milliseconds, as a client sees it; it has to be given, above 0."""
+    percentile: float = 99.0
+    """Percentile of the latencies that has to keep the bound."""
+    callers: str = "16"
+    """Callers that ask at the same time, each waiting for its answer; with several numbers, separated by commas, the
+    bound has to hold for each."""
+    rows: int = 1
+    """Rows of every request."""
+    seconds: float = 2.0
+    """Measured time of each configuration and number of callers, in seconds."""
+    repeats: int = 5
+    """Rounds in which the best configurations and the current one are measured again, in alternating order."""
+    max_batch_size: int = 0
+    """Largest max_batch_size to try; 0 takes what the callers can fill."""
+    allow_smaller_batches: bool = False
+    """Try a max_batch_size below the current one, so that larger requests than that are refused afterwards."""
+    cpus: int = 0
+    """CPUs that threads times instances may take; 0 takes those this process may use."""
+    providers: tuple[str, ...] = ("cpu",)
+    """Execution providers, best first, as for `mnserve serve`."""
+    provider_options: tuple[str, ...] = ()
+    """Options of these providers, each PROVIDER.KEY=VALUE."""
+    cuda_graph_batches: tuple[int, ...] = ()
+    """Batch sizes to run as CUDA graphs, as for `mnserve serve`."""
+    timeout: float = 60.0
+    """Seconds to wait for an answer; a configuration that takes longer is out."""
+    shape: list[str] = field(default_factory=list)
+    """Shape of an input whose configuration leaves a dimension open, as NAME:DIM,DIM without the batch."""
+    seed: int = 0
+    """Seed of the random input."""
+    dry_run: bool = False
+    """Measure and print what would be written, and write nothing."""
+    json: str | None = None
+    """File to write the result to as JSON; - writes it to standard output."""
+    plot: str | None = None
+    """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
+
+    def __post_init__(self) -> None:
+        positive = "a number above 0"
+        check_option("--latency-ms", self.latency_ms, _is_positive, f"{positive}, in milliseconds, such as 20")
+        check_option("--percentile", self.percentile, lambda v: 0 < v <= 100, "above 0 and at most 100")
+        check_option("--rows", self.rows, lambda v: v >= 1, "at least 1")
+        check_option("--seconds", self.seconds, _is_positive, f"{positive}, in seconds")
+        check_option("--timeout", self.timeout, _is_positive, f"{positive}, in seconds")
+        check_option("--repeats", self.repeats, lambda v: v >= 1, "at least 1; ties are told better from 4 on")
+        check_option("--max-batch-size", self.max_batch_size, lambda v: 0 <= v < 2**31, "0 (automatic) or more")
+        check_option("--cpus", self.cpus, lambda v: v >= 0, "0 (all that this process may use) or more")
+        check_option("--seed", self.seed, lambda v: v >= 0, "0 or above")
+        for count in self.loads:
+            check_option("--callers", count, lambda v: v <= _MAX_CALLERS, f"at most {_MAX_CALLERS}")
+        check_plot(self.plot)
+        _ = self.shapes, self.engine_options
+
+    @property
+    def loads(self) -> tuple[int, ...]:
+        """Numbers of callers in the order given, each once."""
+        return whole_numbers("--callers", self.callers, what="numbers of callers", example="1,16,64")
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Input name -> dimensions without the batch, from ``shape``."""
+        return input_shapes(self.shape)
+
+    @property
+    def goal(self) -> Goal:
+        """What a configuration has to keep."""
+        return Goal(latency_ms=self.latency_ms, percentile=self.percentile, rows=self.rows)
+
+    @property
+    def limits(self) -> Limits:
+        """What the load and the options leave open."""
+        return Limits(
+            callers=max(self.loads),
+            rows=self.rows,
+            latency_ms=self.goal.latency_ms,
+            cpus=self.cpus or available_cpus(),
+            max_batch_size=self.max_batch_size,
+            allow_smaller_batches=self.allow_smaller_batches,
+        )
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """How the engine that is looked at first is set up."""
+        return EngineOptions(
+            providers=provider_names(self.providers),
+            provider_options=tuple(parse_option(text) for text in self.provider_options),
+            cuda_graph_batches=self.cuda_graph_batches,
+        )
+
+    @property
+    def server_words(self) -> list[str]:
+        """Words for `mnserve serve`, which leave threads to the model's configuration.
+
+        What the environment could say is said here: kept answers and limits would be measured instead of the model.
+        """
+        words = engine_words(0, self.providers, self.provider_options, self.cuda_graph_batches)
+        words += ["--cache-bytes", "0", "--rate-limit", "0", "--rate-burst", "0", "--max-concurrent-requests", "0"]
+        return [*words, "--default-max-batch-size", "32"]
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0

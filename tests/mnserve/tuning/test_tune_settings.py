@@ -1,0 +1,70 @@
+"""What ``mnserve tune`` refuses before it does anything, and how servers are started."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from mnserve import cli
+from mnserve.commands import tune
+from mnserve.errors import SettingsError
+from mnserve.settings import ServeSettings
+from mnserve.tuning.settings import TuneSettings
+
+
+def settings(**fields: Any) -> TuneSettings:
+    return TuneSettings(**({"repository": "r", "model": "m", "latency_ms": 20.0} | fields))
+
+
+def test_the_command_line_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[TuneSettings] = []
+    monkeypatch.setattr(tune, "run", lambda found: given.append(found) or 0)
+    words = "tune r m --latency-ms 20 --percentile 95 --callers 1,16 --rows 2 --dry-run --json - --shape x:3"
+    assert cli.main(words.split()) == 0
+    expected = settings(percentile=95.0, callers="1,16", rows=2, dry_run=True, json="-", shape=["x:3"])
+    assert given == [expected]
+    assert expected.loads == (1, 16)
+
+
+def test_nothing_from_the_environment_is_measured_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words are options of a server, and win over variables."""
+    given: list[ServeSettings] = []
+    monkeypatch.setattr("mnserve.commands.serve.run", lambda found: given.append(found) or 0)
+    monkeypatch.setenv("MNSERVE_INTRA_OP_THREADS", "3")
+    monkeypatch.setenv("MNSERVE_CACHE_BYTES", "1000")
+    monkeypatch.setenv("MNSERVE_RATE_LIMIT", "1")
+    monkeypatch.setenv("MNSERVE_DEFAULT_MAX_BATCH_SIZE", "2")
+    assert cli.main(["serve", "r", *settings().server_words]) == 0
+    assert given == [ServeSettings(repository="r", providers=("cpu",))]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"latency_ms": 0.0}, r"--latency-ms is 0\.0; it must be a number above 0, in milliseconds"),
+        ({"latency_ms": -1.0}, r"--latency-ms is -1\.0"),
+        ({"latency_ms": math.nan}, "--latency-ms is nan"),
+        ({"latency_ms": math.inf}, "--latency-ms is inf"),
+        ({"percentile": 0.0}, r"--percentile is 0\.0; it must be above 0 and at most 100"),
+        ({"percentile": 100.1}, r"--percentile is 100\.1"),
+        ({"percentile": math.nan}, "--percentile is nan"),
+        ({"callers": "1;2"}, "--callers '1;2' is not a list of numbers of callers: '1;2' is not a whole number"),
+        ({"callers": "0"}, "--callers '0' is not a list"),
+        ({"callers": "1,1025"}, "--callers is 1025; it must be at most 1024"),
+        ({"rows": 0}, "--rows is 0; it must be at least 1"),
+        ({"seconds": 0.0}, r"--seconds is 0\.0"),
+        ({"timeout": math.nan}, "--timeout is nan"),
+        ({"repeats": 0}, "--repeats is 0"),
+        ({"max_batch_size": -1}, "--max-batch-size is -1"),
+        ({"cpus": -1}, "--cpus is -1"),
+        ({"seed": -1}, "--seed is -1"),
+        ({"shape": ["x"]}, "--shape 'x' is not NAME:DIM,DIM"),
+        ({"plot": "a.gif"}, r"--plot 'a\.gif' has no known ending"),
+        ({"cuda_graph_batches": (8,)}, "CUDAExecutionProvider is not among the providers"),
+    ],
+)
+def test_what_cannot_work(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        settings(**fields)
