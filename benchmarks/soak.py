@@ -2,6 +2,7 @@
 
     python benchmarks/soak.py                                20 minutes, 16 callers, two models
     python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
+    python benchmarks/soak.py --patient                      nobody leaves early; see benchmarks/grpc_cancels.py
     python benchmarks/soak.py --serve-options --max-queue-rows 4096
 
 Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with
@@ -61,6 +62,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=positive_number, default=20, help="(20)")
     parser.add_argument("--callers", type=positive_integer, default=16, help="(16)")
     parser.add_argument("--reload-seconds", type=positive_number, default=5, help="between two reloads (5)")
+    parser.add_argument("--patient", action="store_true", help="no cancels and no deadlines")
     parser.add_argument("--seed", type=int, default=0, help="(0)")
     parser.add_argument("--serve-options", nargs=argparse.REMAINDER, default=[], help="further words for mnserve serve")
     add_json(parser)
@@ -81,6 +83,7 @@ def main() -> int:
             "machine": asdict(describe_machine()),
             "minutes": arguments.minutes,
             "callers": arguments.callers,
+            "patient": arguments.patient,
             "requests": tally.requests,
             "lost": tally.lost,
             "swapped": tally.swapped,
@@ -100,7 +103,9 @@ async def _soak(address: str, server: list[int], arguments: argparse.Namespace) 
     channels = [grpc.aio.insecure_channel(address, options=options) for _ in range(_CONNECTIONS)]
     stubs: list[Any] = [GRPCInferenceServiceStub(channel) for channel in channels]  # type: ignore[arg-type]
     callers = [
-        asyncio.create_task(Caller(stubs[number % len(stubs)], tally, arguments.seed + number).run(stop))
+        asyncio.create_task(
+            Caller(stubs[number % len(stubs)], tally, arguments.seed + number, patient=arguments.patient).run(stop)
+        )
         for number in range(arguments.callers)
     ]
     reloading = asyncio.create_task(reload_models(stubs[0], tally, arguments.reload_seconds, stop))

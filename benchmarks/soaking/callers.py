@@ -59,18 +59,19 @@ class Caller:
         stub: of the server.
         tally: where to count.
         seed: of what it does.
+        patient: it never leaves before it has an answer, by itself or by a deadline.
     """
 
-    def __init__(self, stub: Any, tally: Tally, seed: int) -> None:
-        self._stub, self._tally = stub, tally
+    def __init__(self, stub: Any, tally: Tally, seed: int, *, patient: bool = False) -> None:
+        self._stub, self._tally, self._patient = stub, tally, patient
         self._random, self._numbers = random.Random(seed), np.random.default_rng(seed)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until it is told to stop."""
         kinds = {
             self._good: 60,
-            self._hurried: 10,
-            self._leaving: 10,
+            self._hurried: 0 if self._patient else 10,
+            self._leaving: 0 if self._patient else 10,
             self._wrong: 8,
             self._unknown: 4,
             self._stream: 4,

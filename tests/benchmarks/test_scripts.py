@@ -129,6 +129,12 @@ def test_rank_margin(runs: Path, tmp_path: Path) -> None:
     assert "artifact's images" in out
 
 
+def test_grpc_cancels() -> None:
+    out = run("benchmarks/grpc_cancels.py", "--rounds", "2", "--calls", "40")
+    assert "round 2" in out
+    assert "bytes a cancelled call" in out
+
+
 def test_soak(tmp_path: Path) -> None:
     small = ["--minutes", "0.05", "--callers", "3", "--reload-seconds", "0.5"]
     out = run("benchmarks/soak.py", *small, "--json", str(tmp_path / "soak.json"))

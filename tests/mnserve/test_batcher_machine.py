@@ -410,7 +410,15 @@ class BatcherMachine(RuleBasedStateMachine):
         self.loop.run_until_complete(self.batcher.drain())
         self.loop.close()
         instances.time = self.real_time
-        assert ended
+        assert ended, (
+            self.batcher._running,
+            [c for c in self.callers if not c.task.done()],
+            self.batcher._waiting._requests,
+            self.queue.waiting,
+            [t.pending for t in self.executors],
+            self.batcher._engines.outstanding,
+            len(self.batcher._waiting._turns),
+        )
 
 
 TestBatcherMachine = BatcherMachine.TestCase
