@@ -1,6 +1,6 @@
 """A repository of tiny ONNX models in Triton's layout, one for each thing that a server can meet.
 
-``python tests/conformance/models.py FOLDER`` writes it for any server; README of the models: ``MODELS`` below.
+``python tests/conformance/models.py FOLDER`` writes it for any server (``--help`` describes them).
 Nothing of mnserve is needed for it, only numpy and onnx.
 """
 
@@ -47,7 +47,7 @@ ELEMENTS = {
     "FP64": TensorProto.DOUBLE,
     "BYTES": TensorProto.STRING,
 }
-BATCHED = "max_batch_size: 8\n"
+BATCHED = "max_batch_size: 8\ndynamic_batching {}\n"
 _ROWS = (TensorProto.FLOAT, ["batch", 4])
 _NUMBER = (TensorProto.INT64, ["batch", 1])
 _WIDTH = 256
@@ -63,9 +63,7 @@ def write_models(root: Path) -> None:
 
 
 def _write_quick(root: Path) -> None:
-    _save(
-        root, "double", [_node("Add", "x x", "y"), _node("Neg", "x", "z")], {"x": _ROWS}, {"y": _ROWS, "z": _ROWS}
-    )
+    _save(root, "double", [_node("Add", "x x", "y"), _node("Neg", "x", "z")], {"x": _ROWS}, {"y": _ROWS, "z": _ROWS})
     _save(root, "pair", [_node("Add", "a b", "total")], {"a": _ROWS, "b": _ROWS}, {"total": _ROWS})
     anything = (TensorProto.FLOAT, ["batch", "width"])
     doubled = (TensorProto.FLOAT, ["batch", "doubled"])

@@ -63,7 +63,13 @@ def test_readiness_of_a_version_that_is_no_integer_is_invalid(stub: Any) -> None
 
 def test_readiness(stub: Any) -> None:
     assert ready(stub, "double")
-    assert [ready(stub, "versions", version) for version in ("", "1", "2", "3", "4")] == [True, True, True, False, False]
+    assert [ready(stub, "versions", version) for version in ("", "1", "2", "3", "4")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert not ready(stub, "broken")
     assert not ready(stub, "nothing")
     assert stub.ServerLive(pb.ServerLiveRequest()).live
