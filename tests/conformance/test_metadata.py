@@ -121,7 +121,7 @@ def test_statistics_of_all_models(stub: Any) -> None:
 
 
 def test_health_of_each_model(channel: Any) -> None:
-    health = health_pb2_grpc.HealthStub(channel)
+    health: Any = health_pb2_grpc.HealthStub(channel)
     kinds = health_pb2.HealthCheckResponse
 
     def status(service: str) -> int:

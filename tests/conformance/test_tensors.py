@@ -27,7 +27,7 @@ FIELDS = {
 
 def values(datatype: str) -> Any:
     """(2, 3), with the smallest and largest numbers of the type; in an order that shows how rows lie."""
-    dtype = DTYPES[datatype]
+    dtype: Any = DTYPES[datatype]
     if dtype.kind == "b":
         return np.array([[True, False, False], [False, True, True]])
     limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
