@@ -27,6 +27,8 @@ mix        x FP32 [-1, 16] -> y FP32 [-1, 8], a layer and a softmax; at most 8 r
 whole      x INT64 [2, 3] -> y = x; no batch dimension
 slow       x FP32 [-1, 4], turns INT64 [-1, 1] -> y = x, after so many turns of a loop; at most 8 rows
 small      the same, one row at a time, and two requests may wait
+hasty      the same, for at most 50 ms, and with two priorities
+tolerant   x FP32 [-1, 4] -> y = 2 x, also where x is not finite
 picky      slow, and index INT64 [-1, 1] -> value = 1 or 2; its run fails where an index is above 1
 versions   x FP32 [-1, 4] -> y = x + version; 1 and 2 are good, 3 is no model
 broken     one version, which is no model
@@ -65,6 +67,8 @@ def write_models(root: Path) -> None:
 def _write_quick(root: Path) -> None:
     _save(root, "double", [_node("Add", "x x", "y"), _node("Neg", "x", "z")], {"x": _ROWS}, {"y": _ROWS, "z": _ROWS})
     _save(root, "pair", [_node("Add", "a b", "total")], {"a": _ROWS, "b": _ROWS}, {"total": _ROWS})
+    tolerant = BATCHED + 'parameters { key: "allow_non_finite" value { string_value: "true" } }\n'
+    _save(root, "tolerant", [_node("Add", "x x", "y")], {"x": _ROWS}, {"y": _ROWS}, config=tolerant)
     anything = (TensorProto.FLOAT, ["batch", "width"])
     doubled = (TensorProto.FLOAT, ["batch", "doubled"])
     _save(root, "wide", [_node("Concat", "x x", "y", axis=1)], {"x": anything}, {"y": doubled})
@@ -87,6 +91,10 @@ def _write_slow(root: Path) -> None:
     _save(root, "slow", _loop(), inputs, {"y": _ROWS}, _loop_constants())
     small = "max_batch_size: 1\ndynamic_batching { default_queue_policy { max_queue_size: 2 } }\n"
     _save(root, "small", _loop(), inputs, {"y": _ROWS}, _loop_constants(), config=small)
+    queue = "default_queue_policy { default_timeout_microseconds: 50000 }"
+    levels = "priority_levels: 2 default_priority_level: 2"
+    hasty = f"max_batch_size: 1\ndynamic_batching {{ {levels} {queue} }}\n"
+    _save(root, "hasty", _loop(), inputs, {"y": _ROWS}, _loop_constants(), config=hasty)
     table = {"table": np.array([1, 2], dtype=np.float32)}
     _save(
         root,

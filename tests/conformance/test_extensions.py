@@ -65,15 +65,6 @@ def test_an_extension_is_listed_exactly_where_its_call_works(stub: Any) -> None:
     assert not listed - set(EXTENSIONS) - {"schedule_policy", *NOT_LISTED}
 
 
-def test_a_schedule_policy_is_listed_where_priorities_are_looked_at(stub: Any) -> None:
-    """A timeout of the wrong kind is noticed by those only who read it."""
-    listed = stub.ServerMetadata(pb.ServerMetadataRequest()).extensions
-    if "schedule_policy" not in listed:
-        pytest.skip("this server does not list schedule_policy")
-    with refused("INVALID_ARGUMENT", "timeout"):
-        stub.ModelInfer(request("double", parameters={"timeout": -1}))
-
-
 def test_unknown_calls_are_unimplemented(channel: Any) -> None:
     with refused("UNIMPLEMENTED"):
         channel.unary_unary("/inference.GRPCInferenceService/ModelGuess")(b"")

@@ -47,6 +47,12 @@ def test_answers_over_the_limit(its_stub: Any) -> None:
     assert its_stub.ModelInfer(wide(64)).raw_output_contents
 
 
+def test_metadata_over_the_limit(its_stub: Any) -> None:
+    with refused("RESOURCE_EXHAUSTED"):
+        its_stub.ModelInfer(wide(64), metadata=[("much", "x" * 20_000)])
+    assert its_stub.ModelInfer(wide(64), metadata=[("little", "x" * 1000)]).raw_output_contents
+
+
 @pytest.fixture
 def stopping(start_own: Callable[..., Any]) -> Iterator[tuple[Any, Any]]:
     """A server that a test may end, and its calls."""

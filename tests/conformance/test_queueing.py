@@ -59,6 +59,19 @@ def test_a_full_queue_is_unavailable_and_says_when_to_come_back(stub: Any, slow:
     assert value_of(stub.ModelInfer.future(slow(0, 5, model="small"))) == pytest.approx(5)
 
 
+def test_waiting_longer_than_the_policy_allows_is_unavailable(stub: Any, slow: Slow) -> None:
+    running = stub.ModelInfer.future(slow(1.0, 1, model="hasty"))
+    arrived(stub)
+    ahead = stub.ModelInfer.future(slow(0, 2, model="hasty"))  # it may be on its way to the engine already
+    arrived(stub)
+    with refused("UNAVAILABLE", "'hasty'", "timeout expired") as refusal:
+        stub.ModelInfer(slow(0, 3, model="hasty"), timeout=PATIENCE)
+    assert refusal.pushback is not None
+    assert not running.done()  # it was told at once
+    assert value_of(running) == pytest.approx(1)
+    assert ahead.exception(PATIENCE) is None or ahead.code() is grpc.StatusCode.UNAVAILABLE
+
+
 def test_a_deadline_passes_while_a_request_waits(stub: Any, slow: Slow, busy: Any, statistics: Statistics) -> None:
     """The parameter ``timeout`` (microseconds) is the server's to keep: it answers on time, and drops the work."""
     before = statistics("slow")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from open_inference import DTYPES, Tensor, add, bfloat16, numbers, outputs_of, refused, request, rows
+from tritonclient.grpc import service_pb2 as pb
 
 INVALID = "INVALID_ARGUMENT"
 ONE, OTHER = numbers(rows(1)), numbers(rows(2))
@@ -122,6 +123,50 @@ def test_typed_values_that_are_not_finite(stub: Any, datatype: str, field: str) 
     tensor = Tensor(datatype, (2, 2), None, {field: [1, np.nan, np.inf, 2]})
     with refused(INVALID, "'x'", "2 values", "[0, 1]"):
         stub.ModelInfer(request(f"same_{datatype}", {"x": tensor}))
+
+
+def test_values_that_are_not_finite_go_to_models_that_ask_for_them(stub: Any) -> None:
+    x = np.array([[1, np.nan, np.inf, -np.inf]], "<f4")
+    np.testing.assert_array_equal(outputs_of(stub.ModelInfer(request("tolerant", {"x": x})))["y"], 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "word"),
+    [
+        pytest.param({"timeout": -1}, "timeout", id="negative timeout"),
+        pytest.param({"timeout": "5"}, "timeout", id="timeout of another kind"),
+        pytest.param({"priority": 3}, "priority", id="priority above the levels"),
+        pytest.param({"priority": -1}, "priority", id="negative priority"),
+    ],
+)
+def test_how_urgent_a_request_can_be(stub: Any, parameters: dict[str, Any], word: str) -> None:
+    tensors = {"x": rows(1), "turns": np.zeros((1, 1), "<i8")}
+    with refused(INVALID, f"'{word}'"):
+        stub.ModelInfer(request("hasty", tensors, parameters=parameters))
+
+
+def test_more_elements_than_memory_should_hold(stub: Any) -> None:
+    """Small on the wire, and an object of its own for each element in memory."""
+    many = 2**20 + 1
+    with refused(INVALID, "'x'", str(many), "expected at most"):
+        stub.ModelInfer(request("same_BYTES", {"x": Tensor("BYTES", (1, many), b"")}))
+
+
+def test_more_fields_than_a_message_should_have(stub: Any) -> None:
+    message = request("double")
+    message.raw_input_contents.extend([bytes(16)] * 70_000)
+    with refused(INVALID, "65536"):
+        stub.ModelInfer(message)
+
+
+def test_shared_memory_that_nobody_registered(stub: Any) -> None:
+    """INVALID_ARGUMENT where shared memory is offered, UNIMPLEMENTED where it is not."""
+    offered = "system_shared_memory" in stub.ServerMetadata(pb.ServerMetadataRequest()).extensions
+    message = request("double", {"x": Tensor("FP32", (1, 4))})
+    message.inputs[0].parameters["shared_memory_region"].string_param = "nobody's"
+    message.inputs[0].parameters["shared_memory_byte_size"].int64_param = 16
+    with refused(INVALID if offered else "UNIMPLEMENTED"):
+        stub.ModelInfer(message)
 
 
 def test_a_message_that_cannot_be_taken_apart(channel: Any) -> None:
