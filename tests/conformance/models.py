@@ -114,7 +114,7 @@ def _write_broken(root: Path) -> None:
         _save(root, "versions", nodes, {"x": _ROWS}, {"y": _ROWS}, plus, config=every, version=version)
     for name, version in (("versions", 3), ("broken", 1)):
         folder = root / name / str(version)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.onnx").write_bytes(b"this is no model")
     (root / "broken" / "config.pbtxt").write_text(BATCHED)
 
@@ -173,7 +173,7 @@ def _save(
     graph = helper.make_graph(nodes, name, _infos(inputs), _infos(outputs), tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     folder = root / name / str(version)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     (root / name / "config.pbtxt").write_text(f'backend: "onnxruntime"\n{config}')
 
