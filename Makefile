@@ -24,6 +24,7 @@ format: $(INSTALLED)
 types: $(INSTALLED)
 	$(BIN)/mypy
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py benchmarks/*/*.py
+	MYPYPATH=tests/conformance $(BIN)/mypy tests/conformance/*.py
 
 protos: $(INSTALLED)
 	$(BIN)/python protos/generate.py

@@ -38,6 +38,13 @@ def test_imports_go_one_way(package: str) -> None:
     assert wrong == {}
 
 
+def test_the_conformance_suite_knows_servers_by_their_protocol_only() -> None:
+    files = sorted((ROOT / "tests" / "conformance").rglob("*.py"))
+    assert files
+    wrong = {file.name: sorted(found) for file in files if (found := imported(file) & set(PACKAGES))}
+    assert wrong == {}
+
+
 def test_serving_names_nothing_that_only_training_installs() -> None:
     wrong = {
         str(file.relative_to(ROOT)): sorted(found)
