@@ -1,9 +1,12 @@
 """The scripts that print the published figures still run, on a very small scale."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,6 +136,19 @@ def test_grpc_cancels() -> None:
     out = run("benchmarks/grpc_cancels.py", "--rounds", "2", "--calls", "40")
     assert "round 2" in out
     assert "bytes a cancelled call" in out
+
+
+@pytest.mark.skipif(shutil.which("h2load") is None, reason="needs h2load (Debian's package nghttp2-client)")
+def test_front_ends(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper
+
+    rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "m", rows[:1], rows[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", "bare;mnserve;2 x mnserve"]
+    out = run("benchmarks/front_ends.py", str(tmp_path / "m.onnx"), *few)
+    assert {"bare", "mnserve", "2 x mnserve"} <= {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
 
 
 def test_soak(tmp_path: Path) -> None:

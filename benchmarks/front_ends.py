@@ -1,0 +1,207 @@
+"""What gRPC for Python costs before any inference, and what other ways of running mnserve would give.
+
+    python benchmarks/front_ends.py model.onnx
+    python benchmarks/front_ends.py model.onnx --callers 1,64 --seconds 3 --rounds 3 --only "bare;mnserve"
+
+Every way is measured with h2load (Debian's package nghttp2-client), one after the other in each round:
+
+- bare: a grpc.aio server that answers the same bytes without looking at the request
+- bare, uvloop: the same on uvloop, where that is installed
+- mnserve: as it is, one process with one engine thread
+- mnserve, 2 instances: one process with two engines
+- 2 x mnserve: two processes that share the port (SO_REUSEPORT), with one engine thread each
+
+Medians of the rounds; CPU is that of the serving processes, in microseconds for each call.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import onnxruntime as ort
+from common.options import positive_integer, positive_number, script_parser
+from rich.console import Console
+from soaking.memory import children
+
+from mnserve.protocol import service_pb2 as pb
+from mntrain.result_table import ResultTable
+
+WAYS = ("bare", "bare, uvloop", "mnserve", "mnserve, 2 instances", "2 x mnserve")
+_SERVE_ONNX = Path(__file__).with_name("serve_onnx.py")
+_METHOD = "inference.GRPCInferenceService/ModelInfer"
+
+
+def _request(model: Path) -> pb.ModelInferRequest:
+    """One row of zeros for a model with one input of floats."""
+    session = ort.InferenceSession(model)
+    (argument,) = session.get_inputs()
+    shape = [size if isinstance(size, int) else 1 for size in argument.shape]
+    message = pb.ModelInferRequest(model_name="m")
+    message.inputs.add(name=argument.name, datatype="FP32", shape=shape)
+    message.raw_input_contents.append(np.zeros(shape, np.float32).tobytes())
+    return message
+
+
+async def _serve_bare(port: int) -> None:
+    answer = pb.ModelInferResponse(model_name="m", model_version="1")
+    answer.outputs.add(name="y", datatype="FP32", shape=[1, 10])
+    answer.raw_output_contents.append(bytes(40))
+    data = answer.SerializeToString()
+
+    async def infer(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
+        return data
+
+    server = grpc.aio.server()
+    method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(infer)
+    service, name = _METHOD.split("/")
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: method}),))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    await server.start()
+    print("serving", flush=True)
+    await server.wait_for_termination()
+
+
+def _serve_shared(words: list[str]) -> int:
+    """mnserve with a port that another process may have too, which it does not offer."""
+    import mnserve.server
+    from mnserve.cli import main
+
+    make = grpc.aio.server
+
+    def shared(**named: Any) -> grpc.aio.Server:
+        options = [*(pair for pair in named.pop("options") if pair[0] != "grpc.so_reuseport"), ("grpc.so_reuseport", 1)]
+        return make(**named, options=options)
+
+    mnserve.server.check_port_free = lambda *_: None
+    grpc.aio.server = shared  # type: ignore[assignment]
+    return main(words)
+
+
+def _child(words: list[str]) -> int:
+    if words[0] == "mnserve":
+        return _serve_shared(words[1:])
+    if words[0] == "bare, uvloop":
+        import uvloop
+
+        uvloop.run(_serve_bare(int(words[1])))
+    else:
+        asyncio.run(_serve_bare(int(words[1])))
+    return 0
+
+
+@contextmanager
+def _running(way: str, model: Path, port: int) -> Iterator[list[int]]:
+    """The processes that serve in one way."""
+    with ExitStack() as stack:
+        if way.startswith("bare"):
+            commands = [[sys.executable, __file__, "--child", way, str(port)]]
+        elif way == "2 x mnserve":
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            (folder / "m" / "1").mkdir(parents=True)
+            (folder / "m" / "1" / "model.onnx").symlink_to(model.resolve())
+            serve = ["serve", str(folder), "--grpc-port", str(port), "--metrics-port", "0", "--intra-op-threads", "1"]
+            commands = [[sys.executable, __file__, "--child", "mnserve", *serve]] * 2
+        else:
+            instances = "2" if "instances" in way else "1"
+            commands = [[sys.executable, str(_SERVE_ONNX), str(model), "--port", str(port), "--instances", instances]]
+        servers = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment())
+            for command in commands
+        ]
+        try:
+            for server in servers:
+                assert server.stdout is not None
+                if not server.stdout.readline().startswith("serving"):
+                    raise SystemExit(f"front_ends: '{way}' did not start")
+            yield [pid for server in servers for pid in (server.pid, *children(server.pid))]
+        finally:
+            for server in servers:
+                server.send_signal(signal.SIGTERM)
+            for server in servers:
+                server.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def _cpu_seconds(processes: list[int]) -> float:
+    """CPU time of processes so far; of Linux's files."""
+    ticks = 0
+    for pid in processes:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _load(port: int, body: Path, callers: int, seconds: float, processes: list[int]) -> tuple[float, float]:
+    """Calls a second, and microseconds of CPU for each."""
+    connections = max(1, callers // 16)
+    streams = ["-c", str(connections), "-m", str(max(1, callers // connections))]
+    headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-d", str(body)]
+    command = ["h2load", "-t", "1", *streams, *headers, "-D", f"{seconds:g}s", f"http://127.0.0.1:{port}/{_METHOD}"]
+    before = _cpu_seconds(processes)
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    used = _cpu_seconds(processes) - before
+    rate = re.search(r"finished in .*?, ([\d.]+) req/s", printed)
+    if rate is None or float(rate[1]) == 0:
+        raise SystemExit(f"front_ends: h2load did not measure anything: {printed[-300:]}")
+    return float(rate[1]), used / (float(rate[1]) * seconds) * 1e6
+
+
+def main() -> int:
+    """Runs the benchmark; returns the exit code."""
+    if sys.argv[1:2] == ["--child"]:
+        return _child(sys.argv[2:])
+    parser = script_parser(__doc__)
+    parser.add_argument("model", type=Path, help="an ONNX file with one input of floats")
+    parser.add_argument("--callers", default="1,64", help="callers at a time (%(default)s)")
+    parser.add_argument("--seconds", type=positive_number, default=3, help="of each measurement (3)")
+    parser.add_argument("--rounds", type=positive_integer, default=3, help="(3)")
+    parser.add_argument("--only", default=";".join(WAYS), help="ways, separated by semicolons")
+    arguments = parser.parse_args()
+    _measure(arguments)
+    return 0
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    ways = [way for way in arguments.only.split(";") if importlib.util.find_spec("uvloop") or "uvloop" not in way]
+    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        body = Path(folder) / "body"
+        data = _request(arguments.model).SerializeToString()
+        body.write_bytes(b"\0" + len(data).to_bytes(4, "big") + data)
+        running = {
+            way: stack.enter_context(_running(way, arguments.model, 21_300 + number)) for number, way in enumerate(ways)
+        }
+        for _ in range(arguments.rounds):
+            for callers in map(int, arguments.callers.split(",")):
+                for number, way in enumerate(ways):
+                    time.sleep(0.3)
+                    measured = _load(21_300 + number, body, callers, arguments.seconds, running[way])
+                    found.setdefault((way, callers), []).append(measured)
+    rows = []
+    for (way, callers), values in sorted(found.items(), key=lambda item: (item[0][1], ways.index(item[0][0]))):
+        rate, cpu = (statistics.median(value[index] for value in values) for index in (0, 1))
+        rows.append([way, str(callers), f"{rate:,.0f}", f"{cpu:,.0f}"])
+    ResultTable(headings=("way", "callers", "calls/s", "CPU µs a call"), rows=rows, caption="").show(
+        Console(), title=arguments.model.name
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
