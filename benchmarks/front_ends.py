@@ -153,7 +153,16 @@ def _load(port: int, body: Path, callers: int, seconds: float, processes: list[i
     connections = max(1, callers // 16)
     streams = ["-c", str(connections), "-m", str(max(1, callers // connections))]
     headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-d", str(body)]
-    command = ["h2load", "-t", "1", *streams, *headers, "-D", f"{seconds:g}s", f"http://127.0.0.1:{port}/{_METHOD}"]
+    command = [
+        "h2load",
+        "-t",
+        "1",
+        *streams,
+        *headers,
+        "-D",
+        f"{round(seconds * 1000)}ms",
+        f"http://127.0.0.1:{port}/{_METHOD}",
+    ]
     before = _cpu_seconds(processes)
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     used = _cpu_seconds(processes) - before
