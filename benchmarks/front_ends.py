@@ -1,17 +1,20 @@
 """What gRPC for Python costs before any inference, and what other ways of running mnserve would give.
 
     python benchmarks/front_ends.py model.onnx
+    python benchmarks/front_ends.py model.onnx --rows 32 --callers 4 --only "raw, 1 thread;mnserve"
     python benchmarks/front_ends.py model.onnx --callers 1,64 --seconds 3 --rounds 3 --only "bare;mnserve"
 
 Every way is measured with h2load (Debian's package nghttp2-client), one after the other in each round:
 
+- raw, 1 thread: ONNX Runtime alone, batches of 32 rows, or of 1 where there is one caller with one row
+- raw, 2 sessions: the same in two threads
 - bare: a grpc.aio server that answers the same bytes without looking at the request
 - bare, uvloop: the same on uvloop, where that is installed
 - mnserve: as it is, one process with one engine thread
 - mnserve, 2 instances: one process with two engines
 - 2 x mnserve: two processes that share the port (SO_REUSEPORT), with one engine thread each
 
-Medians of the rounds; CPU is that of the serving processes, in microseconds for each call.
+Medians of the rounds; CPU is that of the serving processes, in microseconds for each row.
 """
 
 import argparse
@@ -28,6 +31,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import grpc
@@ -40,20 +44,48 @@ from soaking.memory import children
 from mnserve.protocol import service_pb2 as pb
 from mntrain.result_table import ResultTable
 
-WAYS = ("bare", "bare, uvloop", "mnserve", "mnserve, 2 instances", "2 x mnserve")
+WAYS = ("raw, 1 thread", "raw, 2 sessions", "bare", "bare, uvloop", "mnserve", "mnserve, 2 instances", "2 x mnserve")
 _SERVE_ONNX = Path(__file__).with_name("serve_onnx.py")
+_BATCH = 32
+_FIRST_PORT = 21_300
 _METHOD = "inference.GRPCInferenceService/ModelInfer"
 
 
-def _request(model: Path) -> pb.ModelInferRequest:
-    """One row of zeros for a model with one input of floats."""
-    session = ort.InferenceSession(model)
-    (argument,) = session.get_inputs()
-    shape = [size if isinstance(size, int) else 1 for size in argument.shape]
+def _input(model: Path, rows: int) -> tuple[str, np.ndarray[Any, np.dtype[np.float32]]]:
+    """Rows of noise for a model with one input of floats, and its name."""
+    (argument,) = ort.InferenceSession(model).get_inputs()
+    shape = [rows, *(size if isinstance(size, int) else 1 for size in argument.shape[1:])]
+    return argument.name, np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+def _request(model: Path, rows: int) -> pb.ModelInferRequest:
+    name, array = _input(model, rows)
     message = pb.ModelInferRequest(model_name="m")
-    message.inputs.add(name=argument.name, datatype="FP32", shape=shape)
-    message.raw_input_contents.append(np.zeros(shape, np.float32).tobytes())
+    message.inputs.add(name=name, datatype="FP32", shape=array.shape)
+    message.raw_input_contents.append(array.tobytes())
     return message
+
+
+def _raw(model: Path, rows: int, sessions: int, seconds: float) -> float:
+    """Rows a second of ONNX Runtime alone."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    name, array = _input(model, rows)
+    ready = [ort.InferenceSession(model, options) for _ in range(sessions)]
+    counts = [0] * sessions
+    end = time.perf_counter() + seconds
+
+    def run(number: int) -> None:
+        while time.perf_counter() < end:
+            ready[number].run(None, {name: array})
+            counts[number] += rows
+
+    threads = [Thread(target=run, args=(number,)) for number in range(sessions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / seconds
 
 
 async def _serve_bare(port: int) -> None:
@@ -178,6 +210,7 @@ def main() -> int:
         return _child(sys.argv[2:])
     parser = script_parser(__doc__)
     parser.add_argument("model", type=Path, help="an ONNX file with one input of floats")
+    parser.add_argument("--rows", type=positive_integer, default=1, help="of a request (1)")
     parser.add_argument("--callers", default="1,64", help="callers at a time (%(default)s)")
     parser.add_argument("--seconds", type=positive_number, default=3, help="of each measurement (3)")
     parser.add_argument("--rounds", type=positive_integer, default=3, help="(3)")
@@ -189,27 +222,32 @@ def main() -> int:
 
 def _measure(arguments: argparse.Namespace) -> None:
     ways = [way for way in arguments.only.split(";") if importlib.util.find_spec("uvloop") or "uvloop" not in way]
+    servers = [way for way in ways if not way.startswith("raw")]
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         body = Path(folder) / "body"
-        data = _request(arguments.model).SerializeToString()
+        data = _request(arguments.model, arguments.rows).SerializeToString()
         body.write_bytes(b"\0" + len(data).to_bytes(4, "big") + data)
-        running = {
-            way: stack.enter_context(_running(way, arguments.model, 21_300 + number)) for number, way in enumerate(ways)
-        }
+        ports = {way: _FIRST_PORT + number for number, way in enumerate(servers)}
+        running = {way: stack.enter_context(_running(way, arguments.model, ports[way])) for way in servers}
         for _ in range(arguments.rounds):
             for callers in map(int, arguments.callers.split(",")):
-                for number, way in enumerate(ways):
+                for way in ways:
                     time.sleep(0.3)
-                    measured = _load(21_300 + number, body, callers, arguments.seconds, running[way])
+                    if way in ports:
+                        calls, cpu = _load(ports[way], body, callers, arguments.seconds, running[way])
+                        measured = calls * arguments.rows, cpu / arguments.rows
+                    else:
+                        rows = 1 if callers == arguments.rows == 1 else _BATCH
+                        rate = _raw(arguments.model, rows, 2 if "2" in way else 1, arguments.seconds)
+                        measured = rate, (2 if "2" in way else 1) / rate * 1e6
                     found.setdefault((way, callers), []).append(measured)
-    rows = []
+    table = []
     for (way, callers), values in sorted(found.items(), key=lambda item: (item[0][1], ways.index(item[0][0]))):
         rate, cpu = (statistics.median(value[index] for value in values) for index in (0, 1))
-        rows.append([way, str(callers), f"{rate:,.0f}", f"{cpu:,.0f}"])
-    ResultTable(headings=("way", "callers", "calls/s", "CPU µs a call"), rows=rows, caption="").show(
-        Console(), title=arguments.model.name
-    )
+        table.append([way, str(callers), f"{rate:,.0f}", f"{cpu:,.0f}"])
+    headings = ("way", "callers", "rows/s", "CPU µs a row")
+    ResultTable(headings=headings, rows=table, caption="").show(Console(), title=arguments.model.name)
 
 
 if __name__ == "__main__":

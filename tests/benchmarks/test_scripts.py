@@ -146,9 +146,12 @@ def test_front_ends(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "m", rows[:1], rows[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", "bare;mnserve;2 x mnserve"]
+    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", "raw, 1 thread;bare;mnserve;2 x mnserve"]
     out = run("benchmarks/front_ends.py", str(tmp_path / "m.onnx"), *few)
-    assert {"bare", "mnserve", "2 x mnserve"} <= {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
+    ways = {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
+    assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
+        line.strip("│ ").split("│")[0].strip() for line in out.splitlines()
+    }
 
 
 def test_soak(tmp_path: Path) -> None:
