@@ -150,8 +150,6 @@ def test_front_ends(tmp_path: Path) -> None:
     out = run("benchmarks/front_ends.py", str(tmp_path / "m.onnx"), *few)
     ways = {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
     assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
-        line.strip("│ ").split("│")[0].strip() for line in out.splitlines()
-    }
 
 
 def test_soak(tmp_path: Path) -> None:
