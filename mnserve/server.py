@@ -45,6 +45,8 @@ are cut off without a status of ours (clients see CANCELLED); whoever keeps call
 should have heard UNAVAILABLE before that."""
 _LAST_ANSWERS_SECONDS = 5.0
 """How long answers that are computed already may take to leave."""
+_GOODBYE_SECONDS = 1.0
+"""How long gRPC may take after that to close connections; a client that reads nothing would hold it up for 20 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,8 @@ class Server:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         await asyncio.sleep(_REFUSAL_SECONDS)
         if self._grpc is not None:
-            await self._grpc.stop(_LAST_ANSWERS_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._grpc.stop(_LAST_ANSWERS_SECONDS), _LAST_ANSWERS_SECONDS + _GOODBYE_SECONDS)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
