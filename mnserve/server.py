@@ -40,10 +40,13 @@ __all__ = ["Addresses", "Server"]
 _log = logging.getLogger(__name__)
 
 _REFUSAL_SECONDS = 0.5
-"""How long new requests are refused at least. Calls that arrive while gRPC itself stops are cut off without a
-status of ours (clients see CANCELLED); whoever keeps calling should have heard UNAVAILABLE before that."""
+"""How long new requests are refused once the last admitted one is answered. Calls that arrive while gRPC itself stops
+are cut off without a status of ours (clients see CANCELLED); whoever keeps calling, those answered last among them,
+should have heard UNAVAILABLE before that."""
 _LAST_ANSWERS_SECONDS = 5.0
 """How long answers that are computed already may take to leave."""
+_GOODBYE_SECONDS = 1.0
+"""How long gRPC may take after that to close connections; a client that reads nothing would hold it up for 20 s."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,13 +138,13 @@ class Server:
             self._polling.cancel()
         if self._settings.drain_delay:
             await asyncio.sleep(self._settings.drain_delay)
-        finished, _ = await asyncio.gather(
-            self._models.drain(self._settings.drain_timeout), asyncio.sleep(_REFUSAL_SECONDS)
-        )
+        finished = await self._models.drain(self._settings.drain_timeout)
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
+        await asyncio.sleep(_REFUSAL_SECONDS)
         if self._grpc is not None:
-            await self._grpc.stop(_LAST_ANSWERS_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._grpc.stop(_LAST_ANSWERS_SECONDS), _LAST_ANSWERS_SECONDS + _GOODBYE_SECONDS)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,34 @@ import pytest
 
 
 class ServerProcess:
-    """``mnserve serve`` on ports of its own, with what it printed."""
+    """``mnserve serve`` on ports of its own, with what it printed.
 
-    def __init__(self, root: Path, arguments: tuple[str, ...], log: Path) -> None:
+    Args:
+        root: The repository.
+        arguments: Further words for the server.
+        log: Where its standard error goes.
+        prefix: A command that runs it, such as ``unshare``.
+        environment: Variables beside those of this process.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        arguments: tuple[str, ...],
+        log: Path,
+        prefix: tuple[str, ...] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = log
-        command = [sys.executable, "-m", "mnserve", "serve", str(root)]
+        command = [*prefix, sys.executable, "-m", "mnserve", "serve", str(root)]
         ports = ["--grpc-port", "0", "--metrics-port", "0", "--intra-op-threads", "1"]
         with log.open("w") as stream:
             self.process = subprocess.Popen(
-                [*command, *ports, *arguments], stdout=subprocess.PIPE, stderr=stream, text=True
+                [*command, *ports, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                text=True,
+                env={**os.environ, **(environment or {})},
             )
         assert self.process.stdout is not None
         self.announcement = self.process.stdout.readline()
@@ -39,7 +59,7 @@ class ServerProcess:
 
     def wait_for_log(self, text: str, times: int = 1) -> None:
         """Until the log has ``text`` that often."""
-        self._wait(lambda: self.log().count(text) >= times)
+        self.wait_until(lambda: self.log().count(text) >= times)
 
     def wait_for_metric(self, name: str, value: float) -> None:
         """Until a metric has reached ``value``."""
@@ -49,7 +69,7 @@ class ServerProcess:
                 lines = response.read().decode().splitlines()
             return any(line.startswith(name) and float(line.rsplit(" ", 1)[1]) >= value for line in lines)
 
-        self._wait(reached)
+        self.wait_until(reached)
 
     def wait_for_admitted(self, model: str, count: int) -> None:
         """Until ``count`` requests were taken up by a model; needs ``--log-level debug``."""
@@ -59,7 +79,7 @@ class ServerProcess:
             running = sum(map(int, re.findall(rf"model '{model}': running (\d+) requests", self.log())))
             return running + self.metric(f'nv_inference_pending_request_count{{model="{model}",version="1"}}') >= count
 
-        self._wait(reached)
+        self.wait_until(reached)
 
     def metric(self, name: str) -> float:
         """A metric's value, 0 where there is none."""
@@ -67,7 +87,8 @@ class ServerProcess:
             lines = response.read().decode().splitlines()
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
-    def _wait(self, condition: Callable[[], bool]) -> None:
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Until something has come true, half a minute at most."""
         deadline = time.monotonic() + 30
         while not condition():
             assert time.monotonic() < deadline, self.log()
@@ -87,8 +108,8 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     """Starts servers that end with the module: ``start_server(repository, "--strict")``."""
     started: list[ServerProcess] = []
 
-    def start(root: Path, *arguments: str) -> ServerProcess:
-        server = ServerProcess(root, arguments, tmp_path_factory.mktemp("server") / "log")
+    def start(root: Path, *arguments: str, **fields: Any) -> ServerProcess:
+        server = ServerProcess(root, arguments, tmp_path_factory.mktemp("server") / "log", **fields)
         started.append(server)
         return server
 
