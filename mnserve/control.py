@@ -97,7 +97,11 @@ def _fingerprints(root: Path) -> dict[str, object]:
 
 def _fingerprint(folder: Path) -> object:
     found = []
-    for path in [*folder.glob("*"), *folder.glob("*/*")]:
+    try:
+        paths = [*folder.glob("*"), *folder.glob("*/*")]
+    except OSError:  # deleted while it is looked through: what is left of it is seen at the next look
+        return None
+    for path in paths:
         # What starts with a dot is on its way in or out.
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue

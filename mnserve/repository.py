@@ -101,9 +101,14 @@ def list_versions(root: Path, name: str) -> list[int]:
         ModelNotFoundError: There is no such model.
     """
     folder = _model_folder(root, name)
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:  # deleted since it was looked for, or nobody may read it
+        reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
+        raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
     versions = [
         int(entry.name)
-        for entry in folder.iterdir()
+        for entry in entries
         if entry.name.isascii()
         and entry.name.isdigit()
         and entry.name[0] != "0"

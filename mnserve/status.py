@@ -40,11 +40,11 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (PermissionDeniedError, grpc.StatusCode.PERMISSION_DENIED),
     (UnknownModelError, grpc.StatusCode.NOT_FOUND),
     (UnknownRegionError, grpc.StatusCode.NOT_FOUND),
-    (RepositoryNotFoundError, grpc.StatusCode.NOT_FOUND),
     (RegionExistsError, grpc.StatusCode.ALREADY_EXISTS),
     (LoadFailedError, grpc.StatusCode.INVALID_ARGUMENT),
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),
+    (RepositoryNotFoundError, grpc.StatusCode.UNAVAILABLE),  # a drive that was there at the start and went away
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (RateLimitedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (AnswerTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -54,6 +54,7 @@ _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (QueueTimeoutError, 100),
     (StoppingError, 1000),
     (ModelNotReadyError, 1000),
+    (RepositoryNotFoundError, 1000),
 )
 
 

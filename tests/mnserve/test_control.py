@@ -120,3 +120,31 @@ async def test_polling_goes_on_after_a_fault(
 def test_options_that_do_not_go_together(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         ServeSettings(repository="r", **fields)
+
+
+async def test_a_model_that_vanishes_while_it_is_looked_through(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between the list of models and the list of a model's files, somebody deletes it."""
+    double_model("stays")
+    goes = double_model("goes")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    scan = os.scandir
+
+    def scan_late(path: Any) -> Any:
+        if not isinstance(path, int) and Path(path) == goes and goes.exists():
+            goes.rename(goes.with_name(".deleted"))
+        return scan(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scan_late)
+        await poller.poll()
+    assert models.is_ready("goes"), "half a look is no reason to unload it"
+    assert models.is_ready("stays")
+    await poller.poll()
+    assert sorted(state.name for state in models.states()) == ["stays"]
+    assert "Traceback" not in caplog.text
+    assert await models.drain(20)

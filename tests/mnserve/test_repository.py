@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,3 +212,12 @@ def test_names_that_are_too_long(repository: Path, double_model: WriteModel) -> 
     double_model("m", config=f'default_model_filename: "{long}"')
     with pytest.raises(CorruptModelError, match="is missing"):
         read_model(repository, "m")
+
+
+def test_a_model_that_vanishes_between_two_looks(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(double_model("m"))
+    monkeypatch.setattr(os.path, "isdir", lambda path: True)  # it was there a moment ago
+    with pytest.raises(ModelNotFoundError, match="is gone; publish it again"):
+        list_versions(repository, "m")

@@ -29,6 +29,7 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
         (errors.UnknownModelError(), StatusCode.NOT_FOUND, "OTHER", False),
         (errors.UnsupportedError(), StatusCode.UNIMPLEMENTED, "OTHER", False),
         (errors.ModelNotReadyError(), StatusCode.UNAVAILABLE, "REJECTED", True),
+        (errors.RepositoryNotFoundError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.QueueFullError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.QueueTimeoutError(), StatusCode.UNAVAILABLE, "REJECTED", True),
         (errors.StoppingError(), StatusCode.UNAVAILABLE, "REJECTED", True),
