@@ -71,6 +71,21 @@ sys.exit(f"importing mnserve loaded {{loaded}}" if loaded else 0)
     assert done.returncode == 0, done.stderr
 
 
+def test_serving_asks_for_the_time_of_day_only_where_a_date_is_wanted() -> None:
+    """Whatever waits, counts or expires goes by a monotonic clock: clocks of the wall are set."""
+    wall = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
+    found = {
+        str(file.relative_to(ROOT / "mnserve"))
+        for file in modules("mnserve")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and node.attr in wall
+        and isinstance(node.value, ast.Name)
+        and node.value.id in {"time", "datetime", "date"}
+    }
+    assert found == {"statistics.py", "tracing/spans.py"}
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_init_files_only_re_export(package: str) -> None:
     for file in modules(package):
