@@ -1,4 +1,4 @@
-"""The wall clock jumps by a day, forwards and backwards, under a running server: whatever waits, waits as long as before.
+"""The wall clock jumps by a day, forwards and backwards, under a running server: what waits, waits as long as before.
 
 libfaketime moves the clock of the server's process alone, for C and Python alike, and leaves the monotonic clock as it
 is, which is what happens when a clock is set.

@@ -1,4 +1,4 @@
-"""2,000 connections that say nothing, half of something, or nonsense: a caller is served meanwhile, and nothing leaks."""
+"""2,000 connections that say nothing, half of something, or nonsense: callers are served meanwhile, nothing leaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More callers than may wait: those let in are answered, the others are told when to come back, and then are answered."""
+"""More callers than may wait: those let in are answered, others are told when to come back, and then are answered."""
 
 from __future__ import annotations
 
