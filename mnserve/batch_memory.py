@@ -17,11 +17,13 @@ from mnserve.execution import Work
 __all__ = ["BatchMemory", "Lease"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
-_Key: TypeAlias = tuple[str, tuple[int, ...], str]
+_Key: TypeAlias = tuple[str, tuple[int, ...], str, int]
 
 _LEAST_BYTES: Final = 2**17
 """Smaller batches come from the allocator, which does not go to the operating system for them. Larger ones would come
 as fresh pages every time, and touching those costs more than writing the rows."""
+_MOST_BYTES: Final = 2**28
+"""Memory that one model keeps."""
 _SHAPES: Final = 8
 """Shapes of rows whose memory is kept."""
 
@@ -57,6 +59,7 @@ class BatchMemory:
         self._max_rows = max_rows
         self._spare = spare
         self._free: OrderedDict[_Key, list[Array]] = OrderedDict()
+        self._kept = 0
         self._lock = Lock()
 
     def join(self, works: Sequence[Work], rows: int) -> Lease:
@@ -75,10 +78,11 @@ class BatchMemory:
             if first.dtype == object or sum(part.nbytes for part in parts) < _LEAST_BYTES:
                 feeds[name] = np.concatenate(parts)
                 continue
-            key = (name, first.shape[1:], first.dtype.str)
+            room = min(self._max_rows, 1 << (rows - 1).bit_length())
+            key = (name, first.shape[1:], first.dtype.str, room)
             block = self._take(key)
             if block is None:
-                block = np.empty((self._max_rows, *first.shape[1:]), dtype=first.dtype)
+                block = np.empty((room, *first.shape[1:]), dtype=first.dtype)
             blocks.append((key, block))
             feeds[name] = np.concatenate(parts, out=block[:rows])
         return Lease(feeds, blocks)
@@ -92,12 +96,18 @@ class BatchMemory:
             for key, block in blocks:
                 free = self._free.setdefault(key, [])
                 self._free.move_to_end(key)
-                if len(free) < self._spare:
+                if len(free) < self._spare and self._kept + block.nbytes <= _MOST_BYTES:
                     free.append(block)
+                    self._kept += block.nbytes
             while len(self._free) > _SHAPES:
-                self._free.popitem(last=False)
+                _, dropped = self._free.popitem(last=False)
+                self._kept -= sum(block.nbytes for block in dropped)
 
     def _take(self, key: _Key) -> Array | None:
         with self._lock:
             free = self._free.get(key)
-            return free.pop() if free else None
+            if not free:
+                return None
+            block = free.pop()
+            self._kept -= block.nbytes
+            return block

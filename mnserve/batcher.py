@@ -100,7 +100,7 @@ class Batcher:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._waiting and not self._running
+        return self._idle.is_set() or not (self._waiting or self._running or self._engines.outstanding)
 
     @property
     def hung(self) -> bool:
@@ -327,7 +327,13 @@ class Batcher:
     def _probe(self, error: BaseException) -> None:
         """After a failure: whether the engine still runs what it ran when it was loaded."""
         probe, now = self._watch.probe, time.monotonic()
-        if probe is None or isinstance(error, EngineInputError) or now - self._probed < PROBE_SECONDS:
+        if (
+            probe is None
+            or self._dead is not None
+            or self._idle.is_set()
+            or isinstance(error, EngineInputError)
+            or now - self._probed < PROBE_SECONDS
+        ):
             return
         self._probed = now
         self._engines.put(Run([], [probe]))
@@ -364,8 +370,8 @@ class Batcher:
 
     @property
     def _rows_ahead(self) -> int:
-        return 0 if self._ahead is None else sum(work.rows for work in self._ahead.works)
+        return 0 if self._ahead is None else self._ahead.rows
 
     @property
     def _bytes_ahead(self) -> int:
-        return 0 if self._ahead is None else sum(work.nbytes for work in self._ahead.works)
+        return 0 if self._ahead is None else self._ahead.nbytes

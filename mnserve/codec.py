@@ -35,6 +35,8 @@ Array = np.ndarray[Any, Any]
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""
+_MOST_DIMENSIONS: Final = 32
+"""Shapes of more are not looked at but for their length: a message of 64 MiB may be one shape."""
 MAX_FORMS: Final = 1024
 """Forms of requests that are remembered for each model."""
 
@@ -169,7 +171,7 @@ def check_request(
         InvalidRequestError: The request breaks a rule.
         UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
     """
-    key = _key(request)
+    key = _key(request, signature)
     if key is not None and (known := signature.forms.get(key)) is not None:
         return CheckedRequest(request, signature, known, {}, {}, regions)
     _refuse_parameters(request.parameters, ("sequence_id",), "the request")
@@ -208,9 +210,14 @@ def check_request(
     return CheckedRequest(request, signature, form, sources, targets, regions)
 
 
-def _key(request: pb.ModelInferRequest) -> Hashable:
-    """All that the form of a request depends on; None where it has parameters, which are looked at every time."""
-    if request.parameters:
+def _key(request: pb.ModelInferRequest, signature: Signature) -> Hashable:
+    """All that the form of a request depends on; None where it has parameters, which are looked at every time, or more
+    of anything than a request that keeps the rules."""
+    if request.parameters or len(request.outputs) > len(signature.outputs):
+        return None
+    if len(request.inputs) != len(signature.inputs):
+        return None
+    if any(len(tensor.shape) > _MOST_DIMENSIONS for tensor in request.inputs):
         return None
     inputs = [
         None if tensor.parameters else (tensor.name, tensor.datatype, tuple(tensor.shape)) for tensor in request.inputs

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["EngineThread"]
 
 _Result = TypeVar("_Result")
+
+_PREFIX: Final = "engine-"
 
 
 class EngineThread:
@@ -27,8 +30,13 @@ class EngineThread:
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._thread = Thread(target=self._run, name=f"engine-{name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"{_PREFIX}{name}", daemon=True)
         self._thread.start()
+
+    @staticmethod
+    def any_alive() -> bool:
+        """Whether some thread of an engine, of whatever model, has not ended."""
+        return any(thread.name.startswith(_PREFIX) for thread in threading.enumerate())
 
     def post(self, function: Callable[[], object]) -> None:
         """Calls a function once everything before it is done; it must not raise."""

@@ -44,6 +44,8 @@ class Run:
     Attributes:
         requests: Who waits for it; nobody where the server itself wants to know something.
         works: What is to be computed.
+        rows: Of all of them.
+        nbytes: Of their inputs.
         lease: The inputs joined; None until they are.
         began_ns: When an engine took it, on the monotonic clock; 0 before.
         join_ns: How long joining took.
@@ -51,11 +53,13 @@ class Run:
         lost: Whether it did not end in time, so that nobody waits for it any more.
     """
 
-    __slots__ = ("began_ns", "join_ns", "lease", "lost", "requests", "timer", "works")
+    __slots__ = ("began_ns", "join_ns", "lease", "lost", "nbytes", "requests", "rows", "timer", "works")
 
     def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[Work]) -> None:
         self.requests = requests
         self.works = works
+        self.rows = sum(work.rows for work in works)
+        self.nbytes = sum(work.nbytes for work in works)
         self.lease: Lease | None = None
         self.began_ns = 0
         self.join_ns = 0
@@ -115,7 +119,7 @@ class Instances:
     def put(self, run: Run) -> None:
         """Has a batch run, after those that were put before."""
         self.outstanding += 1
-        if sum(work.nbytes for work in run.works) <= INLINE_BYTES:  # a thread would wait for the interpreter first
+        if run.nbytes <= INLINE_BYTES:  # a thread would wait for the interpreter first
             with contextlib.suppress(Exception):  # the engine's thread tries again, and its error goes to the callers
                 self._join(run)
         if self._run_timeout:
@@ -155,7 +159,7 @@ class Instances:
 
     def _join(self, run: Run) -> None:
         started = time.perf_counter_ns()
-        run.lease = self._memory.join(run.works, sum(work.rows for work in run.works))
+        run.lease = self._memory.join(run.works, run.rows)
         run.join_ns = time.perf_counter_ns() - started
 
     def _done(self, run: Run, outcome: Execution | BaseException | None) -> None:

@@ -232,7 +232,7 @@ class Models:
         if not tasks and not self._retiring:
             return not self._lost
         done, _ = await asyncio.wait([*tasks, *self._retiring], timeout=timeout)
-        finished = self._retiring <= done and not self._lost and not any(model.batcher.hung for model in models)
+        finished = self._retiring <= done and not self._lost
         for model, task in zip(models, tasks, strict=True):
             if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
                 await task
@@ -241,7 +241,7 @@ class Models:
                 finished = False
                 model.batcher.abort()
                 task.cancel()
-        return finished
+        return finished and not any(model.batcher.hung for model in models)
 
 
 def _replace(

@@ -6,10 +6,12 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 
 from rich.console import Console
 from rich.table import Table
 
+from mnserve.engine_thread import EngineThread
 from mnserve.logs import configure
 from mnserve.models import ModelState
 from mnserve.server import Addresses, Server
@@ -34,10 +36,11 @@ def serve(settings: ServeSettings) -> int:
     """
     configure(settings.log_level, settings.log_format)
     finished = asyncio.run(_serve(settings))
-    if not finished:
-        # A thread that hangs in the engine would keep the interpreter from exiting.
+    if not finished or EngineThread.any_alive():
+        # An engine that still runs or loads would abort the process where the interpreter is taken down around it.
         logging.shutdown()
-        os._exit(1)
+        sys.stdout.flush()
+        os._exit(0 if finished else 1)
     return 0
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from mnserve import batch_memory
 from mnserve.batch_memory import BatchMemory
 from mnserve.execution import Work
 
@@ -32,11 +34,11 @@ def test_rows_lie_side_by_side_in_memory_that_is_used_again() -> None:
     held = first.feeds["x"]
     memory.give_back(first)
     memory.give_back(first)  # twice is once
-    again, other = memory.join([work(6), work(7)], 2), memory.join([work(8), work(9)], 2)
+    again, other = memory.join([work(6), work(7, 7)], 3), memory.join([work(8), work(9, 9)], 3)
     assert np.may_share_memory(held, again.feeds["x"])
     assert not np.may_share_memory(held, other.feeds["x"])
-    assert again.feeds["x"][:, -1].tolist() == [6, 7]
-    assert other.feeds["x"][:, -1].tolist() == [8, 9]
+    assert again.feeds["x"][:, -1].tolist() == [6, 7, 7]
+    assert other.feeds["x"][:, -1].tolist() == [8, 9, 9]
 
 
 def test_an_output_that_lies_in_it_is_noticed() -> None:
@@ -62,3 +64,12 @@ def test_small_batches_and_strings_come_from_the_allocator() -> None:
     lease = memory.join([text, text], 2)
     assert not lease.blocks
     assert lease.feeds["x"].shape == (2, 50_000)
+
+
+def test_memory_is_asked_for_by_the_rows_that_there_are_and_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = BatchMemory(2**40, spare=2)
+    lease = memory.join([work(1), work(2)], 2)
+    assert lease.blocks[0][1].shape == (2, WIDTH)
+    monkeypatch.setattr(batch_memory, "_MOST_BYTES", 100)
+    memory.give_back(lease)
+    assert not any(memory._free.values())

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.codec import MAX_BYTES_ELEMENTS, MAX_FORMS, check_request, decode_request
+from mnserve.codec import MAX_BYTES_ELEMENTS, MAX_FORMS, _key, check_request, decode_request
 from mnserve.datatypes import DATATYPES
 from mnserve.encoding import encode_response
 from mnserve.errors import InvalidRequestError, RequestError, UnsupportedError
@@ -327,3 +327,11 @@ def request_after(signature: Signature, message: pb.ModelInferRequest) -> pb.Mod
     """The message, once its form without parameters is known."""
     decode_request(request(), signature)
     return message
+
+
+def test_a_shape_of_millions_of_sizes_is_refused_without_a_look_at_them() -> None:
+    message = request()
+    message.inputs[0].shape.extend([1] * 100_000)
+    assert _key(message, SIGNATURE) is None
+    with pytest.raises(InvalidRequestError, match="100002 dimensions"):
+        check_request(message, SIGNATURE)
