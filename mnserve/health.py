@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from mnserve.models import Models
 from mnserve.protocol import service_pb2
+from mnserve.services import Services
 
 __all__ = ["Health"]
 
@@ -31,9 +31,9 @@ class Health:
         self._servicer = health.aio.HealthServicer()
         self._names: set[str] = set()
 
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Registers the service with a gRPC server."""
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
+    def add_to(self, services: Services) -> None:
+        """Adds the service to those of a server."""
+        services.add(health_pb2_grpc.add_HealthServicer_to_server, self._servicer)
 
     async def update(self) -> None:
         """Takes over the present state."""

@@ -4,7 +4,7 @@ instead of a traceback in the log.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from mnserve.wire import has_more_fields
 
-__all__ = ["MAX_FIELDS", "MessageInterceptor"]
+__all__ = ["MAX_FIELDS", "checked"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -36,29 +36,10 @@ class _BrokenStreamError(Exception):
     """A message of a stream cannot be taken apart."""
 
 
-class MessageInterceptor(grpc.aio.ServerInterceptor):
-    """Answers calls with a request that cannot be taken apart; a stream ends at the first of them."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[str, Handler] = {}
-
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        """See :meth:`grpc.aio.ServerInterceptor.intercept_service`."""
-        method = handler_call_details.method
-        if method not in self._handlers:
-            handler = await continuation(handler_call_details)
-            if handler is None:
-                return None  # not kept: clients may make up as many methods as they like
-            self._handlers[method] = _checked(handler)
-        return self._handlers[method]
-
-
-def _checked(handler: Any) -> Handler:
-    """The handler behind a check of its request."""
+def checked(handler: Any) -> Handler:
+    """The handler behind a check of its request: a call with one that cannot be taken apart is answered for it, and a
+    stream ends at the first of them.
+    """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     parse = handler.request_deserializer
     if parse is None or call is None or (handler.request_streaming and not iscoroutinefunction(call)):
@@ -75,12 +56,12 @@ def _checked(handler: Any) -> Handler:
         except DecodeError:
             return _Refused(f"the message is not a valid {kind}")
 
-    async def checked(request: Any, context: Context) -> Any:
+    async def answer(request: Any, context: Context) -> Any:
         if isinstance(request, _Refused):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.reason)
         return await call(request, context)
 
-    async def checked_stream(requests: AsyncIterator[Any], context: Context) -> Any:
+    async def answer_stream(requests: AsyncIterator[Any], context: Context) -> Any:
         async def taken() -> AsyncIterator[Any]:
             async for request in requests:
                 if isinstance(request, _Refused):
@@ -94,9 +75,9 @@ def _checked(handler: Any) -> Handler:
 
     if handler.request_streaming:
         streaming: Handler = grpc.stream_stream_rpc_method_handler(
-            checked_stream, try_parse, handler.response_serializer
+            answer_stream, try_parse, handler.response_serializer
         )
         return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
-    result: Handler = make(checked, try_parse, handler.response_serializer)
+    result: Handler = make(answer, try_parse, handler.response_serializer)
     return result

@@ -12,7 +12,7 @@ from pathlib import Path
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
-from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from mnserve.authorization import AuthorizationInterceptor
 from mnserve.control import Poller
@@ -21,7 +21,6 @@ from mnserve.errors import StartError, UnknownModelError
 from mnserve.health import Health
 from mnserve.loading import LoadOptions
 from mnserve.log_settings import LogControl
-from mnserve.messages import MessageInterceptor
 from mnserve.metrics import MetricsServer
 from mnserve.models import Models, ModelState
 from mnserve.protocol import model_config_pb2, service_pb2
@@ -29,6 +28,7 @@ from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_t
 from mnserve.rate_limits import RateLimits
 from mnserve.response_cache import ResponseCache
 from mnserve.servicer import Servicer
+from mnserve.services import Services
 from mnserve.settings import ServeSettings
 from mnserve.shared_memory import Regions
 from mnserve.tls import add_port, server_credentials
@@ -171,7 +171,7 @@ class Server:
     def _make_grpc(self, authorization: tuple[grpc.aio.ServerInterceptor, ...]) -> grpc.aio.Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
-            interceptors=(*authorization, MessageInterceptor()),
+            interceptors=authorization,
             maximum_concurrent_rpcs=self._settings.max_concurrent_requests or None,
             options=(
                 ("grpc.max_receive_message_length", limit),
@@ -180,29 +180,25 @@ class Server:
                 *self._settings.transport.options,
             ),
         )
-        add_GRPCInferenceServiceServicer_to_server(
-            Servicer(
-                self._models,
-                limit,
-                Offered(
-                    control=self._settings.model_control,
-                    regions=Regions() if self._settings.offers_shared_memory else None,
-                    log=LogControl(self._settings.log_format),
-                    tracing=self._tracing,
-                    limits=_limits(self._settings),
-                    by_token=self._settings.security.token_file is not None,
-                ),
-            ),
-            server,
+        services = Services(server)
+        offered = Offered(
+            control=self._settings.model_control,
+            regions=Regions() if self._settings.offers_shared_memory else None,
+            log=LogControl(self._settings.log_format),
+            tracing=self._tracing,
+            limits=_limits(self._settings),
+            by_token=self._settings.security.token_file is not None,
         )
-        self._health.add_to(server)
+        services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(self._models, limit, offered))
+        self._health.add_to(services)
         if self._settings.reflection:
             names = [
                 service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
                 health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
                 reflection.SERVICE_NAME,
             ]
-            reflection.enable_server_reflection(names, server, pool=_reflection_pool())
+            described = reflection.aio.ReflectionServicer(names, pool=_reflection_pool())
+            services.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, described)
         return server
 
     def _publish_health(self) -> None:

@@ -18,11 +18,11 @@ from mnserve.codec import CheckedRequest
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineRunError
 from mnserve.loading import LoadOptions
-from mnserve.messages import MessageInterceptor
 from mnserve.models import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.servicer import Servicer
+from mnserve.services import Services
 from mnserve.statistics import ModelCounters
 
 WriteModel = Callable[..., Path]
@@ -57,8 +57,8 @@ async def serving(root: Path, engine: FakeEngine, max_message_bytes: int | None 
     models = Models(root, LoadOptions(warm_up=False, factory=lambda path, options: engine))
     await models.load_all()
     unlimited = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    server = grpc.aio.server(interceptors=(MessageInterceptor(),), options=unlimited)
-    add_GRPCInferenceServiceServicer_to_server(Servicer(models, max_message_bytes), server)
+    server = grpc.aio.server(options=unlimited)
+    Services(server).add(add_GRPCInferenceServiceServicer_to_server, Servicer(models, max_message_bytes))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}", options=unlimited) as channel:
