@@ -147,7 +147,8 @@ class Batcher:
             deadline=deadline,
             company_until=loop.time() + longest / 2 if refusable else None,
         )
-        self._wake()
+        if deadline is not None or refusable or self._waiting.any_satisfied or not self._waits_for_company:
+            self._wake()
         timers = [] if deadline is None else [loop.call_at(deadline, self._expire, item)]
         if longest:
             timers.append(loop.call_later(longest, self._refuse_late if refusable else self._postpone, item))
@@ -232,10 +233,15 @@ class Batcher:
         """Looks for something to run: once what has arrived by now is in line, or after a while."""
         loop = asyncio.get_running_loop()
         if self._dispatching is not None:
-            if seconds or not isinstance(self._dispatching, asyncio.TimerHandle):
+            if seconds or not self._waits_for_company:
                 return
             self._dispatching.cancel()
         self._dispatching = loop.call_later(seconds, self._dispatch) if seconds else loop.call_soon(self._dispatch)
+
+    @property
+    def _waits_for_company(self) -> bool:
+        """Whether an idle engine waits for more requests, which one more does not end."""
+        return isinstance(self._dispatching, asyncio.TimerHandle)
 
     def _dispatch(self) -> None:
         if self._dispatching is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -41,8 +42,7 @@ MAX_FORMS: Final = 1024
 """Forms of requests that are remembered for each model."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecodedRequest:
+class DecodedRequest(NamedTuple):
     """A request that keeps every rule.
 
     Attributes:
@@ -76,6 +76,12 @@ class Form:
     rows: int
     outputs: tuple[str, ...]
 
+    @cached_property
+    def large(self) -> bool:
+        """Whether decoding raw contents takes more than about a millisecond. Strings count as large: their sizes are
+        not known before they are taken apart."""
+        return None in self.nbytes or sum(nbytes or 0 for nbytes in self.nbytes) > INLINE_BYTES
+
 
 class CheckedRequest(NamedTuple):
     """A request whose form keeps every rule; what its tensors hold was not looked at yet.
@@ -103,15 +109,16 @@ class CheckedRequest(NamedTuple):
 
     @property
     def large(self) -> bool:
-        """Whether decoding it takes more than about a millisecond. Strings count as large: their sizes are not known
-        before they are taken apart."""
-        raw = bool(self.request.raw_input_contents)
-        work = 0
+        """Whether decoding it takes more than about a millisecond."""
+        if self.form.large or self.request.raw_input_contents:
+            return self.form.large
+        typed, shared = 0, 0
         for rule, shape, nbytes in zip(self.signature.inputs, self.form.shapes, self.form.nbytes, strict=True):
-            if nbytes is None:
-                return True
-            work += nbytes if raw or rule.name in self.sources else math.prod(shape) * TYPED_WORK
-        return work > INLINE_BYTES
+            if rule.name in self.sources:
+                shared += nbytes or 0
+            else:
+                typed += math.prod(shape)
+        return typed * TYPED_WORK + shared > INLINE_BYTES
 
     def decode(self) -> DecodedRequest:
         """Takes the tensors out; depends on nothing but the message, so any thread may do it.
@@ -213,19 +220,20 @@ def check_request(
 def _key(request: pb.ModelInferRequest, signature: Signature) -> Hashable:
     """All that the form of a request depends on; None where it has parameters, which are looked at every time, or more
     of anything than a request that keeps the rules."""
-    if request.parameters or len(request.outputs) > len(signature.outputs):
+    inputs, outputs = request.inputs, request.outputs
+    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):
         return None
-    if len(request.inputs) != len(signature.inputs):
-        return None
-    if any(len(tensor.shape) > _MOST_DIMENSIONS for tensor in request.inputs):
-        return None
-    inputs = [
-        None if tensor.parameters else (tensor.name, tensor.datatype, tuple(tensor.shape)) for tensor in request.inputs
-    ]
-    outputs = [None if tensor.parameters else tensor.name for tensor in request.outputs]
-    if None in inputs or None in outputs:
-        return None
-    return (*inputs, len(request.raw_input_contents), *outputs)
+    key: list[Hashable] = [len(request.raw_input_contents)]
+    for tensor in inputs:
+        shape = tensor.shape
+        if tensor.parameters or len(shape) > _MOST_DIMENSIONS:
+            return None
+        key += (tensor.name, tensor.datatype, tuple(shape))
+    for wanted in outputs:
+        if wanted.parameters:
+            return None
+        key.append(wanted.name)
+    return tuple(key)
 
 
 def _by_name(request: pb.ModelInferRequest, signature: Signature) -> dict[str, int]:

@@ -22,7 +22,7 @@ __all__ = ["NO_TIMES", "BatchTimes", "Execution", "Work", "execute"]
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Work:
     """What one caller wants computed.
 
@@ -39,7 +39,7 @@ class Work:
     @cached_property
     def nbytes(self) -> int:
         """Memory of ``feeds``; strings count with what they hold, which takes a look at each."""
-        return sum(_nbytes(array) for array in self.feeds.values())
+        return sum([_nbytes(array) for array in self.feeds.values()])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
+from typing import Final
 
 from mnserve.batch_memory import BatchMemory, Lease
 from mnserve.engine_thread import EngineThread
@@ -22,6 +24,9 @@ from mnserve.tensors import INLINE_BYTES
 from mnserve.waiting import WaitingRequest
 
 __all__ = ["Instance", "Instances", "Run"]
+
+_ROUNDING: Final = 1e-6
+"""Seconds that two readings of the clock may differ by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +54,11 @@ class Run:
         lease: The inputs joined; None until they are.
         began_ns: When an engine took it, on the monotonic clock; 0 before.
         join_ns: How long joining took.
-        timer: Looks after it.
+        spared: Whether it got more time once, since the process had stood still.
         lost: Whether it did not end in time, so that nobody waits for it any more.
     """
 
-    __slots__ = ("began_ns", "join_ns", "lease", "lost", "nbytes", "requests", "rows", "timer", "works")
+    __slots__ = ("began_ns", "join_ns", "lease", "lost", "nbytes", "requests", "rows", "spared", "works")
 
     def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[Work]) -> None:
         self.requests = requests
@@ -63,7 +68,7 @@ class Run:
         self.lease: Lease | None = None
         self.began_ns = 0
         self.join_ns = 0
-        self.timer: asyncio.TimerHandle | None = None
+        self.spared = False
         self.lost = False
 
     @property
@@ -96,9 +101,6 @@ class Instances:
     ) -> None:
         self.hung = False
         """Whether a run did not end in time; its thread is lost."""
-        self.outstanding = 0
-        """Runs that are not done: those that engines work on, and those that wait for an engine; not those that are
-        lost."""
         self._instances = tuple(instances)
         self._batched = batched
         self._run_timeout = run_timeout
@@ -106,9 +108,18 @@ class Instances:
         self._on_hang = on_hang
         self._memory = BatchMemory(max_rows, spare=len(self._instances) + 1)
         self._runs: SimpleQueue[Run | None] = SimpleQueue()
+        self._stopped = False
+        self._outstanding: set[Run] = set()
+        self._guard: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._instances)
+
+    @property
+    def outstanding(self) -> int:
+        """Runs that are not done: those that engines work on, and those that wait for an engine; not those that are
+        lost."""
+        return len(self._outstanding)
 
     def start(self) -> None:
         """Begins to take runs. Needs a running event loop."""
@@ -117,17 +128,20 @@ class Instances:
             instance.thread.post(partial(self._serve, instance.engine, loop))
 
     def put(self, run: Run) -> None:
-        """Has a batch run, after those that were put before."""
-        self.outstanding += 1
+        """Has a batch run, after those that were put before. Not once they are stopped."""
+        if self._stopped:
+            raise RuntimeError("the engines are stopped: nobody would take this run")
+        self._outstanding.add(run)
         if run.nbytes <= INLINE_BYTES:  # a thread would wait for the interpreter first
             with contextlib.suppress(Exception):  # the engine's thread tries again, and its error goes to the callers
                 self._join(run)
-        if self._run_timeout:
-            run.timer = asyncio.get_running_loop().call_later(self._run_timeout, self._look_after, run)
+        if self._guard is None and self._run_timeout:
+            self._look_again(self._run_timeout)
         self._runs.put(run)
 
     def stop(self) -> None:
         """Ends the threads once everything that was put is done; does not wait for them."""
+        self._stopped = True
         for instance in self._instances:
             self._runs.put(None)
             instance.thread.close()
@@ -135,27 +149,48 @@ class Instances:
     def discard(self) -> list[Run]:
         """Forgets runs that no engine has taken yet, and returns them."""
         found: list[Run] = []
+        marks = 0
         with contextlib.suppress(Empty):
-            while (run := self._runs.get_nowait()) is not None:
-                self._settle(run)
+            while True:
+                run = self._runs.get_nowait()
+                if run is None:
+                    marks += 1
+                    continue
+                self._outstanding.discard(run)
                 found.append(run)
+        for _ in range(marks):  # that the threads end at
+            self._runs.put(None)
         return found
 
-    def _look_after(self, run: Run) -> None:
-        left = self._run_timeout
-        if run.began_ns:
-            left -= (time.monotonic_ns() - run.began_ns) / 1e9
-        if left > 0:
-            run.timer = asyncio.get_running_loop().call_later(left, self._look_after, run)
-        else:
-            self.hung = run.lost = True
-            self._settle(run)
-            self._on_hang(run)
+    def _look_again(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._guard = loop.call_later(seconds, self._look_after, loop.time() + seconds)
+
+    def _look_after(self, due: float) -> None:
+        """Finds runs that do not end. One timer for all of them costs nothing while runs come and go."""
+        self._guard = None
+        stood_still = asyncio.get_running_loop().time() - due > self._run_timeout / 2
+        now, left = time.monotonic_ns(), math.inf
+        for run in list(self._outstanding):
+            if run not in self._outstanding:  # forgotten, since another one hangs
+                continue
+            remaining = self._run_timeout - ((now - run.began_ns) / 1e9 if run.began_ns else 0.0)
+            if stood_still and not run.spared:
+                # The whole process did, so that a run that would have ended by now may not even have gone on.
+                run.spared, remaining = True, self._run_timeout
+            if remaining > _ROUNDING:
+                left = min(left, remaining)
+            else:
+                self.hung = run.lost = True
+                self._outstanding.discard(run)
+                self._on_hang(run)
+        if self._guard is None and left < math.inf:
+            self._look_again(left)
 
     def _settle(self, run: Run) -> None:
-        self.outstanding -= 1
-        if run.timer is not None:
-            run.timer.cancel()
+        self._outstanding.discard(run)
+        if not self._outstanding and self._stopped and self._guard is not None:
+            self._guard.cancel()
 
     def _join(self, run: Run) -> None:
         started = time.perf_counter_ns()

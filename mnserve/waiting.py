@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from mnserve.execution import Array, BatchTimes, Work
 from mnserve.ordering import Earliest, Rank, RankedLine
@@ -19,8 +19,7 @@ from mnserve.ordering import Earliest, Rank, RankedLine
 __all__ = ["Answer", "WaitingLine", "WaitingRequest"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What a caller gets.
 
     Attributes:
