@@ -11,24 +11,22 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from mnserve.errors import (
-    InvalidRequestError,
     LoadFailedError,
     ModelNotFoundError,
     ModelNotReadyError,
     StoppingError,
     UnknownModelError,
 )
+from mnserve.finding import NOT_LOADED, find_version
 from mnserve.lifecycle import load_versions
 from mnserve.loading import LoadOptions
 from mnserve.names import listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions
+from mnserve.repository import list_models, list_versions
 from mnserve.served import ModelEntry, ModelState, ServedModel
 from mnserve.statistics import ModelCounters
 
 __all__ = ["ModelState", "Models", "ServedModel"]
-
-_NOT_LOADED = "it is not loaded; load it with RepositoryModelLoad"
 
 
 class Models:
@@ -152,7 +150,7 @@ class Models:
             for failed, reason in entry.faults.items():
                 states.append(ModelState(name=name, version=failed, served=None, reason=reason))
             if not entry.loaded:
-                states.append(ModelState(name=name, version=None, served=None, reason=_NOT_LOADED, loaded=False))
+                states.append(ModelState(name=name, version=None, served=None, reason=NOT_LOADED, loaded=False))
         return sorted(states, key=lambda state: (state.name, state.version or 0))
 
     def counters(self) -> list[ModelCounters]:
@@ -176,14 +174,7 @@ class Models:
             InvalidRequestError: The version is not a number.
             ModelNotReadyError: The model is there but cannot answer.
         """
-        entry = self._entry(name)
-        if version:
-            return _find_version(name, entry, _number(version))
-        ready = [number for number, model in entry.served.items() if model.fault is None]
-        if ready:
-            return entry.served[max(ready)]
-        faults = [*entry.faults.values(), *(model.fault for model in entry.served.values() if model.fault)]
-        raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else _NOT_LOADED}")
+        return find_version(name, self._entry(name), version)
 
     def check_known(self, name: str) -> None:
         """Whether there is such a model, loaded or not.
@@ -252,25 +243,3 @@ def _replace(
     for model in served.values():
         model.take_over()
     return old
-
-
-def _find_version(name: str, entry: ModelEntry, version: int) -> ServedModel:
-    if version in entry.served:
-        model = entry.served[version]
-        if model.fault is not None:
-            raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {model.fault}")
-        return model
-    if version in entry.faults:
-        raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {entry.faults[version]}")
-    if not entry.loaded:
-        raise ModelNotReadyError(f"model '{name}' is not ready: {_NOT_LOADED}")
-    known = ", ".join(map(str, sorted(entry.served))) or "none"
-    raise UnknownModelError(f"model '{name}' has no version {version}; the server has {known}")
-
-
-def _number(version: str) -> int:
-    if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
-        raise InvalidRequestError(
-            f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
-        )
-    return int(version)
