@@ -23,6 +23,7 @@ from mnserve.loading import LoadOptions
 from mnserve.names import listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository import list_models, list_versions
+from mnserve.retiring import Retiring
 from mnserve.served import ModelEntry, ModelState, ServedModel
 from mnserve.statistics import ModelCounters
 
@@ -43,9 +44,8 @@ class Models:
         self._options = options
         self._on_change = on_change
         self._entries: dict[str, ModelEntry] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._retiring = Retiring()
         self._stopping = False
-        self._lost = False  # whether a model that is gone left a thread behind that hangs
         self.closing = asyncio.Event()
         """Set once nothing new is admitted."""
 
@@ -93,10 +93,10 @@ class Models:
             self._check_running(name)
             served, faults = await self._load(name, entry.served, override)
             if faults and entry.served:
-                self._retire(served)
+                self._retiring.add(served.values())
                 reasons = "; ".join(faults.values())
                 raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
-            self._retire(_replace(entry, served, faults))
+            self._retiring.add(_replace(entry, served, faults).values())
         self._on_change()
         if faults:
             raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
@@ -112,7 +112,7 @@ class Models:
         async with entry.lock:
             self._check_running(name)
             old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
-            self._retire(old)
+            self._retiring.add(old.values())
         self._on_change()
 
     async def forget(self, name: str) -> None:
@@ -125,16 +125,6 @@ class Models:
         self, name: str, before: dict[int, ServedModel], override: ModelConfig | None = None
     ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
         return await load_versions(self._root, name, self._options, before, self._on_change, override)
-
-    def _retire(self, served: dict[int, ServedModel]) -> None:
-        async def retire(model: ServedModel) -> None:
-            await model.retire()
-            self._lost = self._lost or model.batcher.hung
-
-        for model in served.values():
-            task = asyncio.get_running_loop().create_task(retire(model))
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
 
     def _check_running(self, name: str) -> None:
         if self._stopping:
@@ -215,24 +205,10 @@ class Models:
         Returns:
             Whether all of them finished in time, and no thread hangs in an engine.
         """
-        models = [model for entry in self._entries.values() for model in entry.served.values()]
         self.closing.set()
-        for model in models:
-            model.batcher.refuse()
-        tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]
-        if not tasks and not self._retiring:
-            return not self._lost
-        done, _ = await asyncio.wait([*tasks, *self._retiring], timeout=timeout)
-        finished = self._retiring <= done and not self._lost
-        for model, task in zip(models, tasks, strict=True):
-            if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
-                await task
-                model.close()
-            else:
-                finished = False
-                model.batcher.abort()
-                task.cancel()
-        return finished and not any(model.batcher.hung for model in models)
+        for entry in self._entries.values():
+            self._retiring.add(entry.served.values())
+        return await self._retiring.finish(timeout)
 
 
 def _replace(
