@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
+from mnserve.begun_loads import BegunLoads
 from mnserve.errors import (
     LoadFailedError,
     ModelNotFoundError,
@@ -44,6 +46,7 @@ class Models:
         self._options = options
         self._on_change = on_change
         self._entries: dict[str, ModelEntry] = {}
+        self._loads = BegunLoads()
         self._retiring = Retiring()
         self._stopping = False
         self.closing = asyncio.Event()
@@ -72,7 +75,7 @@ class Models:
         """Loads a model, or loads it again as it is on disk now.
 
         What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
-        what was served before stays.
+        what was served before stays. A load that has begun goes on if its caller is cancelled, unless the server stops.
 
         Args:
             name: The model.
@@ -87,16 +90,18 @@ class Models:
             await asyncio.to_thread(list_versions, self._root, name)
         except ModelNotFoundError as error:
             raise UnknownModelError(str(error)) from error
-        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
         entry = self._entries.setdefault(name, ModelEntry(loaded=False))
-        async with entry.lock:
-            self._check_running(name)
-            served, faults = await self._load(name, entry.served, override)
-            if faults and entry.served:
-                self._retiring.add(served.values())
-                reasons = "; ".join(faults.values())
-                raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
-            self._retiring.add(_replace(entry, served, faults).values())
+        await self._loads.carry(name, entry.lock, partial(self._load_into, entry, name, override))
+
+    async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
+        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
+        self._check_running(name)
+        served, faults = await self._load(name, entry.served, override)
+        if faults and entry.served:
+            self._retiring.add(served.values())
+            reasons = "; ".join(faults.values())
+            raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
+        self._retiring.add(_replace(entry, served, faults).values())
         self._on_change()
         if faults:
             raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
@@ -192,8 +197,11 @@ class Models:
         return not self._stopping
 
     def stop(self) -> None:
-        """Calls everything not ready from now on; requests are still answered."""
+        """Calls everything not ready from now on, and abandons loads; requests are still answered."""
+        if self._stopping:
+            return
         self._stopping = True
+        self._loads.abandon()
         self._on_change()
 
     async def drain(self, timeout: float) -> bool:
@@ -205,10 +213,13 @@ class Models:
         Returns:
             Whether all of them finished in time, and no thread hangs in an engine.
         """
+        until = asyncio.get_running_loop().time() + timeout
+        self.stop()
         self.closing.set()
         for entry in self._entries.values():
             self._retiring.add(entry.served.values())
-        return await self._retiring.finish(timeout)
+        await self._loads.ended(timeout)
+        return await self._retiring.finish(max(0.0, until - asyncio.get_running_loop().time()))
 
 
 def _replace(
