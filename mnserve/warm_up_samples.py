@@ -130,7 +130,8 @@ def _check_room(size: int, room: int, what: str) -> None:
     if size > room:
         raise ModelConfigError(
             f"{what} has {size} bytes, which is more than the {MAX_SAMPLE_BYTES} of all inputs of a sample"
-            f"{'' if room == MAX_SAMPLE_BYTES else f', of which {room} are left'}; give a lower batch_size or smaller inputs"
+            f"{'' if room == MAX_SAMPLE_BYTES else f', of which {room} are left'}; give a lower batch_size or smaller "
+            "inputs"
         )
 
 
