@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,10 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
+async def in_time(call: Awaitable[Any]) -> Any:
+    return await asyncio.wait_for(call, 20)
+
+
 async def leave(task: asyncio.Future[None]) -> None:
     """Cancels a call, as gRPC does where its caller has given up."""
     task.cancel()
@@ -105,11 +109,11 @@ async def test_callers_who_leave_and_ask_again_do_not_pile_loads_up(
     last = asyncio.ensure_future(models.load("m"))
     await asyncio.sleep(0.01)
     slow.gate.set()
-    await last
+    await in_time(last)
     assert (slow.begun, slow.at_once) == (2, 1), "those who left before their turn began nothing"
     await until(lambda: slow.engines[0].closed)
     assert not slow.engines[1].closed
-    await models.unload("m")
+    await in_time(models.unload("m"))
     assert await models.drain(20)
     await until(lambda: not threads())
     assert slow.engines[1].closed
@@ -130,7 +134,7 @@ async def test_a_server_that_stops_waits_for_no_load(
         for call in calls:
             with pytest.raises(StoppingError, match=r"model 'm' .* as the server is stopping"):
                 await call
-        assert await models.drain(600)
+        assert await in_time(models.drain(600))
     assert all(engine.closed for engine in slow.engines), "what was served, and the first instance of the load"
     slow.gate.set()
     await until(lambda: not threads())
@@ -144,11 +148,11 @@ async def test_a_drain_alone_abandons_loads_too(repository: Path, double_model: 
     await models.load_all(())
     call = asyncio.ensure_future(models.load("m"))
     await until(lambda: slow.begun)
-    assert await models.drain(600)
+    assert await in_time(models.drain(600))
     with pytest.raises(StoppingError):
-        await call
+        await in_time(call)
     with pytest.raises(StoppingError):
-        await models.load("m")
+        await in_time(models.load("m"))
     slow.gate.set()
     await until(lambda: not threads())
     assert slow.engines[0].closed
@@ -166,7 +170,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing_open(
     await until(lambda: slow.begun == 3)
     await leave(start)
     models.stop()
-    assert await models.drain(600)
+    assert await in_time(models.drain(600))
     assert [engine.closed for engine in slow.engines] == [True, True]
     slow.gate.set()
     await until(lambda: not threads() and not threads("a"))
@@ -209,5 +213,5 @@ async def test_a_fault_of_ours_is_logged_where_nobody_waits(caplog: pytest.LogCa
     assert "model 'm': loading it failed" in caplog.text
     assert "ValueError: ours" in caplog.text
     with pytest.raises(ValueError, match="ours"):
-        await loads.carry("m", lock, fail)
+        await in_time(loads.carry("m", lock, fail))
     assert not lock.locked()

@@ -95,6 +95,6 @@ async def test_a_thread_goes_on_where_nothing_can_be_put_away(caplog: pytest.Log
         gate.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert await thread.call(lambda: 3) == 3
+        assert await asyncio.wait_for(thread.call(lambda: 3), 20) == 3
     assert caplog.text.count("ZeroDivisionError: ") == 1
     thread.close()
