@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,8 @@ from typing import Final, TypeVar
 __all__ = ["EngineThread"]
 
 _Result = TypeVar("_Result")
+
+_log = logging.getLogger(__name__)
 
 _PREFIX: Final = "engine-"
 
@@ -42,12 +45,31 @@ class EngineThread:
         """Calls a function once everything before it is done; it must not raise."""
         self._calls.put(function)
 
-    async def call(self, function: Callable[[], _Result]) -> _Result:
-        """Calls a function and waits for what it returns or raises."""
+    async def call(
+        self, function: Callable[[], _Result], unwanted: Callable[[_Result], object] | None = None
+    ) -> _Result:
+        """Calls a function and waits for what it returns or raises.
+
+        Args:
+            function: What is called; a caller that is cancelled does not stop it.
+            unwanted: Called, in the thread as well, with what ``function`` returned if its caller was cancelled.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
-        self.post(partial(_answer, function, future, loop))
-        return await future
+        returned: list[_Result] = []
+
+        def keep() -> _Result:
+            returned.append(function())
+            return returned[0]
+
+        self.post(partial(_answer, keep, future, loop))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # The function is still to end, or has just ended; either way this comes after it.
+            if unwanted is not None:
+                self.post(partial(_dispose, unwanted, returned))
+            raise
 
     def close(self) -> None:
         """Ends the thread once everything is done; does not wait for it."""
@@ -67,3 +89,12 @@ def _answer(function: Callable[[], _Result], future: asyncio.Future[_Result], lo
         settle = partial(future.set_exception, error)
     with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
         loop.call_soon_threadsafe(lambda: None if future.done() else settle())
+
+
+def _dispose(unwanted: Callable[[_Result], object], returned: list[_Result]) -> None:
+    """Hands over what a function returned; nothing where it raised."""
+    try:
+        for result in returned:
+            unwanted(result)
+    except Exception:  # noqa: BLE001 (nobody waits; the thread goes on)
+        _log.exception("what a caller had left behind could not be put away")

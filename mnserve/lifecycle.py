@@ -69,7 +69,7 @@ async def load_versions(
 
 async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel, tuple[Instance, ...]]:
     """Loads a model and as many further engines as its configuration asks for, each in the thread that will run it,
-    one after the other.
+    one after the other. If it is cancelled, the engine that is being loaded is closed by its thread once it is there.
 
     Args:
         name: Name of the model.
@@ -81,11 +81,11 @@ async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel
     threads = [EngineThread(name)]
     found: list[Instance] = []
     try:
-        model = await threads[0].call(load)
+        model = await threads[0].call(load, unwanted=lambda model: model.engine.close())
         found.append(Instance(engine=model.engine, thread=threads[0]))
         while len(found) < model.instances:
             threads.append(EngineThread(name))
-            engine = await threads[-1].call(model.another)
+            engine = await threads[-1].call(model.another, unwanted=lambda engine: engine.close())
             found.append(Instance(engine=engine, thread=threads[-1]))
     except BaseException:
         for instance in found:

@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
+from mnserve.begun_loads import BegunLoads
 from mnserve.errors import (
-    InvalidRequestError,
     LoadFailedError,
     ModelNotFoundError,
     ModelNotReadyError,
     StoppingError,
     UnknownModelError,
 )
+from mnserve.finding import NOT_LOADED, find_version
 from mnserve.lifecycle import load_versions
 from mnserve.loading import LoadOptions
 from mnserve.names import listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import MAX_VERSION_DIGITS, list_models, list_versions
+from mnserve.repository import list_models, list_versions
+from mnserve.retiring import Retiring
 from mnserve.served import ModelEntry, ModelState, ServedModel
 from mnserve.statistics import ModelCounters
 
 __all__ = ["ModelState", "Models", "ServedModel"]
-
-_NOT_LOADED = "it is not loaded; load it with RepositoryModelLoad"
 
 
 class Models:
@@ -45,9 +46,9 @@ class Models:
         self._options = options
         self._on_change = on_change
         self._entries: dict[str, ModelEntry] = {}
-        self._retiring: set[asyncio.Task[None]] = set()
+        self._loads = BegunLoads()
+        self._retiring = Retiring()
         self._stopping = False
-        self._lost = False  # whether a model that is gone left a thread behind that hangs
         self.closing = asyncio.Event()
         """Set once nothing new is admitted."""
 
@@ -74,7 +75,7 @@ class Models:
         """Loads a model, or loads it again as it is on disk now.
 
         What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
-        what was served before stays.
+        what was served before stays. A load that has begun goes on if its caller is cancelled, unless the server stops.
 
         Args:
             name: The model.
@@ -89,16 +90,18 @@ class Models:
             await asyncio.to_thread(list_versions, self._root, name)
         except ModelNotFoundError as error:
             raise UnknownModelError(str(error)) from error
-        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
         entry = self._entries.setdefault(name, ModelEntry(loaded=False))
-        async with entry.lock:
-            self._check_running(name)
-            served, faults = await self._load(name, entry.served, override)
-            if faults and entry.served:
-                self._retire(served)
-                reasons = "; ".join(faults.values())
-                raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
-            self._retire(_replace(entry, served, faults))
+        await self._loads.carry(name, entry.lock, partial(self._load_into, entry, name, override))
+
+    async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
+        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
+        self._check_running(name)
+        served, faults = await self._load(name, entry.served, override)
+        if faults and entry.served:
+            self._retiring.add(served.values())
+            reasons = "; ".join(faults.values())
+            raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
+        self._retiring.add(_replace(entry, served, faults).values())
         self._on_change()
         if faults:
             raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
@@ -114,7 +117,7 @@ class Models:
         async with entry.lock:
             self._check_running(name)
             old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
-            self._retire(old)
+            self._retiring.add(old.values())
         self._on_change()
 
     async def forget(self, name: str) -> None:
@@ -127,16 +130,6 @@ class Models:
         self, name: str, before: dict[int, ServedModel], override: ModelConfig | None = None
     ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
         return await load_versions(self._root, name, self._options, before, self._on_change, override)
-
-    def _retire(self, served: dict[int, ServedModel]) -> None:
-        async def retire(model: ServedModel) -> None:
-            await model.retire()
-            self._lost = self._lost or model.batcher.hung
-
-        for model in served.values():
-            task = asyncio.get_running_loop().create_task(retire(model))
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
 
     def _check_running(self, name: str) -> None:
         if self._stopping:
@@ -152,7 +145,7 @@ class Models:
             for failed, reason in entry.faults.items():
                 states.append(ModelState(name=name, version=failed, served=None, reason=reason))
             if not entry.loaded:
-                states.append(ModelState(name=name, version=None, served=None, reason=_NOT_LOADED, loaded=False))
+                states.append(ModelState(name=name, version=None, served=None, reason=NOT_LOADED, loaded=False))
         return sorted(states, key=lambda state: (state.name, state.version or 0))
 
     def counters(self) -> list[ModelCounters]:
@@ -176,14 +169,7 @@ class Models:
             InvalidRequestError: The version is not a number.
             ModelNotReadyError: The model is there but cannot answer.
         """
-        entry = self._entry(name)
-        if version:
-            return _find_version(name, entry, _number(version))
-        ready = [number for number, model in entry.served.items() if model.fault is None]
-        if ready:
-            return entry.served[max(ready)]
-        faults = [*entry.faults.values(), *(model.fault for model in entry.served.values() if model.fault)]
-        raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else _NOT_LOADED}")
+        return find_version(name, self._entry(name), version)
 
     def check_known(self, name: str) -> None:
         """Whether there is such a model, loaded or not.
@@ -211,8 +197,11 @@ class Models:
         return not self._stopping
 
     def stop(self) -> None:
-        """Calls everything not ready from now on; requests are still answered."""
+        """Calls everything not ready from now on, and abandons loads; requests are still answered."""
+        if self._stopping:
+            return
         self._stopping = True
+        self._loads.abandon()
         self._on_change()
 
     async def drain(self, timeout: float) -> bool:
@@ -224,24 +213,13 @@ class Models:
         Returns:
             Whether all of them finished in time, and no thread hangs in an engine.
         """
-        models = [model for entry in self._entries.values() for model in entry.served.values()]
+        until = asyncio.get_running_loop().time() + timeout
+        self.stop()
         self.closing.set()
-        for model in models:
-            model.batcher.refuse()
-        tasks = [asyncio.ensure_future(model.batcher.drain()) for model in models]
-        if not tasks and not self._retiring:
-            return not self._lost
-        done, _ = await asyncio.wait([*tasks, *self._retiring], timeout=timeout)
-        finished = self._retiring <= done and not self._lost
-        for model, task in zip(models, tasks, strict=True):
-            if task in done or model.batcher.idle:  # an idle one only has yet to notice that it stops
-                await task
-                model.close()
-            else:
-                finished = False
-                model.batcher.abort()
-                task.cancel()
-        return finished and not any(model.batcher.hung for model in models)
+        for entry in self._entries.values():
+            self._retiring.add(entry.served.values())
+        await self._loads.ended(timeout)
+        return await self._retiring.finish(max(0.0, until - asyncio.get_running_loop().time()))
 
 
 def _replace(
@@ -252,25 +230,3 @@ def _replace(
     for model in served.values():
         model.take_over()
     return old
-
-
-def _find_version(name: str, entry: ModelEntry, version: int) -> ServedModel:
-    if version in entry.served:
-        model = entry.served[version]
-        if model.fault is not None:
-            raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {model.fault}")
-        return model
-    if version in entry.faults:
-        raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {entry.faults[version]}")
-    if not entry.loaded:
-        raise ModelNotReadyError(f"model '{name}' is not ready: {_NOT_LOADED}")
-    known = ", ".join(map(str, sorted(entry.served))) or "none"
-    raise UnknownModelError(f"model '{name}' has no version {version}; the server has {known}")
-
-
-def _number(version: str) -> int:
-    if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
-        raise InvalidRequestError(
-            f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
-        )
-    return int(version)

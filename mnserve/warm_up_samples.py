@@ -16,17 +16,20 @@ import numpy as np
 from mnserve.datatypes import BY_CONFIG_TYPE, Datatype
 from mnserve.errors import InvalidRequestError, ModelConfigError
 from mnserve.execution import Work
+from mnserve.instance_groups import instance_count
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelWarmup
 from mnserve.signature import Signature, TensorRule
 from mnserve.tensors import element_count, raw_to_array
 
-__all__ = ["MAX_RUNS", "Sample", "samples"]
+__all__ = ["MAX_RUNS", "MAX_SAMPLE_BYTES", "Sample", "samples"]
 
 Array = np.ndarray[Any, Any]
 
 FOLDER: Final = "warmup"
 MAX_RUNS: Final = 10_000
-"""Most runs of one sample; a model is not ready before the last."""
+"""Most runs of all samples of a model in all of its instances; it is not ready before the last."""
+MAX_SAMPLE_BYTES: Final = 2**28
+"""Most bytes of the inputs of one sample. Requests are smaller: a message is, by default, a quarter of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,17 +56,28 @@ def samples(config: ModelConfig, rules: Signature, folder: Path) -> Iterator[Sam
         folder: The model's folder.
 
     Raises:
-        ModelConfigError: A sample does not fit the model, or its file is not there; names the sample.
+        ModelConfigError: A sample does not fit the model, is too large, or its file is not there; names the sample. Or
+            they are run too often.
     """
+    _check_runs(config)
     for number, message in enumerate(config.model_warmup, start=1):
         name = message.name or f"number {number}"
         where = f"model '{config.name}': warm-up sample '{name}' of config.pbtxt"
-        yield Sample(name=name, work=_work(message, rules, folder, where), runs=_runs(message, where))
+        yield Sample(name=name, work=_work(message, rules, folder, where), runs=_runs(message))
 
 
-def _runs(message: ModelWarmup, where: str) -> int:
-    if message.count > MAX_RUNS:
-        raise ModelConfigError(f"{where} has count {message.count}; it may be up to {MAX_RUNS}")
+def _check_runs(config: ModelConfig) -> None:
+    instances = instance_count(config)
+    runs = instances * sum(map(_runs, config.model_warmup))
+    if runs > MAX_RUNS:
+        where = "" if instances == 1 else f" in {instances} instances"
+        raise ModelConfigError(
+            f"model '{config.name}': the warm-up samples of config.pbtxt ({len(config.model_warmup)}) are run {runs} "
+            f"times{where}; it may be up to {MAX_RUNS} together, so lower their count or leave some out"
+        )
+
+
+def _runs(message: ModelWarmup) -> int:
     return message.count or 1
 
 
@@ -77,15 +91,17 @@ def _work(message: ModelWarmup, rules: Signature, folder: Path, where: str) -> W
             f"{where} has inputs {', '.join(sorted(message.inputs)) or 'none'}, but the model takes {', '.join(names)}"
         )
     batch = rows if rules.max_batch_size > 0 else None
-    feeds = {
-        rule.name: _array(message.inputs[rule.name], rule, batch, folder, f"{where}: input '{rule.name}'")
-        for rule in rules.inputs
-    }
+    feeds: dict[str, Array] = {}
+    room = MAX_SAMPLE_BYTES
+    for rule in rules.inputs:
+        what = f"{where}: input '{rule.name}'"
+        feeds[rule.name] = array = _array(message.inputs[rule.name], rule, batch, folder, what, room)
+        room -= array.nbytes
     return Work(feeds=feeds, rows=rows, outputs=rules.default_outputs)
 
 
-def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder: Path, what: str) -> Array:
-    """[B, *dims], or [*dims] for a model without a batch dimension (``batch`` is None)."""
+def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder: Path, what: str, room: int) -> Array:
+    """[B, *dims], or [*dims] for a model without a batch dimension (``batch`` is None); of ``room`` bytes at most."""
     dims, datatype = list(item.dims), rule.datatype
     if BY_CONFIG_TYPE.get(item.data_type) is not datatype:
         raise ModelConfigError(f"{what} has another data_type than the model, which takes {datatype.name}")
@@ -94,10 +110,12 @@ def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder:
     ):
         raise ModelConfigError(f"{what} has dims {dims}, but the model takes {list(rule.dims)}; sizes have to be given")
     try:
-        element_count([batch or 1, *dims], datatype, what)
+        _check_room(element_count([batch or 1, *dims], datatype, what) * datatype.dtype.itemsize, room, what)
         kind = item.WhichOneof("input_data_type")
         if kind == "input_data_file":
-            return _read(_file(folder, item.input_data_file, what), datatype, dims, batch, what)
+            path = _file(folder, item.input_data_file, what)
+            _check_room(path.stat().st_size, room, what)
+            return _read(path, datatype, dims, batch, what)
         if kind is None:
             raise ModelConfigError(f"{what} has no data; give zero_data, random_data or input_data_file")
         row = _random(datatype, dims) if kind == "random_data" else datatype.zeros(dims)
@@ -106,6 +124,15 @@ def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder:
         raise ModelConfigError(str(error)) from error
     except MemoryError as error:
         raise ModelConfigError(f"{what} has dims {dims}, for which there is no memory; give smaller ones") from error
+
+
+def _check_room(size: int, room: int, what: str) -> None:
+    if size > room:
+        raise ModelConfigError(
+            f"{what} has {size} bytes, which is more than the {MAX_SAMPLE_BYTES} of all inputs of a sample"
+            f"{'' if room == MAX_SAMPLE_BYTES else f', of which {room} are left'}; give a lower batch_size or smaller "
+            "inputs"
+        )
 
 
 def _random(datatype: Datatype, dims: list[int]) -> Array:

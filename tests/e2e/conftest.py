@@ -25,6 +25,7 @@ class ServerProcess:
         log: Where its standard error goes.
         prefix: A command that runs it, such as ``unshare``.
         environment: Variables beside those of this process.
+        announced: Whether to wait until it serves; otherwise it has no addresses.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ServerProcess:
         log: Path,
         prefix: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
+        announced: bool = True,
     ) -> None:
         self._log = log
         command = [*prefix, sys.executable, "-m", "mnserve", "serve", str(root)]
@@ -47,6 +49,8 @@ class ServerProcess:
                 env={**os.environ, **(environment or {})},
             )
         assert self.process.stdout is not None
+        if not announced:
+            return
         self.announcement = self.process.stdout.readline()
         assert self.announcement.startswith("serving"), self.log()
         words = self.announcement.replace(",", " ").split()

@@ -141,7 +141,6 @@ def test_a_sample_that_fails_keeps_the_model_from_being_served(sampled: Sampled)
     ("text", "words"),
     [
         (sample("zero_data: true", more="batch_size: 5"), r"batch_size 5; it may be up to 4 \(max_batch_size\)"),
-        (sample("zero_data: true", more="count: 10001"), "count 10001; it may be up to 10000"),
         (sample("zero_data: true", key="q"), "has inputs q, but the model takes x"),
         ('model_warmup { name: "s" }', "has inputs none, but the model takes x"),
         (sample("zero_data: true", kind="FP16"), "input 'x' has another data_type than the model, which takes FP32"),
@@ -185,6 +184,62 @@ def test_samples_that_cannot_be(sampled: Sampled, tmp_path: Path, text: str, wor
     with pytest.raises(ModelConfigError, match=rf"model 'm': warm-up sample 's' of config\.pbtxt.*{words}"):
         sampled.load(text)
     assert sampled.engine.closed
+
+
+ONCE, THRICE = sample("zero_data: true"), sample("zero_data: true", more="count: 3")
+
+
+def test_as_many_runs_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnserve.warm_up_samples.MAX_RUNS", 12)
+    assert len(sampled.ran(*[THRICE] * 3, *[ONCE] * 3)) == 12
+
+
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        ([sample("zero_data: true", more="count: 4294967295")], r"samples .* \(1\) are run 4294967295 times;"),
+        ([ONCE] * 13, r"samples .* \(13\) are run 13 times; it may be up to 12 together, so lower"),
+        ([THRICE] * 5, r"samples .* \(5\) are run 15 times; it"),
+        ([*[THRICE] * 2, ONCE, "instance_group { count: 2 }"], "are run 14 times in 2 instances; it may be up to 12"),
+    ],
+)
+def test_too_many_runs_of_all_samples_together(
+    sampled: Sampled, monkeypatch: pytest.MonkeyPatch, samples: list[str], words: str
+) -> None:
+    monkeypatch.setattr("mnserve.warm_up_samples.MAX_RUNS", 12)
+    with pytest.raises(ModelConfigError, match=rf"model 'm': .*{words}"):
+        sampled.load(*samples)
+    assert len(sampled.engine.calls) == 2, "the zeros, and no sample"
+    assert sampled.engine.closed
+
+
+def test_as_many_bytes_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnserve.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+    assert len(sampled.ran(sample("zero_data: true", more="batch_size: 4"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (sample("zero_data: true", more="batch_size: 5"), "has 40 bytes, which is more than the 32 of all inputs"),
+        (sample('input_data_file: "large"'), "has 48 bytes, which is more than the 32 .*; give a lower batch_size"),
+    ],
+)
+def test_a_sample_of_too_many_bytes(sampled: Sampled, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
+    monkeypatch.setattr("mnserve.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+    sampled.put("large", bytes(48))
+    with pytest.raises(ModelConfigError, match=f"input 'x' {words}"):
+        sampled.load(text, batch=8)
+
+
+def test_inputs_that_have_too_many_bytes_together(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mnserve.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+    specs = [TensorSpec(name=name, datatype="FP32", shape=(-1, 2)) for name in "xz"]
+    sampled.engine = FakeEngine(inputs=specs, outputs=[TensorSpec(name="y", datatype="FP32", shape=(-1, 2))])
+    value = "data_type: TYPE_FP32 dims: [2] zero_data: true"
+    both = " ".join(f'inputs {{ key: "{name}" value {{ {value} }} }}' for name in "xz")
+    with pytest.raises(ModelConfigError, match=r"input 'z' has 24 bytes, .* of a sample, of which 8 are left; give"):
+        sampled.load(f'model_warmup {{ name: "s" batch_size: 3 {both} }}')
 
 
 def test_a_folder_that_is_a_link_leads_out_too(sampled: Sampled, tmp_path: Path) -> None:
