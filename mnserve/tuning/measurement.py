@@ -64,7 +64,13 @@ class ServerMeasurement:
             ):
                 slots = {}
                 for callers in self.loads:
-                    plan = TimingPlan(seconds=self.seconds, rounds=1, concurrency=callers, least_calls=self.least_calls, stretch=STRETCH)
+                    plan = TimingPlan(
+                        seconds=self.seconds,
+                        rounds=1,
+                        concurrency=callers,
+                        least_calls=self.least_calls,
+                        stretch=STRETCH,
+                    )
                     ((slots[callers],),) = interleave([lambda: self._ask(client)], plan)
                 return Trial(slots=slots)
         except (BenchError, ClientError) as error:
