@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 
 from mnserve.errors import InvalidRequestError
 from mnserve.json_text import parse_json
@@ -34,7 +35,7 @@ def parse_override(text: str, name: str) -> ModelConfig:
         found = parse_json(text, strict=True)
     except ValueError as error:
         raise InvalidRequestError(f"{where} is no JSON: {error}") from error
-    wrong = mismatch(found, ModelConfig.DESCRIPTOR)
+    wrong = mismatch(found, cast(Descriptor, ModelConfig.DESCRIPTOR))
     if wrong is not None:
         raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MOST_REASON)}")
     config = ModelConfig()
@@ -46,7 +47,8 @@ def parse_override(text: str, name: str) -> ModelConfig:
         ) from error
     if config.name not in ("", name):
         raise InvalidRequestError(
-            f"{where} names the model '{printable(shortened(config.name))}'; make both names agree, or leave the one in it out"
+            f"{where} names the model '{printable(shortened(config.name))}'; make both names agree, or leave the one "
+            "in it out"
         )
     config.name = name
     return config

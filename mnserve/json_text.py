@@ -21,8 +21,8 @@ def parse_json(text: str, *, strict: bool = False) -> Any:
         strict: Refuse what Python reads beyond the standard, NaN and Infinity, and objects that have a name twice.
 
     Raises:
-        ValueError: It is no JSON, is nested more deeply than anything that is meant, or has a number of too many digits; the
-            message is a clause that says what and where.
+        ValueError: It is no JSON, is nested more deeply than anything that is meant, or has a number of too many
+            digits; the message is a clause that says what and where.
     """
     try:
         return (_STRICT if strict else _DECODER).decode(text)

@@ -46,13 +46,14 @@ def mismatch(value: Any, message: Descriptor, path: str = "") -> str | None:
     choices: dict[str, str] = {}
     known = {name: field for field in message.fields for name in (field.name, field.json_name)}
     for key, item in value.items():
-        place = f"{path}.{_shown(key)}" if path else _shown(key)
+        shown = _shown(key)
+        place = f"{path}.{shown}" if path else shown
         field = known.get(key) if not _SURROGATE.search(key) else None
         if field is None:
             return f"there is no field {place}; take it out, or correct its name"
-        if other := given.get(field.name):
-            return f"{place} is given twice, also as {_shown(other)}; leave one out"
-        given[field.name] = key
+        twin = given.setdefault(field.name, key)
+        if twin != key:
+            return f"{place} is given twice, also as {_shown(twin)}; leave one out"
         if item is None:
             continue  # as if it were not there
         choice = field.containing_oneof

@@ -30,11 +30,10 @@ _LOOK_SECONDS: Final = 0.25
 class _Handler(WSGIRequestHandler):
     """The one request of a connection, without a line in the log."""
 
-    timeout = _IDLE_SECONDS
     server: MetricsHTTPServer
 
     def setup(self) -> None:
-        self.timeout = self.server.idle_seconds
+        self.request.settimeout(self.server.idle_seconds)
         super().setup()
 
     def address_string(self) -> str:

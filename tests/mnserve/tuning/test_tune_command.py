@@ -229,7 +229,7 @@ def test_the_verdict_says_where_a_percentile_is_the_slowest_call(
     assert doubt in result["verdict"]
     assert {one["enough_calls"] for one in result["measured"]} == {False}
     machine(lambda _: (100.0, 60.0))
-    with pytest.raises(TuningError, match="model. Do not rely on p99: .*; config.pbtxt is left as it is"):
+    with pytest.raises(TuningError, match=r"model\. Do not rely on p99: .*; config\.pbtxt is left as it is"):
         tune(model.parent)
     assert tune(model.parent, dry_run=True, percentile=100.0, latency_ms=60.0) == 0
     assert "Do not rely" not in capsys.readouterr().out  # of the slowest call nobody expects another thing
