@@ -19,6 +19,7 @@ from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Name
 
 from mnserve.errors import MnServeError
 from mnserve.names import printable
+from mnserve.option_types import Number
 from mnserve.streams import flushed, show_any_text
 
 __all__ = ["main"]
@@ -148,10 +149,12 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) 
             continue
         several = get_origin(hint) in (list, tuple)
         kind = get_args(hint)[0] if several else hint
+        option = "--" + field.name.replace("_", "-")
+        if kind in (int, float):
+            kind = Number(kind=kind, option=option, meaning=text or "")
         if field.default is MISSING and field.default_factory is MISSING:
             group.add_argument(field.name, type=kind, help=text, nargs="+" if several else None)
             continue
-        option = "--" + field.name.replace("_", "-")
         default: Any = field.default if field.default_factory is MISSING else field.default_factory()
         if hint is bool:
             yes_no = ActionYesNo(yes_prefix="", no_prefix="no-")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 
 from mnserve.errors import InvalidRequestError
 from mnserve.json_text import parse_json
+from mnserve.message_json import mismatch
+from mnserve.names import printable, shortened
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = ["parse_override"]
 
-_MAX_REASON: Final = 300
-"""Most characters of what the parser says: it lists every field that there is."""
+_MOST_REASON: Final = 400
+"""Characters of what is wrong: a place can be deep."""
 
 
 def parse_override(text: str, name: str) -> ModelConfig:
@@ -27,22 +30,25 @@ def parse_override(text: str, name: str) -> ModelConfig:
         InvalidRequestError: It is no JSON object, has a field or value that a ModelConfig does not have, or is for
             another model.
     """
-    where = f"model '{name[:64]}': the parameter 'config'"
+    where = f"model '{shortened(name)}': the parameter 'config'"
     try:
-        found = parse_json(text)
+        found = parse_json(text, strict=True)
     except ValueError as error:
         raise InvalidRequestError(f"{where} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidRequestError(f"{where} is {type(found).__name__} in JSON, expected an object of a ModelConfig")
+    wrong = mismatch(found, cast(Descriptor, ModelConfig.DESCRIPTOR))
+    if wrong is not None:
+        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MOST_REASON)}")
     config = ModelConfig()
     try:
-        json_format.Parse(text, config)  # from the text: it finds names that are there twice
+        json_format.ParseDict(found, config)
     except json_format.ParseError as error:
-        reason = " ".join(str(error).split(" Available Fields")[0].split())
-        raise InvalidRequestError(f"{where} is no ModelConfig: {reason[:_MAX_REASON]}") from error
+        raise InvalidRequestError(
+            f"{where} is no ModelConfig; write what json_format.MessageToJson makes of one, or what ModelConfig answers"
+        ) from error
     if config.name not in ("", name):
         raise InvalidRequestError(
-            f"{where} names the model '{config.name[:64]}'; make both names agree, or leave the one in it out"
+            f"{where} names the model '{printable(shortened(config.name))}'; make both names agree, or leave the one "
+            "in it out"
         )
     config.name = name
     return config

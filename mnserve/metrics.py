@@ -5,13 +5,16 @@ Series exist only for models that the server has loaded, so no client can create
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mnserve.errors import StartError
+from mnserve.metrics_http import MetricsHTTPServer
 from mnserve.statistics import FAILURE_REASONS, ModelCounters
 
 __all__ = ["MetricsServer", "ModelCollector"]
@@ -85,11 +88,17 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(ModelCollector(counters))
         try:
-            self._server, self._thread = start_http_server(port, addr=host, registry=registry)
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+                0
+            ]
+            self._server = MetricsHTTPServer(family, (str(address[0]), port))
         except OSError as error:
             raise StartError(
                 f"cannot serve metrics on {host}:{port}: {error.strerror or error}; choose another --metrics-port"
             ) from error
+        self._server.set_app(make_wsgi_app(registry))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
         self.port: int = self._server.server_port
 
     def close(self) -> None:

@@ -6,9 +6,10 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["listed", "printable"]
+__all__ = ["listed", "printable", "shortened"]
 
 _LISTED: Final = 20
+_SHORT: Final = 64
 _UNPRINTABLE: Final = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, lone surrogates, line and paragraph separators."""
 
@@ -27,3 +28,8 @@ def printable(text: str) -> str:
         else character
         for character in text
     )
+
+
+def shortened(text: str, most: int = _SHORT) -> str:
+    """The first ``most`` characters of what a caller gave, with dots where there are more."""
+    return text if len(text) <= most else f"{text[:most]}..."

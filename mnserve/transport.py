@@ -81,6 +81,9 @@ class TransportSettings:
         ]
         if self.max_concurrent_streams:
             options.append(("grpc.max_concurrent_streams", self.max_concurrent_streams))
+            # It would also count calls that have ended and are not cleared away yet, and refuse (REFUSED_STREAM)
+            # a client that keeps to the limit and begins the next one.
+            options.append(("grpc.http.overload_protection", 0))
         if self.max_connection_age:
             options.append(("grpc.max_connection_age_ms", _milliseconds(self.max_connection_age)))
         if self.max_connection_age_grace:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 from mnserve.errors import SettingsError
+from mnserve.names import shortened
 
 __all__ = ["check_option", "check_plot", "engine_words", "input_shapes", "whole_numbers"]
 
 _PLOTS = (".png", ".svg", ".pdf")
+_MOST: Final = 2**31 - 1
+"""Largest dimension or number of rows."""
 
 
 def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
@@ -36,10 +40,10 @@ def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[i
     """
     numbers: dict[int, None] = {}
     for part in text.split(","):
-        if not part.strip().isdecimal() or int(part) < 1:
+        if not _is_size(part):
             raise SettingsError(
-                f"{option} {text!r} is not a list of {what}: {part.strip()!r} is not a whole "
-                f"number above 0; write for instance {option} {example}"
+                f"{option} {shortened(text)!r} is not a list of {what}: {shortened(part.strip())!r} is not a whole "
+                f"number from 1 to {_MOST}; write for instance {option} {example}"
             )
         numbers[int(part)] = None
     return tuple(numbers)
@@ -55,15 +59,21 @@ def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
     for item in items:
         name, _, dims = item.rpartition(":")
         parts = [part.strip() for part in dims.split(",")]
-        if not name or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        if not name or not all(map(_is_size, parts)):
             raise SettingsError(
-                f"--shape {item!r} is not NAME:DIM,DIM with dimensions above 0; "
+                f"--shape {shortened(item)!r} is not NAME:DIM,DIM with dimensions from 1 to {_MOST}; "
                 "write for instance --shape image:3,32,32 (without the batch)"
             )
         if name in result:
-            raise SettingsError(f"--shape names the input {name!r} twice; give each input one shape")
+            raise SettingsError(f"--shape names the input {shortened(name)!r} twice; give each input one shape")
         result[name] = tuple(int(part) for part in parts)
     return result
+
+
+def _is_size(text: str) -> bool:
+    digits = text.strip()
+    # By its length first: Python reads no more than 4,300 digits.
+    return digits.isdecimal() and len(digits) <= len(str(_MOST)) and 1 <= int(digits) <= _MOST
 
 
 def check_plot(path: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,9 +41,13 @@ class TimingPlan:
     """Rounds. Every round runs each model once, at least one call each."""
     concurrency: int = 1
     """Callers that call at the same time, each waiting for its answer before it calls again."""
+    least_calls: int = 1
+    """Calls that a slot should have, of all callers together; slots of slow models take longer for them."""
+    stretch: float = 1.0
+    """How many times as long as ``seconds`` they may take for that."""
 
     def __post_init__(self) -> None:
-        for name in ("seconds", "rounds", "concurrency"):
+        for name in ("seconds", "rounds", "concurrency", "least_calls", "stretch"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be above 0")
 
@@ -94,7 +99,9 @@ def _calls_per_slot(call: Call, run: Callable[[Call, int], Slot], plan: TimingPl
         spent += slot.wall_s
     warm = latencies[len(latencies) // 2 :]  # the first calls are cold
     slot_ms = plan.seconds * 1e3 / plan.rounds
-    return max(1, round(slot_ms / max(float(np.median(warm)), 1e-6)))
+    in_time = slot_ms / max(float(np.median(warm)), 1e-6)
+    wanted = math.ceil(plan.least_calls / plan.concurrency)
+    return max(1, round(max(in_time, min(wanted, in_time * plan.stretch))))
 
 
 def _slot(call: Call, count: int, concurrency: int, pool: ThreadPoolExecutor, clock: Clock) -> Slot:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Candidate"]
+__all__ = ["Candidate", "counted"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,12 @@ class Candidate:
     @property
     def label(self) -> str:
         """The candidate in words."""
-        engines = f"{_counted(self.instances, 'instance')} of {_counted(self.threads, 'thread')}"
+        engines = f"{counted(self.instances, 'instance')} of {counted(self.threads, 'thread')}"
         if not self.max_batch_size:
             return engines
         return f"batches of up to {self.max_batch_size}, delay {self.delay_us / 1e3:g} ms, {engines}"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """A number and what it counts."""
     return f"{number} {noun}{'s' * (number != 1)}"

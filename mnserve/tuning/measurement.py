@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.configuration import configured
 from mnserve.tuning.scores import Trial
 
-__all__ = ["ServerMeasurement"]
+__all__ = ["STRETCH", "ServerMeasurement"]
+
+STRETCH: Final = 5.0
+"""How many times as long a slow candidate may be measured."""
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +45,8 @@ class ServerMeasurement:
     """Callers at a time, one number after the other."""
     seconds: float
     """Measured time of each load."""
+    least_calls: int
+    """Calls of each load, for which slow candidates are measured for longer, up to STRETCH times ``seconds``."""
     timeout: float
     """Seconds to wait for an answer."""
 
@@ -59,7 +64,13 @@ class ServerMeasurement:
             ):
                 slots = {}
                 for callers in self.loads:
-                    plan = TimingPlan(seconds=self.seconds, rounds=1, concurrency=callers)
+                    plan = TimingPlan(
+                        seconds=self.seconds,
+                        rounds=1,
+                        concurrency=callers,
+                        least_calls=self.least_calls,
+                        stretch=STRETCH,
+                    )
                     ((slots[callers],),) = interleave([lambda: self._ask(client)], plan)
                 return Trial(slots=slots)
         except (BenchError, ClientError) as error:

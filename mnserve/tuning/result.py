@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mnserve.bench.machine import Machine
-from mnserve.tuning.candidate import Candidate
+from mnserve.tuning.candidate import Candidate, counted
 from mnserve.tuning.scores import Score
 from mnserve.tuning.search import Outcome
 from mnserve.tuning.settings import TuneSettings
@@ -16,6 +17,8 @@ __all__ = ["TuneResult"]
 
 SCHEMA = 1
 _MOST_PERCENT = 100
+_LEAST_PERCENT = 50
+"""Bounds on less than the median are not what anybody means."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,10 @@ class TuneResult:
     @property
     def verdict(self) -> str:
         """What was chosen, against what is configured now."""
+        return f"{self._found}{self._doubt}"
+
+    @property
+    def _found(self) -> str:
         goal, chosen = self.settings.goal, self.outcome.chosen
         if chosen is None:
             best = min(self.outcome.searched, key=lambda one: self.outcome.best(one).tail_ms)
@@ -63,6 +70,23 @@ class TuneResult:
         if chosen == self.outcome.current:
             return f"What is configured already is best: {found}."
         return f"Chosen: {found}; now {now.rows_per_second:,.0f} rows/s, {goal.name} {now.tail_ms:.3g} ms."
+
+    @property
+    def _doubt(self) -> str:
+        """What takes from the verdict: so few calls that the percentile is another word for the slowest."""
+        goal = self.settings.goal
+        said = [its for its in self.outcome.finals.values() if its.loads]
+        if all(its.tells(goal) for its in said):
+            return ""
+        fewest = min(its.least_calls for its in said)
+        seconds = math.ceil(self.settings.seconds * goal.least_calls / fewest)
+        most = 100 * (1 - 1 / fewest)
+        lower = f", or lower --percentile to {math.floor(most)}" if most >= _LEAST_PERCENT else ""
+        end = "" if self._found.endswith(".") else "."
+        return (
+            f"{end} Do not rely on {goal.name}: a round had as few as {counted(fewest, 'call')}, of which it is the "
+            f"slowest, and only of {goal.least_calls} or more is it not; raise --seconds to {seconds}{lower}"
+        )
 
     @property
     def done(self) -> str:
@@ -79,12 +103,11 @@ class TuneResult:
         """What a reader has to know, as sentences."""
         goal = self.settings.goal
         notes = list(self.remarks)
-        loads = [load for its in self.outcome.finals.values() for load in its.loads]
-        calls = min((load.calls // self.settings.repeats for load in loads), default=0)
+        calls = min((its.least_calls for its in self.outcome.finals.values() if its.loads), default=0)
         if goal.percentile < _MOST_PERCENT:
             # Ten calls beyond the percentile: with fewer it hangs on one or two of them.
             wanted = round(10 / (1 - goal.percentile / 100))
-            if calls < wanted:
+            if goal.least_calls <= calls < wanted:
                 notes.append(
                     f"Only {calls} calls in a round of the finals, where {wanted} would make {goal.name} steady: "
                     "raise --seconds."
@@ -109,6 +132,7 @@ class TuneResult:
                     **asdict(one),
                     "final": one in outcome.finals,
                     "keeps_bound": its.keeps(goal),
+                    "enough_calls": its.tells(goal),
                     "tail_ms": its.tail_ms if its.loads else None,
                     "rows_per_second": its.rows_per_second if its.loads else None,
                     "loads": [asdict(load) for load in its.loads],

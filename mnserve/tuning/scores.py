@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,12 @@ class Goal:
         """Short name of the percentile, such as p99."""
         return f"p{self.percentile:g}"
 
+    @property
+    def least_calls(self) -> int:
+        """Calls of which one lies beyond the percentile; of fewer it is the slowest, whatever it would be of more."""
+        beyond = 1 - self.percentile / 100
+        return 1 if beyond <= 0 else math.ceil(round(1 / beyond, 6))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
@@ -46,6 +53,8 @@ class Load:
     callers: int
     calls: int
     """Calls of all trials together."""
+    least_calls: int
+    """Calls of the trial that has the fewest."""
     p50_ms: float
     tail_ms: float
     """The percentile that the bound is on, in milliseconds."""
@@ -72,6 +81,15 @@ class Score:
         if not self.loads:
             return 0.0
         return float(np.exp(np.mean(np.log([load.rows_per_second for load in self.loads]))))
+
+    @property
+    def least_calls(self) -> int:
+        """Calls of the trial and the load that have the fewest; 0 where a trial failed."""
+        return min((load.least_calls for load in self.loads), default=0)
+
+    def tells(self, goal: Goal) -> bool:
+        """Whether there were calls enough for the percentile to be something else than the slowest of them."""
+        return self.least_calls >= goal.least_calls
 
     def keeps(self, goal: Goal) -> bool:
         """Whether the bound holds."""
@@ -100,11 +118,13 @@ def score(trials: Sequence[Trial], goal: Goal) -> Score:
 
 def _load(callers: int, slots: Sequence[Slot], goal: Goal) -> Load:
     # Values that were measured, not between two: the bound is on calls.
-    quantiles = [np.quantile(slot.latencies_ms, (0.5, goal.percentile / 100), method="inverted_cdf") for slot in slots]
+    at = round(goal.percentile / 100, 12)  # 99.9 / 100 is a little more than 0.999
+    quantiles = [np.quantile(slot.latencies_ms, (0.5, at), method="inverted_cdf") for slot in slots]
     p50, tail = np.median(quantiles, axis=0)
     return Load(
         callers=callers,
         calls=sum(len(slot.latencies_ms) for slot in slots),
+        least_calls=min(len(slot.latencies_ms) for slot in slots),
         p50_ms=float(p50),
         tail_ms=float(tail),
         rows_per_second=float(np.median([goal.rows * len(slot.latencies_ms) / slot.wall_s for slot in slots])),

@@ -68,6 +68,7 @@ def tune(settings: TuneSettings) -> int:
             datatypes={name: datatype for name, (datatype, _) in rows.items()},
             loads=settings.loads,
             seconds=settings.seconds,
+            least_calls=settings.goal.least_calls,
             timeout=settings.timeout,
         )
         with _progress(settings) as on_trial:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from mnserve.bench.options import check_option, check_plot, engine_words, input_shapes, whole_numbers
 from mnserve.cpu import available_cpus
@@ -14,7 +14,10 @@ from mnserve.tuning.space import Limits
 
 __all__ = ["TuneSettings"]
 
-_MAX_CALLERS = 1024
+_MAX_CALLERS: Final = 1024
+_MAX_REPEATS: Final = 1000
+_MAX_CPUS: Final = 65_536
+_MOST_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +71,34 @@ class TuneSettings:
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
 
     def __post_init__(self) -> None:
-        positive = "a number above 0"
-        check_option("--latency-ms", self.latency_ms, _is_positive, f"{positive}, in milliseconds, such as 20")
-        check_option("--percentile", self.percentile, lambda v: 0 < v <= 100, "above 0 and at most 100")
-        check_option("--rows", self.rows, lambda v: v >= 1, "at least 1")
-        check_option("--seconds", self.seconds, _is_positive, f"{positive}, in seconds")
-        check_option("--timeout", self.timeout, _is_positive, f"{positive}, in seconds")
-        check_option("--repeats", self.repeats, lambda v: v >= 1, "at least 1; ties are told better from 4 on")
-        check_option("--max-batch-size", self.max_batch_size, lambda v: 0 <= v < 2**31, "0 (automatic) or more")
-        check_option("--cpus", self.cpus, lambda v: v >= 0, "0 (all that this process may use) or more")
-        check_option("--seed", self.seed, lambda v: v >= 0, "0 or above")
+        hours = _MOST_SECONDS // 3600
+        check_option(
+            "--latency-ms",
+            self.latency_ms,
+            lambda v: 0 < v <= _MOST_SECONDS * 1e3,
+            f"a number above 0, in milliseconds, and at most {_MOST_SECONDS * 1000} ({hours} hours), such as 20",
+        )
+        check_option("--percentile", self.percentile, lambda v: 0 < v <= 100, "above 0 and at most 100, such as 99")
+        for option, seconds in (("--seconds", self.seconds), ("--timeout", self.timeout)):
+            expected = f"a number above 0, in seconds, and at most {_MOST_SECONDS} ({hours} hours)"
+            check_option(option, seconds, lambda v: 0 < v <= _MOST_SECONDS, expected)
+        check_option("--rows", self.rows, lambda v: 1 <= v < 2**31, f"at least 1 and at most {2**31 - 1}")
+        check_option(
+            "--repeats",
+            self.repeats,
+            lambda v: 1 <= v <= _MAX_REPEATS,
+            f"at least 1 and at most {_MAX_REPEATS}; ties are told better from 4 on",
+        )
+        check_option(
+            "--max-batch-size", self.max_batch_size, lambda v: 0 <= v < 2**31, f"0 (automatic) or up to {2**31 - 1}"
+        )
+        check_option(
+            "--cpus",
+            self.cpus,
+            lambda v: 0 <= v <= _MAX_CPUS,
+            f"0 (all that this process may use) or up to {_MAX_CPUS}",
+        )
+        check_option("--seed", self.seed, lambda v: 0 <= v < 2**63, f"at least 0 and at most {2**63 - 1}")
         for count in self.loads:
             check_option("--callers", count, lambda v: v <= _MAX_CALLERS, f"at most {_MAX_CALLERS}")
         check_plot(self.plot)
@@ -128,7 +149,3 @@ class TuneSettings:
         words = engine_words(0, self.providers, self.provider_options, self.cuda_graph_batches)
         words += ["--cache-bytes", "0", "--rate-limit", "0", "--rate-burst", "0", "--max-concurrent-requests", "0"]
         return [*words, "--default-max-batch-size", "32"]
-
-
-def _is_positive(value: float) -> bool:
-    return math.isfinite(value) and value > 0

@@ -42,7 +42,7 @@ def print_result(result: TuneResult, console: Console) -> None:
 
 
 def _cells(result: TuneResult, one: Candidate, *, batching: bool) -> list[str]:
-    outcome = result.outcome
+    outcome, goal = result.outcome, result.settings.goal
     marks = {(True, False): "chosen", (False, True): "now", (True, True): "stays", (False, False): ""}
     cells = [marks[one == outcome.chosen, one == outcome.current]]
     if batching:
@@ -53,5 +53,7 @@ def _cells(result: TuneResult, one: Candidate, *, batching: bool) -> list[str]:
         cells += [f"{load.p50_ms:.2f}", f"{load.tail_ms:.2f}", f"{load.rows_per_second:,.0f}"]
     if not its.loads:
         cells += ["–"] * (3 * len(result.settings.loads))
-    bound = "failed" if its.fault else "kept" if its.keeps(result.settings.goal) else "missed"
+    bound = "failed" if its.fault else "kept" if its.keeps(goal) else "missed"
+    if its.loads and not its.tells(goal):
+        bound += "?"
     return [*cells, bound]

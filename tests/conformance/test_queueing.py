@@ -95,6 +95,26 @@ def test_a_deadline_of_the_call_drops_the_work(stub: Any, slow: Slow, busy: Any,
     assert batches(statistics("slow"), before) == {1: 2}
 
 
+def test_requests_whose_deadline_passes_in_the_queue_are_never_executed(
+    stub: Any, slow: Slow, busy: Any, statistics: Statistics
+) -> None:
+    """Six of either kind of deadline wait among four that have time; the counters tell every row that ran."""
+    before = statistics("slow")
+    late = [stub.ModelInfer.future(slow(0, parameters={"timeout": 50_000}), timeout=PATIENCE) for _ in range(6)]
+    late += [stub.ModelInfer.future(slow(0), timeout=0.1) for _ in range(6)]
+    patient = [stub.ModelInfer.future(slow(0, value), timeout=PATIENCE) for value in (1, 2, 3, 4)]
+    for call in late:
+        assert call.exception(PATIENCE) is not None
+        assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert not busy.done()  # so all of them were in the queue
+    busy.result(PATIENCE)
+    assert [value_of(call) for call in patient] == pytest.approx([1, 2, 3, 4])
+    after = statistics("slow")
+    assert after.inference_count - before.inference_count == 5  # the busy one and the patient
+    assert sum(size * count for size, count in batches(after, before).items()) == 5
+    assert after.inference_stats.success.count - before.inference_stats.success.count == 5
+
+
 def test_a_cancelled_call_is_dropped_and_its_batch_mates_are_answered(
     stub: Any, slow: Slow, busy: Any, statistics: Statistics
 ) -> None:

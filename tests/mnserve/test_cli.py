@@ -90,7 +90,6 @@ def test_every_option_from_the_environment(given: list[ServeSettings], monkeypat
         [],
         ["serv"],
         ["serve"],
-        ["serve", "models", "--grpc-port", "many"],
         ["serve", "models", "--nope"],
         ["serve", "models", "--log-level", "loud"],
         ["serve", "models", "--config", "no-such-file.yaml"],
@@ -126,6 +125,40 @@ def test_wrong_usage(given: list[ServeSettings], words: list[str], capsys: pytes
 def test_values_that_cannot_work(fields: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         ServeSettings(**{"repository": "models", **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--grpc-port", "many"], "--grpc-port is 'many'; it must be a whole number"),
+        (["--grpc-port", "1.5"], "--grpc-port is '1.5'; it must be a whole number"),
+        (["--drain-delay", "soon"], "--drain-delay is 'soon'; it must be a number"),
+        (["--drain-delay", "nan"], "--drain-delay is nan; it must be from 0 to 86400 seconds"),
+        (["--keepalive-time", "inf"], "--keepalive-time is inf; it must be from 0.1 to 604800 seconds"),
+        (["--cuda-graph-batches", "1", "x"], "--cuda-graph-batches is 'x'; it must be a whole number"),
+        (["--max-queue-rows", "9" * 5000], "'; it must be a whole number of at most 100 characters"),
+    ],
+)
+def test_what_is_no_number_is_refused_in_a_sentence(
+    given: list[ServeSettings], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["serve", "models", *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert len(error) < 400
+    assert given == []
+
+
+@pytest.mark.parametrize("text", ["grpc_port: 1.5", "grpc_port: true", "grpc_port: [1]", "grpc_port: x"])
+def test_what_is_no_number_in_a_file(
+    given: list[ServeSettings], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(text)
+    assert cli.main(["serve", "models", "--config", str(file)]) == 2
+    assert "--grpc-port is " in capsys.readouterr().err
+    assert given == []
 
 
 def test_errors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import select
 import socket
+import struct
+import sys
+import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnserve.errors import StartError
 from mnserve.execution import BatchTimes, Execution
 from mnserve.metrics import MetricsServer, ModelCollector
+from mnserve.metrics_http import MetricsHTTPServer
 from mnserve.statistics import ModelCounters
 
+PATIENCE = 30
+"""Seconds within which anything is answered on a machine with other work."""
 TIMES = BatchTimes(input_ns=1_000, infer_ns=20_000, output_ns=300)
 
 
@@ -73,6 +83,105 @@ def test_metrics(counters: ModelCounters) -> None:
         f"nv_cache_hit_duration_per_model{{{where}}}": 0.4,
         f"nv_cache_miss_duration_per_model{{{where}}}": 0.7,
     }
+
+
+def ask(port: int) -> socket.socket:
+    """A connection on its way, without waiting for it."""
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(("127.0.0.1", port))
+    return connection
+
+
+def sent_again(connection: socket.socket) -> int:
+    """Segments that TCP sent more than once, the one that opens the connection among them (``tcpi_total_retrans``)."""
+    return int(struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO of Linux says what had to be sent again")
+def test_a_burst_of_connections_is_taken_at_once(counters: ModelCounters) -> None:
+    """Where the system drops connections because too few may wait, TCP asks again after a second or more."""
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    connections = [ask(server.port) for _ in range(200)]
+    try:
+        for connection in connections:
+            connection.settimeout(PATIENCE)
+            select.select([], [connection], [], PATIENCE)
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        answers = [connection.makefile("rb").read() for connection in connections]
+        dropped = sum(sent_again(connection) > 0 for connection in connections)
+    finally:
+        for connection in connections:
+            connection.close()
+        server.close()
+    assert all(b"200 OK" in answer and b"nv_inference_count" in answer for answer in answers)
+    assert dropped == 0
+
+
+@contextlib.contextmanager
+def two_at_a_time(**seconds: float) -> Iterator[int]:
+    """The port of a server that looks after two connections at a time."""
+
+    def answer(_: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"here"]
+
+    server = MetricsHTTPServer(socket.AF_INET, ("127.0.0.1", 0), most=2, **seconds)
+    server.set_app(answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_connections_that_say_nothing_give_way(capsys: pytest.CaptureFixture[str]) -> None:
+    with two_at_a_time(idle_seconds=0.3, longest_seconds=1000.0) as port:
+        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(8)]
+        assert asked(port) == b"here"
+        for connection in silent:
+            assert connection.recv(1) == b""  # it was closed
+            connection.close()
+    assert capsys.readouterr().err == ""
+
+
+def asked(port: int) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as response:
+        return bytes(response.read())
+
+
+def test_connections_that_never_come_to_an_end_give_way() -> None:
+    """Each says a little now and then, so that none is ever silent for long."""
+    with two_at_a_time(idle_seconds=1000.0, longest_seconds=1.0) as port:
+        endless = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(2)]
+        for connection in endless:
+            connection.sendall(b"GET /")
+        stop = threading.Event()
+
+        def go_on() -> None:
+            while not stop.wait(0.1):
+                for connection in endless:
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"a")
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        try:
+            assert asked(port) == b"here"
+        finally:
+            stop.set()
+            thread.join()
+            for connection in endless:
+                connection.close()
+
+
+def test_closing_waits_for_no_connection(counters: ModelCounters) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as silent:
+        server.close()
+        with contextlib.suppress(ConnectionResetError):  # it had not been accepted yet
+            assert silent.recv(1) == b""
 
 
 def test_port_in_use() -> None:

@@ -48,6 +48,7 @@ def test_what_gRPC_is_told() -> None:
         "grpc.max_metadata_size": 9000,
         "grpc.absolute_max_metadata_size": 9000,
         "grpc.max_concurrent_streams": 3,
+        "grpc.http.overload_protection": 0,
         "grpc.keepalive_time_ms": 1500,
         "grpc.keepalive_timeout_ms": 2000,
         "grpc.keepalive_permit_without_calls": 1,
@@ -106,6 +107,19 @@ async def test_calls_beyond_the_limit_of_a_connection_wait_at_the_client(address
             await asyncio.wait_for(asyncio.shield(waiting), 0.3)
         watching.cancel()
         assert (await waiting).status == health_pb2.HealthCheckResponse.SERVING
+
+
+@with_settings({"max_concurrent_streams": 4})
+async def test_a_burst_of_calls_beside_an_open_one_waits_at_the_client_too(address: str) -> None:
+    """The next call begins before the server has cleared away the last one, which must not count any more."""
+    async with grpc.aio.insecure_channel(address, options=[("grpc.enable_retries", 0)]) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        watching: Any = health.Watch(health_pb2.HealthCheckRequest())
+        await watching.read()
+        for _ in range(20):
+            calls: list[Any] = [health.Check(health_pb2.HealthCheckRequest()) for _ in range(64)]
+            assert {(await call).status for call in calls} == {health_pb2.HealthCheckResponse.SERVING}
+        watching.cancel()
 
 
 def pinging_stream_lives(address: str) -> bool:

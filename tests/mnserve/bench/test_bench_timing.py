@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from itertools import groupby
 
 import pytest
@@ -54,6 +55,21 @@ def test_a_slot_has_at_least_one_call() -> None:
     world = World()
     slots = interleave([world.call("A", 5000)], TimingPlan(seconds=0.1, rounds=3), clock=world.clock)
     assert [len(one.latencies_ms) for one in slots[0]] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("milliseconds", "calls"), [(1, 200), (10, 100), (50, 20), (500, 2), (5000, 1)])
+def test_slow_calls_are_timed_for_longer_within_bounds(milliseconds: float, calls: int) -> None:
+    """0.2 s, and up to five times as long for 100 calls."""
+    world = World()
+    plan = TimingPlan(seconds=0.2, rounds=1, least_calls=100, stretch=5.0)
+    ((slot,),) = interleave([world.call("A", milliseconds)], plan, clock=world.clock)
+    assert len(slot.latencies_ms) == calls
+
+
+def test_callers_share_the_calls_that_there_should_be() -> None:
+    plan = TimingPlan(seconds=0.01, rounds=1, concurrency=8, least_calls=100, stretch=1000.0)
+    ((slot,),) = interleave([lambda: time.sleep(0.02)], plan)
+    assert len(slot.latencies_ms) == 8 * 13
 
 
 def test_slow_first_calls_do_not_shrink_the_slots() -> None:

@@ -96,3 +96,28 @@ def test_only_those_that_keep_the_bound_are_compared() -> None:
     assert choose({PLAIN: rounds(100, 100, latency=19), TWIN: rounds(500, 500, latency=21)}, GOAL, PLAIN) == PLAIN
     assert choose({PLAIN: rounds(100, latency=21), TWIN: [Trial(fault="lost")]}, GOAL, PLAIN) is None
     assert choose({}, GOAL, PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    ("percentile", "calls"), [(50.0, 2), (90.0, 10), (95.0, 20), (99.0, 100), (99.9, 1000), (100.0, 1)]
+)
+def test_calls_that_tell_a_percentile_from_the_slowest_one(percentile: float, calls: int) -> None:
+    goal = Goal(latency_ms=10.0, percentile=percentile, rows=1)
+    assert goal.least_calls == calls
+
+    def tail(number: int) -> float:
+        latencies = (1.0,) * (number - 1) + (9.0,)
+        found = score([Trial(slots={1: Slot(latencies_ms=latencies, wall_s=1.0)})], goal)
+        assert found.tells(goal) == (number >= calls)
+        return found.tail_ms
+
+    assert tail(calls) == (1.0 if percentile < 100 else 9.0)
+    if calls > 1:
+        assert tail(calls - 1) == 9.0
+
+
+def test_the_round_with_the_fewest_calls_counts() -> None:
+    slots = [Slot(latencies_ms=(1.0,) * count, wall_s=1.0) for count in (30, 9, 30)]
+    found = score([Trial(slots={1: one}) for one in slots], GOAL)
+    assert (found.loads[0].calls, found.least_calls) == (69, 9)
+    assert not found.tells(GOAL)

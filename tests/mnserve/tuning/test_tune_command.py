@@ -204,11 +204,35 @@ def test_an_interruption_leaves_everything_as_it_was(
 
 def test_few_calls_are_pointed_out(model: Path, machine: Any, capsys: pytest.CaptureFixture[str]) -> None:
     machine(instances_help)
-    assert tune(model.parent, dry_run=True) == 0
-    expected = "Only 20 calls in a round of the finals, where 1000 would make p99 steady"
-    assert expected in capsys.readouterr().out
+    assert tune(model.parent, dry_run=True, percentile=95.0) == 0
+    printed = capsys.readouterr().out
+    assert "Only 20 calls in a round of the finals, where 200 would make p95 steady" in printed
+    assert "Do not rely" not in printed
     assert tune(model.parent, dry_run=True, percentile=50.0) == 0
     assert "Only" not in capsys.readouterr().out
+
+
+def test_the_verdict_says_where_a_percentile_is_the_slowest_call(
+    model: Path, machine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    machine(instances_help)
+    out = tmp_path / "tuning.json"
+    doubt = (
+        "Do not rely on p99: a round had as few as 20 calls, of which it is the slowest, and only of 100 or more is it "
+        "not; raise --seconds to 10, or lower --percentile to 95"
+    )
+    assert tune(model.parent, dry_run=True, json=str(out)) == 0
+    printed = capsys.readouterr().out
+    assert doubt in printed
+    assert "kept?" in printed
+    result = json.loads(out.read_text())
+    assert doubt in result["verdict"]
+    assert {one["enough_calls"] for one in result["measured"]} == {False}
+    machine(lambda _: (100.0, 60.0))
+    with pytest.raises(TuningError, match=r"model\. Do not rely on p99: .*; config\.pbtxt is left as it is"):
+        tune(model.parent)
+    assert tune(model.parent, dry_run=True, percentile=100.0, latency_ms=60.0) == 0
+    assert "Do not rely" not in capsys.readouterr().out  # of the slowest call nobody expects another thing
 
 
 @pytest.mark.parametrize(

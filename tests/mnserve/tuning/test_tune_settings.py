@@ -53,6 +53,14 @@ def test_nothing_from_the_environment_is_measured_by_mistake(monkeypatch: pytest
         ({"callers": "1;2"}, "--callers '1;2' is not a list of numbers of callers: '1;2' is not a whole number"),
         ({"callers": "0"}, "--callers '0' is not a list"),
         ({"callers": "1,1025"}, "--callers is 1025; it must be at most 1024"),
+        ({"callers": "9" * 5000}, r"--callers '9{64}\.\.\.' is not a list"),
+        ({"shape": ["x:" + "9" * 5000]}, "--shape .* is not NAME:DIM,DIM with dimensions from 1 to 2147483647"),
+        ({"latency_ms": 1e9}, "and at most 86400000"),
+        ({"seconds": 1e6}, r"--seconds is 1000000\.0; it must be a number above 0, in seconds, and at most 86400"),
+        ({"repeats": 1001}, "--repeats is 1001; it must be at least 1 and at most 1000"),
+        ({"cpus": 10**20}, "or up to 65536"),
+        ({"rows": 2**31}, "and at most 2147483647"),
+        ({"seed": 2**63}, "at least 0 and at most"),
         ({"rows": 0}, "--rows is 0; it must be at least 1"),
         ({"seconds": 0.0}, r"--seconds is 0\.0"),
         ({"timeout": math.nan}, "--timeout is nan"),
@@ -68,3 +76,29 @@ def test_nothing_from_the_environment_is_measured_by_mistake(monkeypatch: pytest
 def test_what_cannot_work(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         settings(**fields)
+
+
+FLOATS = ("latency-ms", "percentile", "seconds", "timeout")
+WHOLE = ("rows", "repeats", "max-batch-size", "cpus", "seed")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [(name, value) for name in FLOATS for value in ("nan", "inf", "-inf", "1e400", "-5", "0", "abc", "")]
+    + [(name, value) for name in WHOLE for value in ("nan", "inf", "-5", "1.5", "abc", "", "9" * 5000)]
+    + [("callers", value) for value in ("nan", "-1", "0", "1,,2", "1e3", "", "9" * 5000)]
+    + [("cuda-graph-batches", value) for value in ("nan", "0", "1.5")],
+)
+def test_every_number_that_cannot_work_is_refused_in_a_sentence(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the option, the value and what would do, on one line, and nothing of the parser."""
+    bound = [] if option == "latency-ms" else ["--latency-ms=20"]
+    assert cli.main(["tune", "r", "m", *bound, f"--{option}={value}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith((f"mnserve: --{option} ", f"mnserve: {option.replace('-', '_')} "))
+    assert any(words in error for words in ("it must be", "write for instance", "a batch has from 1 to"))
+    assert error.count("\n") == 1
+    assert len(error) < 400
+    for word in ("Parser key", "<class", "usage:", "Exceeds the limit"):
+        assert word not in error

@@ -1,0 +1,146 @@
+"""HTTP that answers with metrics: bursts of connections are taken at once, and none is kept for nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import sys
+import threading
+import time
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+__all__ = ["MetricsHTTPServer"]
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+"""Connections that may wait to be accepted; the system may allow fewer (net.core.somaxconn)."""
+_MOST_CONNECTIONS: Final = 64
+"""Connections that are looked after at a time, each by a thread; others wait to be accepted."""
+_IDLE_SECONDS: Final = 10.0
+"""How long a connection may send nothing, or take nothing, before it is closed."""
+_LONGEST_SECONDS: Final = 30.0
+"""How long a connection may last, however much it says."""
+_LOOK_SECONDS: Final = 0.25
+
+
+class _Handler(WSGIRequestHandler):
+    """The one request of a connection, without a line in the log."""
+
+    server: MetricsHTTPServer
+
+    def setup(self) -> None:
+        self.request.settimeout(self.server.idle_seconds)
+        super().setup()
+
+    def address_string(self) -> str:
+        return str(self.client_address[0])
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
+    """A thread for each connection, of which there is a bounded number.
+
+    The server of the standard library lets five connections wait, so that the system drops most of a burst, and its
+    callers try again after a second, then two, then four; and whoever says nothing keeps a thread for ever.
+
+    Args:
+        family: ``socket.AF_INET`` or ``AF_INET6``.
+        address: host and port to bind.
+        most: connections at a time.
+        idle_seconds: how long one may be silent.
+        longest_seconds: how long one may last.
+
+    Raises:
+        OSError: the port cannot be bound.
+    """
+
+    daemon_threads = True
+    request_queue_size = _BACKLOG
+
+    def __init__(
+        self,
+        family: socket.AddressFamily,
+        address: tuple[str, int],
+        *,
+        most: int = _MOST_CONNECTIONS,
+        idle_seconds: float = _IDLE_SECONDS,
+        longest_seconds: float = _LONGEST_SECONDS,
+    ) -> None:
+        self.address_family = family
+        self.idle_seconds = idle_seconds
+        self._longest = longest_seconds
+        self._free = threading.BoundedSemaphore(most)
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._began: dict[Any, float] = {}
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Binds, without asking a name server for the name of this host."""
+        TCPServer.server_bind(self)
+        host, port = self.server_address[:2]
+        self.server_name, self.server_port = str(host), int(port)
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Gives a connection a thread as soon as one is free."""
+        while not self._free.acquire(timeout=_LOOK_SECONDS):
+            self.service_actions()
+            if self._closing.is_set():
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._began[request] = time.monotonic()
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self._ended(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Looks after one connection until it ends."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._ended(request)
+
+    def service_actions(self) -> None:
+        """Ends connections that last too long, however busy they look."""
+        now = time.monotonic()
+        with self._lock:
+            overdue = [request for request, began in self._began.items() if now - began > self._longest]
+            for request in overdue:
+                _shut(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that left or fell silent is nobody's fault; all else is told the log."""
+        if not isinstance(sys.exception(), OSError):
+            _log.error("metrics could not be answered", exc_info=True)
+
+    def shutdown(self) -> None:
+        """Ends the loop that accepts."""
+        self._closing.set()
+        super().shutdown()
+
+    def server_close(self) -> None:
+        """Frees the port and ends the connections that are left."""
+        super().server_close()
+        with self._lock:
+            for request in self._began:
+                _shut(request)
+
+    def _ended(self, request: Any) -> None:
+        with self._lock:
+            self._began.pop(request, None)
+        self._free.release()
+
+
+def _shut(connection: Any) -> None:
+    with contextlib.suppress(OSError):  # it ended meanwhile
+        connection.shutdown(socket.SHUT_RDWR)
