@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
-from mnserve.errors import MnServeError
+from mnserve.errors import DeadlineExceededError, MnServeError
 from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
 
 __all__ = ["Refusal", "fail", "refusal"]
@@ -17,6 +18,10 @@ __all__ = ["Refusal", "fail", "refusal"]
 _log = logging.getLogger(__name__)
 
 _MAX_DETAILS: Final = 2000
+_OVER_SECONDS: Final = 0.05
+"""Time left to a deadline that has passed by another clock."""
+_GRPC_SECONDS: Final = 1.0
+"""How long gRPC may take to end a call whose deadline has passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +53,16 @@ def refusal(error: Exception) -> Refusal:
 
 
 async def fail(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
-    """Ends a call with the status that belongs to the error."""
+    """Ends a call with the status that belongs to the error.
+
+    A call whose deadline has passed ends by itself, at the caller and here: gRPC cancels what still waits. A status
+    that is sent all the same reaches nobody, and gRPC for Python never gives back what it took for it
+    (https://github.com/grpc/grpc/issues/43360).
+    """
+    if isinstance(error, DeadlineExceededError):
+        left = context.time_remaining()
+        if left is not None and left < _OVER_SECONDS:
+            await asyncio.sleep(_GRPC_SECONDS)
     end = refusal(error)
     trailing = () if end.pushback_ms is None else ((PUSHBACK_KEY, str(end.pushback_ms)),)
     await context.abort(end.code, end.details, trailing)

@@ -22,7 +22,7 @@ from mnserve.engines.providers import ProviderOption
 from mnserve.errors import EngineLoadError, ModelConfigError, ModelNotReadyError, StoppingError
 from mnserve.execution import Execution, Work
 from mnserve.instance_groups import instance_count, instance_options
-from mnserve.instances import Instance
+from mnserve.instances import Instance, Instances, Run
 from mnserve.loading import LoadOptions, load
 from mnserve.local_model import LocalModel
 from mnserve.models import Models
@@ -113,6 +113,31 @@ async def test_one_slow_instance_does_not_hold_up_the_others(gate: threading.Eve
     gate.set()
     await asyncio.gather(*running)
     await side.batcher.drain()
+
+
+async def test_threads_end_though_what_waits_is_forgotten_after_they_were_told_to(gate: threading.Event) -> None:
+    engine, thread = FakeEngine(gate=gate), EngineThread("m")
+    instances = Instances(
+        [Instance(engine=engine, thread=thread)],
+        batched=True,
+        max_rows=4,
+        run_timeout=0,
+        on_done=lambda run, outcome: None,
+        on_hang=lambda run: None,
+    )
+    instances.start()
+    running, waiting = (Run([], [work(value)]) for value in (1, 2))
+    instances.put(running)
+    await until(engine.started.is_set)
+    instances.put(waiting)
+    instances.stop()
+    assert instances.discard() == [waiting]
+    assert instances.outstanding == 1
+    with pytest.raises(RuntimeError, match="stopped"):
+        instances.put(waiting)
+    gate.set()
+    await until(lambda: not thread._thread.is_alive())
+    await until(lambda: instances.outstanding == 0)
 
 
 async def test_each_engine_runs_in_a_thread_of_its_own(gate: threading.Event) -> None:

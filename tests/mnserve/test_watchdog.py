@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -67,6 +68,33 @@ async def test_a_run_that_does_not_end_in_time_latches_the_model(gate: threading
     assert server.idle
     with pytest.raises(ModelNotReadyError, match="has not ended"):
         await server.infer(work(1))
+    async with asyncio.timeout(20):
+        await server.drain()
+
+
+async def test_a_run_is_given_time_again_once_where_the_whole_process_stood_still(gate: threading.Event) -> None:
+    """As in a frozen container: the engine did not compute meanwhile either."""
+    deaths: list[str] = []
+    engine = FakeEngine(gate=gate)
+    server = batcher([engine], Watch(run_timeout=0.3), deaths)
+    call = asyncio.create_task(server.infer(work(1)))
+    await until(engine.started.is_set)
+    time.sleep(0.8)
+    await asyncio.sleep(0.1)
+    assert not deaths
+    gate.set()
+    assert (await call).arrays[0].tolist() == [[2]]
+    gate.clear()
+    engine.started.clear()
+    call = asyncio.create_task(server.infer(work(1)))
+    await until(engine.started.is_set)
+    for _ in range(2):  # the second time it is latched at once
+        assert not deaths
+        time.sleep(0.8)
+        await asyncio.sleep(0.1)
+    assert deaths
+    with pytest.raises(ModelNotReadyError, match="has not ended after"):
+        await call
     async with asyncio.timeout(20):
         await server.drain()
 

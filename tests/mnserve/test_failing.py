@@ -1,0 +1,60 @@
+"""How calls end that fail, where that depends on more than the error."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from mnserve import failing
+from mnserve.errors import DeadlineExceededError, QueueFullError
+
+
+class Context:
+    """Of a call."""
+
+    def __init__(self, left: float | None) -> None:
+        self.left = left
+        self.sent: list[grpc.StatusCode] = []
+
+    def time_remaining(self) -> float | None:
+        return self.left
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
+        self.sent.append(code)
+        raise RuntimeError("aborted")
+
+
+async def test_a_call_whose_deadline_has_passed_is_left_to_gRPC() -> None:
+    """Which cancels it; a status would reach nobody."""
+    context = Context(0.0)
+    call = asyncio.create_task(failing.fail(context, DeadlineExceededError("late")))  # type: ignore[arg-type]
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert not context.sent
+
+
+async def test_a_call_that_gRPC_does_not_end_gets_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failing, "_GRPC_SECONDS", 0.01)
+    context = Context(0.0)
+    with pytest.raises(RuntimeError, match="aborted"):
+        await failing.fail(context, DeadlineExceededError("late"))  # type: ignore[arg-type]
+    assert context.sent == [grpc.StatusCode.DEADLINE_EXCEEDED]
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [(DeadlineExceededError("timeout"), None), (DeadlineExceededError("timeout"), 5.0), (QueueFullError("full"), 0.0)],
+)
+async def test_all_others_are_told_at_once(monkeypatch: pytest.MonkeyPatch, error: Exception, left: float) -> None:
+    """A time limit of the request itself (``timeout``) is one that only the server knows."""
+    monkeypatch.setattr(failing, "_GRPC_SECONDS", 1000)
+    context = Context(left)
+    with pytest.raises(RuntimeError, match="aborted"):
+        await failing.fail(context, error)  # type: ignore[arg-type]
+    assert len(context.sent) == 1
