@@ -94,10 +94,10 @@ def test_a_configuration_that_the_call_brings(client: Any, root: Path) -> None:
         ask(client, rows=4)
 
     broken = {
-        '{"max_batchsize": 3}': 'no ModelConfig: Message type "inference.ModelConfig" has no field named "max_',
-        '{"max_batch_size": "many"}': "no ModelConfig: Failed to parse max_batch_size field",
+        '{"max_batchsize": 3}': "no ModelConfig: there is no field max_batchsize; take it out",
+        '{"max_batch_size": "many"}': "no ModelConfig: max_batch_size is the text 'many'; write a whole number",
         '{"name": "plain"}': "names the model 'plain'",
-        "[1]": "is list in JSON",
+        "[1]": "no ModelConfig: it is a list; write an object",
         "{": "is no JSON",
         '{"max_batch_size": -1}': "was not loaded again with the config of the call",
         '{"sequence_batching": {}}': "what was served stays: model 'double': config.pbtxt asks for sequence_batching",
