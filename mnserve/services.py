@@ -7,21 +7,14 @@ from typing import Any, Final, TypeAlias
 
 import grpc
 
+from mnserve.authorization import PUBLIC
 from mnserve.messages import checked
 
 __all__ = ["PROBES", "Services"]
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-PROBES: Final = frozenset(
-    {
-        "/inference.GRPCInferenceService/ServerLive",
-        "/inference.GRPCInferenceService/ServerReady",
-        "/inference.GRPCInferenceService/ModelReady",
-        "/grpc.health.v1.Health/Check",
-        "/grpc.health.v1.Health/Watch",
-    }
-)
+PROBES: Final = PUBLIC | {"/inference.GRPCInferenceService/ModelReady"}
 """Calls that must not queue behind inference for being taken in."""
 
 
