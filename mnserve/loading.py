@@ -18,8 +18,9 @@ from mnserve.engines.sessions import cpu_alone
 from mnserve.errors import EngineError, ModelConfigError
 from mnserve.instance_groups import instance_count, instance_options
 from mnserve.model_config import allowed_batch_sizes, complete, signature
+from mnserve.model_files import ModelFiles, verify, vouched
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import ModelFiles, read_model, verify, vouched
+from mnserve.repository import read_model
 from mnserve.response_cache import ModelResponses, ResponseCache
 from mnserve.scheduling import batcher_options
 from mnserve.signature import Signature

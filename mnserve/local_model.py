@@ -15,8 +15,9 @@ import numpy as np
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.errors import ModelConfigError
 from mnserve.loading import LoadOptions, load
+from mnserve.model_files import vouched
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import list_versions, read_config, read_model, served_versions, vouched
+from mnserve.repository import list_versions, read_config, read_model, served_versions
 
 __all__ = ["LocalModel"]
 

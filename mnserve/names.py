@@ -6,12 +6,21 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["listed", "printable", "shortened"]
+__all__ = ["is_text", "listed", "printable", "shortened"]
 
 _LISTED: Final = 20
 _SHORT: Final = 64
 _UNPRINTABLE: Final = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, lone surrogates, line and paragraph separators."""
+
+
+def is_text(name: str) -> bool:
+    """Whether a file name is UTF-8: bytes that are not come as lone surrogates, which no message can carry."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def listed(names: Sequence[str]) -> str:

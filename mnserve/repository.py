@@ -11,14 +11,10 @@ Entries that start with a dot belong to a publish in progress and do not exist a
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from errno import ENOENT, ENOTDIR
 from pathlib import Path
-from typing import Any
 
 from google.protobuf import text_format
 
@@ -29,20 +25,17 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
-from mnserve.json_text import parse_json
-from mnserve.names import listed
+from mnserve.model_files import EXPORT_NAME, ModelFiles, plain_name, read_export
+from mnserve.names import is_text, listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = [
     "MAX_VERSION_DIGITS",
-    "ModelFiles",
     "list_models",
     "list_versions",
     "read_config",
     "read_model",
     "served_versions",
-    "verify",
-    "vouched",
 ]
 
 _log = logging.getLogger(__name__)
@@ -50,27 +43,7 @@ _log = logging.getLogger(__name__)
 MAX_VERSION_DIGITS = 18
 """Longest version number: what fits 64 bits whatever the digits."""
 CONFIG_NAME = "config.pbtxt"
-EXPORT_NAME = "export.json"
 MODEL_NAME = "model.onnx"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelFiles:
-    """One version of one model on disk.
-
-    Attributes:
-        name: Folder name, the name under which it is served.
-        version: Number of the version folder.
-        config: Content of config.pbtxt, or what counts instead, with ``name`` filled in; almost empty without a file.
-        model_path: The model file.
-        export: Content of export.json, or None where there is none.
-    """
-
-    name: str
-    version: int
-    config: ModelConfig
-    model_path: Path
-    export: Mapping[str, Any] | None
 
 
 def list_models(root: Path) -> list[str]:
@@ -89,9 +62,9 @@ def list_models(root: Path) -> list[str]:
             f"model repository '{root}' {what}; give the folder that holds the model folders"
         ) from error
     for name in entries:
-        if not _is_text(name):
+        if not is_text(name):
             _log.warning("the folder %r of the model repository is left out: its name is not UTF-8; rename it", name)
-    return [name for name in entries if _is_text(name)]
+    return [name for name in entries if is_text(name)]
 
 
 def list_versions(root: Path, name: str) -> list[int]:
@@ -173,7 +146,7 @@ def read_model(root: Path, name: str, version: int | None = None, override: Mode
         version=version,
         config=config,
         model_path=_model_path(folder, config),
-        export=_read_export(folder / EXPORT_NAME, name),
+        export=read_export(folder / EXPORT_NAME, name),
     )
 
 
@@ -202,81 +175,18 @@ def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
     return versions[-max(1, count) :]
 
 
-def verify(files: ModelFiles) -> None:
-    """Compares the files with the hashes that export.json recorded; without export.json nothing is checked.
-
-    Raises:
-        CorruptModelError: A file is missing or was changed after it was published.
-    """
-    hashes = (files.export or {}).get("sha256", {})
-    if not isinstance(hashes, dict):
-        raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
-    for file_name, expected in hashes.items():
-        path = files.model_path.parent / _plain_name(file_name, files.name)
-        if not path.is_file():  # opening a pipe would wait for somebody to write into it
-            raise CorruptModelError(f"model '{files.name}': {path} is missing or is no file; export it again")
-        try:
-            with path.open("rb") as stream:
-                actual = hashlib.file_digest(stream, "sha256").hexdigest()
-        except OSError as error:
-            raise CorruptModelError(f"model '{files.name}': cannot read {path}: {error.strerror}") from error
-        if actual != expected:
-            raise CorruptModelError(
-                f"model '{files.name}' version {files.version}: {file_name} has SHA-256 {actual}, but {EXPORT_NAME} "
-                f"recorded {expected}; the file was changed or damaged after its export, export it again"
-            )
-
-
-def vouched(files: ModelFiles, name: str) -> Path | None:
-    """The file ``name`` beside the model where export.json vouches for it; others may have such a name by chance.
-
-    Its content is what was published once :func:`verify` has passed.
-    """
-    return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
-
-
 def _model_folder(root: Path, name: str) -> Path:
     folder = root / name
-    plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and _is_text(name)
+    plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
     if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
         known = listed(list_models(root))  # raises with the reason if there is no repository
         raise ModelNotFoundError(f"model repository '{root}' has no model '{name}'; it has {known}")
     return folder
 
 
-def _is_text(name: str) -> bool:
-    """Whether a file name is UTF-8: bytes that are not come as lone surrogates, which no message can carry."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _plain_name(file_name: str, model: str) -> str:
-    plain = file_name == Path(file_name).name and file_name not in ("", ".", "..") and "\0" not in file_name
-    if not plain or not _is_text(file_name):
-        raise CorruptModelError(f"model '{model}': {file_name!r} is not a plain file name")
-    return file_name
-
-
 def _model_path(folder: Path, config: ModelConfig) -> Path:
-    file_name = _plain_name(config.default_model_filename or MODEL_NAME, config.name)
+    file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
     path = folder / file_name
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(f"model '{config.name}' version {folder.name}: {path} is missing; export it again")
     return path
-
-
-def _read_export(path: Path, name: str) -> Mapping[str, Any] | None:
-    if not path.is_file():
-        if path.is_symlink():
-            raise CorruptModelError(f"model '{name}': {path} points to nothing; restore it, or export the model again")
-        return None
-    try:
-        export = parse_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
-    if not isinstance(export, dict):
-        raise CorruptModelError(f"model '{name}': {path} is not a JSON object; export it again")
-    return export

@@ -67,7 +67,7 @@ class Signature:
 
     @cached_property
     def forms(self) -> dict[Hashable, Any]:
-        """What ``mnserve.codec`` knows of requests that kept the rules."""
+        """What ``mnserve.codec`` remembers of requests that kept the rules."""
         return {}
 
     def full_shape(self, rule: TensorRule) -> list[int]:

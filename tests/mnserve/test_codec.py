@@ -11,11 +11,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.codec import MAX_BYTES_ELEMENTS, MAX_FORMS, _key, check_request, decode_request
+from mnserve.codec import MAX_FORMS, check_request, decode_request
 from mnserve.datatypes import DATATYPES
 from mnserve.encoding import encode_response
 from mnserve.errors import InvalidRequestError, RequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
+from mnserve.request_form import MAX_BYTES_ELEMENTS, form_key
 from mnserve.signature import Signature, TensorRule
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
@@ -332,6 +333,6 @@ def request_after(signature: Signature, message: pb.ModelInferRequest) -> pb.Mod
 def test_a_shape_of_millions_of_sizes_is_refused_without_a_look_at_them() -> None:
     message = request()
     message.inputs[0].shape.extend([1] * 100_000)
-    assert _key(message, SIGNATURE) is None
+    assert form_key(message, SIGNATURE) is None
     with pytest.raises(InvalidRequestError, match="100002 dimensions"):
         check_request(message, SIGNATURE)

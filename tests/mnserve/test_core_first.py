@@ -13,8 +13,8 @@ from mnserve.engines.core_first import CoreFirstEngine
 from mnserve.engines.sessions import cpu_alone
 from mnserve.errors import EngineLoadError, EngineRunError
 from mnserve.loading import LoadOptions, _first_ready
+from mnserve.model_files import ModelFiles
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import ModelFiles
 
 X = TensorSpec(name="x", datatype="FP32", shape=(-1, 2))
 Y, Z = (TensorSpec(name=name, datatype="FP32", shape=(-1, 2)) for name in "yz")

@@ -19,8 +19,9 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
+from mnserve.model_files import verify
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import list_models, list_versions, read_model, served_versions, verify
+from mnserve.repository import list_models, list_versions, read_model, served_versions
 
 WriteModel = Callable[..., Path]
 
