@@ -16,18 +16,19 @@ import time
 from collections.abc import Callable, Sequence
 
 from mnserve.admission import check_room
+from mnserve.alarm import Alarm
 from mnserve.batching import BatcherOptions
 from mnserve.company import time_for_company
 from mnserve.errors import (
     DeadlineExceededError,
     EngineInputError,
     ModelNotReadyError,
-    QueueTimeoutError,
     StoppingError,
 )
 from mnserve.execution import Execution, Work
 from mnserve.instances import Instance, Instances, Run
 from mnserve.queue_policy import QueueRules
+from mnserve.time_limits import TimeLimits
 from mnserve.waiting import Answer, WaitingLine, WaitingRequest
 from mnserve.watchdog import PROBE_SECONDS, Watch
 
@@ -77,7 +78,7 @@ class Batcher:
         self._may_run_ahead = options.queue == QueueRules()
         self._run_seconds = 0.0
         self._probed = -math.inf
-        self._dispatching: asyncio.Handle | None = None
+        self._alarm = Alarm(self._dispatch)
         self._idle = asyncio.Event()
         self._stopping = False
         self._dead: str | None = None
@@ -110,7 +111,7 @@ class Batcher:
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         self._engines.start()
-        self._wake()
+        self._alarm.set()
 
     async def infer(
         self, work: Work, *, deadline: float | None = None, level: int | None = None, wait: float = 0.0
@@ -137,21 +138,18 @@ class Batcher:
         self.check_admission(work.rows, work.nbytes, level=level)
         if deadline is not None and deadline <= loop.time():
             raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
-        policy = rules.policy(level)
-        longest = policy.longest_wait(wait)
-        refusable = longest > 0 and not policy.delay_late
+        limits = TimeLimits.of(rules.policy(level), deadline=deadline, asked=wait)
         item = self._waiting.add(
             work,
             loop.create_future(),
             level=level,
             deadline=deadline,
-            company_until=loop.time() + longest / 2 if refusable else None,
+            company_until=loop.time() + limits.longest / 2 if limits.refusable else None,
         )
-        if deadline is not None or refusable or self._waiting.any_satisfied or not self._waits_for_company:
-            self._wake()
-        timers = [] if deadline is None else [loop.call_at(deadline, self._expire, item)]
-        if longest:
-            timers.append(loop.call_later(longest, self._refuse_late if refusable else self._postpone, item))
+        # An engine that waits for company goes on waiting unless this request changes how long.
+        if not self._alarm.sleeping or deadline is not None or limits.refusable or self._waiting.any_satisfied:
+            self._alarm.set()
+        timers = limits.start(item, self._waiting, self._name)
         try:
             return await item.future
         finally:
@@ -164,7 +162,7 @@ class Batcher:
     def refuse(self) -> None:
         """Admits nothing new from now on."""
         self._stopping = True
-        self._wake()
+        self._alarm.set()
 
     async def drain(self) -> None:
         """Admits nothing new, finishes what waits, and ends the threads."""
@@ -198,30 +196,6 @@ class Batcher:
         room = (self._rows_ahead, self._bytes_ahead)
         check_room(self._waiting, self._options, self._name, rows=rows, nbytes=nbytes, level=level, ahead=room)
 
-    def _expire(self, item: WaitingRequest) -> None:
-        self._waiting.remove(item)
-        if not item.future.done():
-            item.future.set_exception(
-                DeadlineExceededError(f"model '{self._name}': the deadline passed before the answer was there")
-            )
-
-    def _refuse_late(self, item: WaitingRequest) -> None:
-        if item not in self._waiting:
-            return
-        self._waiting.remove(item)
-        if not item.future.done():
-            waited = (time.monotonic_ns() - item.admitted_ns) / 1e6
-            item.future.set_exception(
-                QueueTimeoutError(
-                    f"model '{self._name}': Request timeout expired: it waited in the queue for {waited:.3g} ms, all "
-                    "that it may; try again later"
-                )
-            )
-
-    def _postpone(self, item: WaitingRequest) -> None:
-        if item in self._waiting:
-            self._waiting.postpone(item)
-
     def _fail_all(self, error: Exception) -> None:
         for item in [*self._running, *self._waiting.take_all()]:
             if not item.future.done():
@@ -229,24 +203,8 @@ class Batcher:
 
     # Dispatch -------------------------------------------------------------------------------------------------
 
-    def _wake(self, seconds: float = 0.0) -> None:
-        """Looks for something to run: once what has arrived by now is in line, or after a while."""
-        loop = asyncio.get_running_loop()
-        if self._dispatching is not None:
-            if seconds or not self._waits_for_company:
-                return
-            self._dispatching.cancel()
-        self._dispatching = loop.call_later(seconds, self._dispatch) if seconds else loop.call_soon(self._dispatch)
-
-    @property
-    def _waits_for_company(self) -> bool:
-        """Whether an idle engine waits for more requests, which one more does not end."""
-        return isinstance(self._dispatching, asyncio.TimerHandle)
-
     def _dispatch(self) -> None:
-        if self._dispatching is not None:
-            self._dispatching.cancel()
-            self._dispatching = None
+        self._alarm.clear()
         try:
             while self._dead is None and self._waiting and self._run_next():
                 pass
@@ -269,7 +227,7 @@ class Batcher:
         if not self._stopping:
             left, due = time_for_company(self._waiting, self._options, self._run_seconds)
         if left > 0:
-            self._wake(left)
+            self._alarm.set(left)
             return False
         self._run(self._waiting.take_batch(as_many_as_fit=due))
         return True
