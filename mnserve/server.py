@@ -75,12 +75,11 @@ class Server:
             run_timeout=settings.run_timeout,
             cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
         )
-        self._models = Models(Path(settings.repository), options, self._publish_health)
+        self._models = Models(Path(settings.repository), options, lambda: self._health.update())
         self._health = Health(self._models)
         self._grpc: grpc.aio.Server | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
-        self._updates: set[asyncio.Task[None]] = set()
         self._tracing: Tracing | None = None
 
     @property
@@ -120,7 +119,7 @@ class Server:
         address = join_address(settings.host, settings.grpc_port)
         port = add_port(server, address, credentials)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters)
-        await self._health.update()
+        self._health.update()
         await server.start()
         return Addresses(
             grpc=f"{'grpc' if credentials is None else 'grpcs'}://{join_address(settings.host, port)}",
@@ -142,6 +141,7 @@ class Server:
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         await asyncio.sleep(_REFUSAL_SECONDS)
+        self._health.close()
         if self._grpc is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._grpc.stop(_LAST_ANSWERS_SECONDS), _LAST_ANSWERS_SECONDS + _GOODBYE_SECONDS)
@@ -200,12 +200,6 @@ class Server:
             described = reflection.aio.ReflectionServicer(names, pool=_reflection_pool())
             services.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, described)
         return server
-
-    def _publish_health(self) -> None:
-        """Readiness changed: tell the health service, which can only be told from a task."""
-        task = asyncio.get_running_loop().create_task(self._health.update())
-        self._updates.add(task)
-        task.add_done_callback(self._updates.discard)
 
 
 def _limits(settings: ServeSettings) -> RateLimits | None:

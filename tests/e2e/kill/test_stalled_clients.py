@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 StartServer = Callable[..., Any]
@@ -23,6 +24,8 @@ BOUND_BYTES = 128 * 1024 * 1024
 """Two streams hold 64 answers each, which is a quarter of this; all answers together are three times as much."""
 SUCCESS = 'nv_inference_request_success{model="wide"'
 
+STREAM, UNARY = (f"/inference.GRPCInferenceService/{method}" for method in ("ModelStreamInfer", "ModelInfer"))
+WATCH = "/grpc.health.v1.Health/Watch"
 DATA, HEADERS, SETTINGS, WINDOW_UPDATE = 0, 1, 4, 8
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
 INITIAL_WINDOW_SIZE = 4
@@ -57,10 +60,10 @@ class RawClient:
         if window:
             self.socket.sendall(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", LARGEST_WINDOW - 65_535)))
 
-    def call(self, stream: int, method: str, messages: list[bytes], *, end: bool) -> None:
+    def call(self, stream: int, path: str, messages: list[bytes], *, end: bool) -> None:
         """Opens a call and sends messages."""
         block = b"\x83\x86"  # :method POST, :scheme http, of HPACK's own table
-        block += b"\x04" + text(f"/inference.GRPCInferenceService/{method}") + b"\x01" + text("localhost")
+        block += b"\x04" + text(path) + b"\x01" + text("localhost")
         block += b"\x00" + text("content-type") + text("application/grpc") + b"\x00" + text("te") + text("trailers")
         self.socket.sendall(frame(HEADERS, END_HEADERS, stream, block))
         payload = b"".join(struct.pack(">BI", 0, len(message)) + message for message in messages)
@@ -111,10 +114,10 @@ def test_clients_that_stop_reading(server: Any, stub: Any) -> None:
     message = wide_request(1.0).SerializeToString()
     patient = [RawClient(server.address, window) for window in (0, LARGEST_WINDOW)]
     for client in patient:
-        client.call(1, "ModelStreamInfer", [message] * REQUESTS, end=False)
+        client.call(1, STREAM, [message] * REQUESTS, end=False)
     unary = RawClient(server.address, 0)
     for number in range(REQUESTS):
-        unary.call(2 * number + 1, "ModelInfer", [message], end=True)
+        unary.call(2 * number + 1, UNARY, [message], end=True)
     stalled = 2 * 64 + 16
     server.wait_until(lambda: server.metric(SUCCESS) >= 32 + stalled)
     answered = 32
@@ -142,3 +145,34 @@ def test_a_stalled_client_that_goes_on_reading_gets_all(server: Any, stub: Any) 
         rows = np.frombuffer(answer.infer_response.raw_output_contents[0], "<f4")
         assert (answer.error_message, rows.min(), rows.max()) == ("", value, value)
     assert value == 255
+
+
+def test_a_watcher_that_reads_nothing_keeps_health_from_nobody(
+    start_server: StartServer, repository: Path, double_model: Callable[..., Path]
+) -> None:
+    """It asks for the health of the server and of a model; others are told that both are over all the same."""
+    double_model("double")
+    server = start_server(repository, "--model-control", "explicit", "--load-model", "double", "--drain-delay", "2")
+    stalled = [RawClient(server.address, window) for window in (0, 0, 5)]
+    for client, service in zip(stalled, ("", "double", "double"), strict=True):
+        client.call(1, WATCH, [health_pb2.HealthCheckRequest(service=service).SerializeToString()], end=True)
+    with grpc.insecure_channel(server.address) as channel:
+        health, control = health_pb2_grpc.HealthStub(channel), service_pb2_grpc.GRPCInferenceServiceStub(channel)
+
+        def status(service: str) -> Any:
+            return health.Check(health_pb2.HealthCheckRequest(service=service), timeout=20).status
+
+        serving, ended = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+        assert (status(""), status("double")) == (serving, serving)
+        watching = health.Watch(health_pb2.HealthCheckRequest(service="double"), timeout=60)
+        assert next(watching).status == serving
+        control.RepositoryModelUnload(service_pb2.RepositoryModelUnloadRequest(model_name="double"), timeout=20)
+        assert next(watching).status == ended
+        assert status("double") == ended
+        server.process.terminate()
+        server.wait_until(lambda: status("") == ended)
+    for client in stalled[:2]:
+        client.socket.close()
+    assert server.process.wait(20) == 0
+    assert "Traceback" not in server.log()
+    assert "ERROR" not in server.log()
