@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,7 +138,7 @@ def two_at_a_time(**seconds: float) -> Iterator[int]:
 
 
 def test_connections_that_say_nothing_give_way(capsys: pytest.CaptureFixture[str]) -> None:
-    with two_at_a_time(idle_seconds=0.3, longest_seconds=1000.0) as port:
+    with two_at_a_time(request_seconds=0.3, grace_seconds=1000.0, longest_seconds=1000.0) as port:
         silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(8)]
         assert asked(port) == b"here"
         for connection in silent:
@@ -151,9 +152,13 @@ def asked(port: int) -> bytes:
         return bytes(response.read())
 
 
-def test_connections_that_never_come_to_an_end_give_way() -> None:
+FOR_EVER = {"request_seconds": 1000.0, "grace_seconds": 1000.0, "idle_seconds": 1000.0, "longest_seconds": 1000.0}
+
+
+@pytest.mark.parametrize("limit", ["request_seconds", "grace_seconds", "longest_seconds"])
+def test_connections_that_never_come_to_an_end_give_way(limit: str) -> None:
     """Each says a little now and then, so that none is ever silent for long."""
-    with two_at_a_time(idle_seconds=1000.0, longest_seconds=1.0) as port:
+    with two_at_a_time(**FOR_EVER | {limit: 0.5}) as port:
         endless = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(2)]
         for connection in endless:
             connection.sendall(b"GET /")
@@ -174,6 +179,26 @@ def test_connections_that_never_come_to_an_end_give_way() -> None:
             thread.join()
             for connection in endless:
                 connection.close()
+
+
+def test_a_request_that_takes_too_long_is_ended_though_nobody_waits() -> None:
+    with (
+        two_at_a_time(**FOR_EVER | {"request_seconds": 0.3}) as port,
+        socket.create_connection(("127.0.0.1", port), PATIENCE) as slow,
+    ):
+        slow.sendall(b"GET /metrics HTTP/1.0\r\nAccept: ")
+        assert slow.recv(1) == b""
+
+
+def test_a_queue_of_silent_connections_is_passed_in_seconds() -> None:
+    """The deadlines of one wave after the other would add up to minutes."""
+    with two_at_a_time(grace_seconds=0.02) as port:
+        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(100)]
+        began = time.monotonic()
+        assert asked(port) == b"here"
+        assert time.monotonic() - began < 15
+        for connection in silent:
+            connection.close()
 
 
 def test_closing_waits_for_no_connection(counters: ModelCounters) -> None:
