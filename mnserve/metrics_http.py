@@ -10,7 +10,7 @@ import threading
 import time
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 __all__ = ["MetricsHTTPServer"]
 
@@ -29,6 +29,14 @@ _IDLE_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 30.0
 """How long a connection may last, however much it says."""
 _LOOK_SECONDS: Final = 0.05
+_LONGEST_LINE: Final = 65_536
+
+
+class _Answer(ServerHandler):
+    """One answer, whose faults go to the log and not to standard error."""
+
+    def log_exception(self, exc_info: Any) -> None:
+        _log_fault(exc_info[1])
 
 
 class _Handler(WSGIRequestHandler):
@@ -39,6 +47,16 @@ class _Handler(WSGIRequestHandler):
     def setup(self) -> None:
         self.request.settimeout(self.server.idle_seconds)
         super().setup()
+
+    def handle(self) -> None:
+        self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
+        if len(self.raw_requestline) > _LONGEST_LINE:
+            self.requestline = self.request_version = self.command = ""
+            self.send_error(414)
+        elif self.parse_request():
+            answer = _Answer(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
+            answer.request_handler = self  # type: ignore[attr-defined]  # wsgiref asks it to log, which it does not
+            answer.run(self.server.get_app())
 
     def parse_request(self) -> bool:
         return super().parse_request() and self.server.has_asked(self.request)
@@ -154,8 +172,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A caller that left or fell silent is nobody's fault; all else is told the log."""
-        if not isinstance(sys.exception(), OSError):
-            _log.error("metrics could not be answered", exc_info=True)
+        _log_fault(sys.exception())
 
     def shutdown(self) -> None:
         """Ends the loop that accepts."""
@@ -179,3 +196,8 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
 def _shut(connection: Any) -> None:
     with contextlib.suppress(OSError):  # it ended meanwhile
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def _log_fault(fault: BaseException | None) -> None:
+    if not isinstance(fault, OSError):
+        _log.error("metrics could not be answered", exc_info=fault)
