@@ -9,8 +9,11 @@ import sys
 import threading
 import time
 from socketserver import TCPServer, ThreadingMixIn
-from typing import Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
 
 __all__ = ["MetricsHTTPServer"]
 
@@ -54,9 +57,10 @@ class _Handler(WSGIRequestHandler):
             self.requestline = self.request_version = self.command = ""
             self.send_error(414)
         elif self.parse_request():
-            answer = _Answer(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
+            files = cast("tuple[IO[bytes], IO[bytes]]", (self.rfile, self.wfile))
+            answer = _Answer(*files, self.get_stderr(), self.get_environ(), multithread=True)
             answer.request_handler = self  # type: ignore[attr-defined]  # wsgiref asks it to log, which it does not
-            answer.run(self.server.get_app())
+            answer.run(cast("WSGIApplication", self.server.get_app()))
 
     def parse_request(self) -> bool:
         return super().parse_request() and self.server.has_asked(self.request)

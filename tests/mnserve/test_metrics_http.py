@@ -30,12 +30,15 @@ def two_at_a_time(app: Any = here, **seconds: float) -> Iterator[int]:
     """The port of a server that looks after two connections at a time."""
     server = MetricsHTTPServer(socket.AF_INET, ("127.0.0.1", 0), most=2, **seconds)
     server.set_app(app)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
         yield server.server_port
     finally:
-        server.shutdown()
+        stopping = threading.Thread(target=server.shutdown, daemon=True)
+        stopping.start()
+        stopping.join(PATIENCE)
+        assert not stopping.is_alive()
         server.server_close()
         thread.join()
 
@@ -118,8 +121,7 @@ def test_stopping_does_not_wait_for_a_free_thread() -> None:
 
 def test_a_connection_whose_thread_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     with two_at_a_time(**FOR_EVER) as port:
-        with monkeypatch.context() as without, socket.socket() as probe:
-            probe.settimeout(PATIENCE)
+        with monkeypatch.context() as without:
             without.setattr("socketserver.ThreadingMixIn.process_request", no_thread)
             for _ in range(3):
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
