@@ -22,6 +22,7 @@ import asyncio
 import importlib.util
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -37,7 +38,7 @@ from typing import Any
 import grpc
 import numpy as np
 import onnxruntime as ort
-from common.options import positive_integer, positive_number, script_parser
+from common.options import existing_file, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.memory import children
 
@@ -204,24 +205,42 @@ def _load(port: int, body: Path, callers: int, seconds: float, processes: list[i
     return float(rate[1]), used / (float(rate[1]) * seconds) * 1e6
 
 
+def _callers(text: str) -> list[int]:
+    return [positive_integer(part) for part in text.split(",")]
+
+
+def _ways(text: str) -> list[str]:
+    """The ways that are named and can be taken here."""
+    named = [way.strip() for way in text.split(";")]
+    for way in named:
+        if way not in WAYS:
+            raise argparse.ArgumentTypeError(f"there is no way {way!r}; the ways are {'; '.join(WAYS)}")
+    found = [way for way in dict.fromkeys(named) if importlib.util.find_spec("uvloop") or "uvloop" not in way]
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} needs uvloop, which is not installed")
+    return found
+
+
 def main() -> int:
     """Runs the benchmark; returns the exit code."""
     if sys.argv[1:2] == ["--child"]:
         return _child(sys.argv[2:])
     parser = script_parser(__doc__)
-    parser.add_argument("model", type=Path, help="an ONNX file with one input of floats")
+    parser.add_argument("model", type=existing_file, help="an ONNX file with one input of floats")
     parser.add_argument("--rows", type=positive_integer, default=1, help="of a request (1)")
-    parser.add_argument("--callers", default="1,64", help="callers at a time (%(default)s)")
+    parser.add_argument("--callers", type=_callers, default="1,64", help="callers at a time (%(default)s)")
     parser.add_argument("--seconds", type=positive_number, default=3, help="of each measurement (3)")
     parser.add_argument("--rounds", type=positive_integer, default=3, help="(3)")
-    parser.add_argument("--only", default=";".join(WAYS), help="ways, separated by semicolons")
+    parser.add_argument("--only", type=_ways, default=";".join(WAYS), help="ways, separated by semicolons")
     arguments = parser.parse_args()
+    if shutil.which("h2load") is None:
+        parser.error("there is no h2load; install Debian's package nghttp2-client")
     _measure(arguments)
     return 0
 
 
 def _measure(arguments: argparse.Namespace) -> None:
-    ways = [way for way in arguments.only.split(";") if importlib.util.find_spec("uvloop") or "uvloop" not in way]
+    ways = arguments.only
     servers = [way for way in ways if not way.startswith("raw")]
     found: dict[tuple[str, int], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -231,7 +250,7 @@ def _measure(arguments: argparse.Namespace) -> None:
         ports = {way: _FIRST_PORT + number for number, way in enumerate(servers)}
         running = {way: stack.enter_context(_running(way, arguments.model, ports[way])) for way in servers}
         for _ in range(arguments.rounds):
-            for callers in map(int, arguments.callers.split(",")):
+            for callers in arguments.callers:
                 for way in ways:
                     time.sleep(0.3)
                     if way in ports:

@@ -16,22 +16,21 @@ import sys
 import tempfile
 from pathlib import Path
 
+from common.options import existing_file, milliseconds, plain_name, positive_integer, script_parser, whole_number
+
 
 def main() -> int:
     """Runs the server; returns its exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", type=Path, help="an ONNX file")
-    parser.add_argument("--name", default="m", help="what it is served as (%(default)s)")
-    parser.add_argument("--port", type=int, default=8001, help="for gRPC (%(default)s)")
-    parser.add_argument("--max-batch", type=int, default=32, help="most rows in a batch (%(default)s)")
-    parser.add_argument("--delay-ms", type=float, default=0.0, help="how long a batch waits for company (%(default)s)")
-    parser.add_argument("--threads", type=int, default=1, help="of each engine (%(default)s)")
-    parser.add_argument("--instances", type=int, default=1, help="engines side by side (%(default)s)")
+    parser = script_parser(__doc__)
+    parser.add_argument("model", type=existing_file, help="an ONNX file")
+    parser.add_argument("--name", type=plain_name, default="m", help="what it is served as (%(default)s)")
+    parser.add_argument("--port", type=whole_number, default=8001, help="for gRPC (%(default)s)")
+    parser.add_argument("--max-batch", type=whole_number, default=32, help="most rows in a batch (%(default)s)")
+    parser.add_argument("--delay-ms", type=milliseconds, default=0.0, help="how long a batch waits (%(default)s)")
+    parser.add_argument("--threads", type=whole_number, default=1, help="of each engine (%(default)s)")
+    parser.add_argument("--instances", type=positive_integer, default=1, help="engines side by side (%(default)s)")
     parser.add_argument("options", nargs="*", help="of mnserve serve, behind --")
     args = parser.parse_args()
-    if not args.model.is_file():
-        print(f"serve_onnx: there is no file {args.model}", file=sys.stderr)
-        return 2
     with tempfile.TemporaryDirectory(prefix="serve-onnx-") as folder:
         version = Path(folder) / args.name / "1"
         version.mkdir(parents=True)

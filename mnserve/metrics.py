@@ -5,9 +5,11 @@ Series exist only for models that the server has loaded, so no client can create
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -33,6 +35,9 @@ _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_cache_hit_duration_per_model", "Time looking for answers that were kept", lambda c: c.cache_hit.ns / 1e3),
     ("nv_cache_miss_duration_per_model", "Time looking in vain", lambda c: c.cache_miss.ns / 1e3),
 )
+
+_NO_VERSION: Final = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9}){0,3}[ \t]*(?:[,;]|$))")
+"""A version of a format that the library cannot compare with those it knows."""
 
 
 class ModelCollector(Collector):
@@ -96,7 +101,7 @@ class MetricsServer:
             raise StartError(
                 f"cannot serve metrics on {host}:{port}: {error.strerror or error}; choose another --metrics-port"
             ) from error
-        self._server.set_app(make_wsgi_app(registry))
+        self._server.set_app(_with_readable_accept(make_wsgi_app(registry)))
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
         self.port: int = self._server.server_port
@@ -106,3 +111,14 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+def _with_readable_accept(app: Callable[..., Any]) -> Callable[..., Any]:
+    """An app that answers in its default format where the header Accept has a version that is none."""
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        if _NO_VERSION.search(environ.get("HTTP_ACCEPT", "")):
+            del environ["HTTP_ACCEPT"]
+        return app(environ, start_response)
+
+    return answer

@@ -2,10 +2,14 @@
 
 import argparse
 import math
+import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+_HOUR_MS = 3_600_000
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 Number = TypeVar("Number", int, float)
 
 
@@ -57,6 +61,55 @@ def positive_integer(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return value
+
+
+def whole_number(text: str) -> int:
+    """A whole number, 0 or above.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    value = _converted(int, text, -1)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
+    return value
+
+
+def milliseconds(text: str) -> float:
+    """A time from 0 to an hour, in milliseconds.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    value = _converted(float, text, math.nan)
+    if not 0 <= value <= _HOUR_MS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds from 0 to {_HOUR_MS}")
+    return value
+
+
+def plain_name(text: str) -> str:
+    """A name that is one folder's, in whatever folder it is made.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if _NAME.fullmatch(text) is None:
+        raise argparse.ArgumentTypeError(
+            f"{text[:64]!r} is not a name of up to 128 letters, digits, '_', '-' and '.' that begins with none of the "
+            "last two"
+        )
+    return text
+
+
+def existing_file(text: str) -> Path:
+    """A file that is there.
+
+    Raises:
+        ArgumentTypeError: it is not.
+    """
+    if not os.path.isfile(text):
+        raise argparse.ArgumentTypeError(f"there is no file {text}")
+    return Path(text)
 
 
 def writable_file(text: str) -> Path:

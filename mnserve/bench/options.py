@@ -9,11 +9,28 @@ from typing import Final
 from mnserve.errors import SettingsError
 from mnserve.names import shortened
 
-__all__ = ["check_option", "check_plot", "engine_words", "input_shapes", "whole_numbers"]
+__all__ = [
+    "MOST_SECONDS",
+    "check_callers",
+    "check_option",
+    "check_plot",
+    "check_rounds",
+    "check_seconds",
+    "check_seed",
+    "engine_words",
+    "input_shapes",
+    "whole_numbers",
+]
+
+MOST_SECONDS: Final = 86_400
+"""Longest time that a measurement or an answer may take."""
 
 _PLOTS = (".png", ".svg", ".pdf")
 _MOST: Final = 2**31 - 1
 """Largest dimension or number of rows."""
+_MOST_CALLERS: Final = 1024
+_MOST_ROUNDS: Final = 1000
+_MOST_SEED: Final = 2**63 - 1
 
 
 def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
@@ -24,6 +41,44 @@ def check_option(option: str, value: float, holds: Callable[[float], bool], expe
     """
     if not holds(value):
         raise SettingsError(f"{option} is {value}; it must be {expected}")
+
+
+def check_seconds(option: str, value: float) -> None:
+    """Refuses a time that is no measurement's.
+
+    Raises:
+        SettingsError: it is not above 0, or more than a day.
+    """
+    expected = f"a number above 0, in seconds, and at most {MOST_SECONDS} ({MOST_SECONDS // 3600} hours)"
+    check_option(option, value, lambda v: 0 < v <= MOST_SECONDS, expected)
+
+
+def check_callers(option: str, value: int) -> None:
+    """Refuses a number of callers that one process cannot be.
+
+    Raises:
+        SettingsError: there are none, or too many.
+    """
+    check_option(option, value, lambda v: 1 <= v <= _MOST_CALLERS, f"at least 1 and at most {_MOST_CALLERS}")
+
+
+def check_rounds(option: str, value: int, advice: str) -> None:
+    """Refuses a number of rounds that nobody waits for.
+
+    Raises:
+        SettingsError: there are none, or too many; the message ends with the advice.
+    """
+    expected = f"at least 1 and at most {_MOST_ROUNDS}; {advice}"
+    check_option(option, value, lambda v: 1 <= v <= _MOST_ROUNDS, expected)
+
+
+def check_seed(value: int) -> None:
+    """Refuses a seed that no generator takes.
+
+    Raises:
+        SettingsError: it is below 0 or too large.
+    """
+    check_option("--seed", value, lambda v: 0 <= v <= _MOST_SEED, f"at least 0 and at most {_MOST_SEED}")
 
 
 def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[int, ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 
 from mnserve.bench.plot import save_figure
+from mnserve.errors import OutputError
 from mnserve.files import check_writable, write_atomically
 
 if TYPE_CHECKING:
@@ -32,11 +34,17 @@ class Report:
     plot_file: Path | None
 
     @classmethod
-    def to(cls, json_option: str | None, plot_option: str | None) -> Self:
+    def to(cls, json_option: str | None, plot_option: str | None, models: Sequence[Path] = ()) -> Self:
         """What the options --json and --plot mean.
 
+        Args:
+            json_option: file for the JSON, or ``-``.
+            plot_option: file for the plot.
+            models: folders of models, in which no result is written.
+
         Raises:
-            OutputError: a file cannot be written, found out before there is anything to write.
+            OutputError: a file cannot be written, or would take the place of another one; found out before there is
+                anything to write.
         """
         on_standard_output = json_option == _STANDARD_OUTPUT
         json_file = None if json_option is None or on_standard_output else Path(json_option)
@@ -44,6 +52,12 @@ class Report:
         for path in (json_file, plot_file):
             if path is not None:
                 check_writable(path)
+                _check_outside(path, models)
+        if json_file is not None and plot_file is not None and _real(json_file) == _real(plot_file):
+            raise OutputError(
+                f"--json {json_file} and --plot {plot_file} are the same file, of which only the plot would be left; "
+                "give them two names"
+            )
         return cls(json_file=json_file, on_standard_output=on_standard_output, plot_file=plot_file)
 
     def deliver(
@@ -70,3 +84,16 @@ class Report:
         if console.is_terminal:
             return console
         return Console(stderr=self.on_standard_output, highlight=False, width=_LOG_COLUMNS)
+
+
+def _check_outside(path: Path, models: Sequence[Path]) -> None:
+    for model in models:
+        if _real(path).is_relative_to(_real(model)):
+            raise OutputError(
+                f"cannot write {path}: it lies in the model's folder {model}, whose files it could replace; "
+                "choose another place"
+            )
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -10,20 +10,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
 from mnserve.repository import list_models
-from mnserve.security import SecuritySettings
 
 __all__ = ["server_process"]
 
 _MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
 """The console script, without looking for where it was installed."""
 _ADDRESS = re.compile(r"grpc://([^\s,]+)")
-_CONTROL = {"MNSERVE_MODEL_CONTROL", "MNSERVE_LOAD_MODEL"}
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.05
@@ -84,9 +81,8 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _plain_environment() -> dict[str, str]:
-    """This process's, without what would make the server ask for TLS or tokens, or wait to be told what to load."""
-    options = {f"MNSERVE_{field.name.upper()}" for field in fields(SecuritySettings)}
-    return {name: value for name, value in os.environ.items() if name not in options | _CONTROL}
+    """This process's, without options of the server: what is measured is what the words say, wherever it runs."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MNSERVE_")}
 
 
 def _read(log: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -27,7 +29,9 @@ def bench(settings: BenchSettings) -> int:
         MnServeError: the measurement cannot be made, or a file cannot be written. Both are found out before
             anything is timed where that is possible.
     """
-    report = Report.to(settings.json, settings.plot)
+    names = (settings.model, settings.against)
+    folders = [Path(settings.repository) / name for name in names if name is not None]
+    report = Report.to(settings.json, settings.plot, folders)
     result = _measure_with_progress(settings)
     report.deliver(result.to_json(), lambda: draw(result), lambda console: print_table(result, console))
     return 0

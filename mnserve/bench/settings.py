@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
-from mnserve.bench.options import check_option, check_plot, engine_words, input_shapes, whole_numbers
+from mnserve.bench.options import (
+    check_callers,
+    check_option,
+    check_plot,
+    check_rounds,
+    check_seconds,
+    check_seed,
+    engine_words,
+    input_shapes,
+    whole_numbers,
+)
 from mnserve.bench.timing import TimingPlan
 from mnserve.connection import ConnectionSettings
 from mnserve.engines.base import MAX_THREADS, EngineOptions
@@ -67,14 +76,14 @@ class BenchSettings:
                 f"MODEL and --against are both {self.model!r}; a model against itself has a ratio of 1, "
                 "so name another model or leave --against out"
             )
-        check_option("--seconds", self.seconds, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
-        check_option("--timeout", self.timeout, lambda v: math.isfinite(v) and v > 0, "a number of seconds above 0")
-        check_option("--rounds", self.rounds, lambda v: v >= 1, "at least 1; ratios have a spread from 2 on")
+        check_seconds("--seconds", self.seconds)
+        check_seconds("--timeout", self.timeout)
+        check_rounds("--rounds", self.rounds, "ratios have a spread from 2 on")
         check_option(
             "--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (every core) or up to {MAX_THREADS}"
         )
-        check_option("--concurrency", self.concurrency, lambda v: v >= 1, "at least 1")
-        check_option("--seed", self.seed, lambda v: v >= 0, "0 or above")
+        check_callers("--concurrency", self.concurrency)
+        check_seed(self.seed)
         if not self.grpc:
             for option, given in (("--url", self.url is not None), ("--concurrency", self.concurrency > 1)):
                 if given:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mnserve.bench.machine import Machine
+from mnserve.bench.options import MOST_SECONDS
 from mnserve.tuning.candidate import Candidate, counted
 from mnserve.tuning.scores import Score
 from mnserve.tuning.search import Outcome
@@ -81,11 +82,13 @@ class TuneResult:
         fewest = min(its.least_calls for its in said)
         seconds = math.ceil(self.settings.seconds * goal.least_calls / fewest)
         most = 100 * (1 - 1 / fewest)
-        lower = f", or lower --percentile to {math.floor(most)}" if most >= _LEAST_PERCENT else ""
+        ways = [f"raise --seconds to {seconds}"] if seconds <= MOST_SECONDS else []
+        ways += [f"lower --percentile to {math.floor(most)}"] if most >= _LEAST_PERCENT else []
         end = "" if self._found.endswith(".") else "."
         return (
             f"{end} Do not rely on {goal.name}: a round had as few as {counted(fewest, 'call')}, of which it is the "
-            f"slowest, and only of {goal.least_calls} or more is it not; raise --seconds to {seconds}{lower}"
+            f"slowest, and only of {goal.least_calls} or more is it not; "
+            + (", or ".join(ways) or "measure with more callers or on a faster machine")
         )
 
     @property

@@ -27,7 +27,7 @@ class Goal:
     @property
     def name(self) -> str:
         """Short name of the percentile, such as p99."""
-        return f"p{self.percentile:g}"
+        return f"p{float(self.percentile)!r}".removesuffix(".0")
 
     @property
     def least_calls(self) -> int:

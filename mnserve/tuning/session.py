@@ -45,7 +45,7 @@ def tune(settings: TuneSettings) -> int:
             What can be found out before anything is measured is.
     """
     root, folder = Path(settings.repository), Path(settings.repository) / settings.model
-    report = Report.to(settings.json, settings.plot)
+    report = Report.to(settings.json, settings.plot, [folder])
     with LocalModel.open(root, settings.model, settings.engine_options) as model:
         config = model.config
     current = current_candidate(config)

@@ -179,8 +179,11 @@ def test_files_that_do_not_belong_together(certificates: Any, other_certificates
 def test_a_server_of_bench_itself_has_neither_tls_nor_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNSERVE_TOKEN_FILE", "tokens")
     monkeypatch.setenv("MNSERVE_TLS_CERTIFICATE", "certificate")
-    monkeypatch.setenv("MNSERVE_WARM_UP", "false")
-    kept = {name for name in _plain_environment() if name.startswith("MNSERVE_")}
-    assert kept == {"MNSERVE_WARM_UP"}
+    for name in ("CONFIG", "WARM_UP", "MAX_QUEUE_SIZE", "LOAD_MODEL"):
+        monkeypatch.setenv(f"MNSERVE_{name}", "x")
+    monkeypatch.setenv("OTHER_MNSERVE_", "kept")
+    environment = _plain_environment()
+    assert [name for name in environment if name.startswith("MNSERVE_")] == []
+    assert environment["OTHER_MNSERVE_"] == "kept"
     with pytest.raises(SettingsError, match="TLS and tokens are for the server at --url"):
         BenchSettings(repository="r", model="m", grpc=True, connection=ConnectionSettings(token_file="t"))

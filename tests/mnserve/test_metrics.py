@@ -9,18 +9,14 @@ import select
 import socket
 import struct
 import sys
-import threading
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mnserve.errors import StartError
 from mnserve.execution import BatchTimes, Execution
 from mnserve.metrics import MetricsServer, ModelCollector
-from mnserve.metrics_http import MetricsHTTPServer
 from mnserve.statistics import ModelCounters
 
 PATIENCE = 30
@@ -85,6 +81,32 @@ def test_metrics(counters: ModelCounters) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("accept", "format"),
+    [
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text"),
+        ("application/openmetrics-text; version=1.0.0 ;q=0.5,text/plain;version=0.0.4", "application/openmetrics-text"),
+        *[
+            (f"{kind}; version={version}", "text/plain; version=0.0.4")
+            for kind in ("application/openmetrics-text", "text/plain")
+            for version in ("abc", "1.0.x", "2.x", "2.", '"1.0.0"', "9" * 5000)
+        ],
+    ],
+)
+def test_a_version_that_is_none_is_answered_in_the_default_format(
+    counters: ModelCounters, accept: str, format: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            assert response.headers["Content-Type"].startswith(format)
+            assert b"nv_inference_count" in response.read()
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""
+
+
 def ask(port: int) -> socket.socket:
     """A connection on its way, without waiting for it."""
     connection = socket.socket()
@@ -116,64 +138,6 @@ def test_a_burst_of_connections_is_taken_at_once(counters: ModelCounters) -> Non
         server.close()
     assert all(b"200 OK" in answer and b"nv_inference_count" in answer for answer in answers)
     assert dropped == 0
-
-
-@contextlib.contextmanager
-def two_at_a_time(**seconds: float) -> Iterator[int]:
-    """The port of a server that looks after two connections at a time."""
-
-    def answer(_: Any, start_response: Any) -> list[bytes]:
-        start_response("200 OK", [])
-        return [b"here"]
-
-    server = MetricsHTTPServer(socket.AF_INET, ("127.0.0.1", 0), most=2, **seconds)
-    server.set_app(answer)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_connections_that_say_nothing_give_way(capsys: pytest.CaptureFixture[str]) -> None:
-    with two_at_a_time(idle_seconds=0.3, longest_seconds=1000.0) as port:
-        silent = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(8)]
-        assert asked(port) == b"here"
-        for connection in silent:
-            assert connection.recv(1) == b""  # it was closed
-            connection.close()
-    assert capsys.readouterr().err == ""
-
-
-def asked(port: int) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as response:
-        return bytes(response.read())
-
-
-def test_connections_that_never_come_to_an_end_give_way() -> None:
-    """Each says a little now and then, so that none is ever silent for long."""
-    with two_at_a_time(idle_seconds=1000.0, longest_seconds=1.0) as port:
-        endless = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(2)]
-        for connection in endless:
-            connection.sendall(b"GET /")
-        stop = threading.Event()
-
-        def go_on() -> None:
-            while not stop.wait(0.1):
-                for connection in endless:
-                    with contextlib.suppress(OSError):
-                        connection.sendall(b"a")
-
-        thread = threading.Thread(target=go_on)
-        thread.start()
-        try:
-            assert asked(port) == b"here"
-        finally:
-            stop.set()
-            thread.join()
-            for connection in endless:
-                connection.close()
 
 
 def test_closing_waits_for_no_connection(counters: ModelCounters) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from mnserve import engine_threads
 from mnserve.bench.statistics import Slot
+from mnserve.bench.timing import TimingPlan
 from mnserve.commands.tune import TuneSettings, run
 from mnserve.errors import BenchError, MnServeError, ModelConfigError, ModelNotFoundError, OutputError, TuningError
 from mnserve.repository import read_config
@@ -224,6 +226,7 @@ def test_the_verdict_says_where_a_percentile_is_the_slowest_call(
     assert tune(model.parent, dry_run=True, json=str(out)) == 0
     printed = capsys.readouterr().out
     assert doubt in printed
+    assert "Only" not in printed  # one complaint about too few calls is enough
     assert "kept?" in printed
     result = json.loads(out.read_text())
     assert doubt in result["verdict"]
@@ -233,6 +236,33 @@ def test_the_verdict_says_where_a_percentile_is_the_slowest_call(
         tune(model.parent)
     assert tune(model.parent, dry_run=True, percentile=100.0, latency_ms=60.0) == 0
     assert "Do not rely" not in capsys.readouterr().out  # of the slowest call nobody expects another thing
+
+
+def test_advice_keeps_to_the_limits_of_the_options(
+    model: Path, machine: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine(instances_help)
+    assert tune(model.parent, dry_run=True, percentile=99.999, seconds=60.0) == 0
+    printed = capsys.readouterr().out
+    assert "Do not rely on p99.999: " in printed
+    assert "only of 100000 or more is it not; lower --percentile to 95" in printed
+    assert "--seconds" not in printed
+
+
+def test_slow_candidates_are_measured_for_the_calls_of_the_percentile(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[TimingPlan] = []
+
+    def interleave(_: Any, plan: TimingPlan) -> list[list[Slot]]:
+        plans.append(plan)
+        return [[Slot(latencies_ms=(10.0,) * 20, wall_s=1.0)]]
+
+    for name in ("server_process", "Client"):
+        monkeypatch.setattr(f"mnserve.tuning.measurement.{name}", lambda *_: contextlib.nullcontext("address"))
+    monkeypatch.setattr("mnserve.tuning.measurement.interleave", interleave)
+    assert tune(model.parent, dry_run=True, percentile=99.5, seconds=3.0, callers="2") == 0
+    assert set(plans) == {TimingPlan(seconds=3.0, rounds=1, concurrency=2, least_calls=200, stretch=5.0)}
 
 
 @pytest.mark.parametrize(
