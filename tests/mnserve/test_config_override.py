@@ -43,6 +43,18 @@ def test_what_a_client_reads_back_can_be_given_again() -> None:
     assert parse_override("{}", "m") == ModelConfig(name="m")
 
 
+def test_as_long_as_it_may_be() -> None:
+    assert parse_override("{}".ljust(2**18), "m") == ModelConfig(name="m")
+
+
+@pytest.mark.parametrize("text", ["{}".ljust(2**18 + 1), '{"a":' * 2**18])
+def test_what_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("mnserve.config_override.parse_json", None)
+    with pytest.raises(InvalidRequestError, match=r"has \d+ characters, expected at most 262144; put") as caught:
+        parse_override(text, "m")
+    check_sentence(str(caught.value))
+
+
 BIG = "9" * 5000
 REFUSED = [
     ("", "no JSON: expecting value at line 1, column 1; correct it there"),
