@@ -29,8 +29,8 @@ def parse_override(text: str, name: str) -> ModelConfig:
         name: The model that it is for.
 
     Raises:
-        InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have, or is for
-            another model.
+        InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have,
+            or is for another model.
     """
     where = f"model '{shortened(name)}': the parameter 'config'"
     if len(text) > _MOST_CHARACTERS:

@@ -129,7 +129,8 @@ def open_sizes(sampled: Sampled) -> None:
 
 
 OPEN = " ".join(
-    f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [-1, -1] }}' for kind, name in (("input", "x"), ("output", "y"))
+    f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [-1, -1] }}'
+    for kind, name in (("input", "x"), ("output", "y"))
 )
 
 
