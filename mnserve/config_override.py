@@ -32,7 +32,7 @@ def parse_override(text: str, name: str) -> ModelConfig:
         InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have,
             or is for another model.
     """
-    where = f"model '{shortened(name)}': the parameter 'config'"
+    where = f"model '{printable(shortened(name))}': the parameter 'config'"
     if len(text) > _MOST_CHARACTERS:
         raise InvalidRequestError(
             f"{where} has {len(text)} characters, expected at most {_MOST_CHARACTERS}; put what is so long into "

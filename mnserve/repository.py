@@ -192,5 +192,8 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
     file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
     path = folder / file_name
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
-        raise CorruptModelError(f"model '{config.name}' version {folder.name}: {path} is missing; export it again")
+        raise CorruptModelError(
+            f"model '{config.name}' version {folder.name}: {path} is missing; put the model file "
+            "there, or export it again"
+        )
     return path

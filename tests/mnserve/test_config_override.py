@@ -56,6 +56,7 @@ def test_what_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch, text: str
 
 
 BIG = "9" * 5000
+BUCKETS = '"histogram_options": {"buckets"'
 REFUSED = [
     ("", "no JSON: expecting value at line 1, column 1; correct it there"),
     ('{"name": "m",\n "max', "no JSON: unterminated string starting at line 2, column 2; correct it there"),
@@ -98,6 +99,16 @@ REFUSED = [
     (r'{"parameters": {"\ud800": {}}}', r"the key of parameters\[\\ud800\] has half of a surrogate pair"),
     ('{"parameters": [1]}', "parameters is a list; write an object of names and values"),
     ('{"dynamic_batching": {"priority_queue_policy": {"x": {}}}}', "the key of .*x.* is the text 'x'; write a whole"),
+    (
+        '{"dynamic_batching": {"priority_queue_policy": {"1": {}, "2": {}, "01": {}}}}',
+        r"priority_queue_policy\[01\] is given twice, also as 1; leave one out",
+    ),
+    (
+        f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: ["x"]}}}}]}}}}',
+        "buckets.0. is the text 'x'; write a finite",
+    ),
+    (f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: [true]}}}}]}}}}', "buckets.0. is true; write a finite"),
+    (f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: [1e999]}}}}]}}}}', "buckets.0. is inf; write a finite"),
     ('{"dynamic_batching": {"preserve_ordering": "yes"}}', "is the text 'yes'; write true or false, without quotes"),
     ('{"dynamic_batching": {"max_queue_delay_microseconds": -1}}', "is -1; write a whole number from 0 to"),
     ('{"name": "other"}', "names the model 'other'"),
@@ -123,6 +134,16 @@ def test_what_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words) as caught:
         parse_override(text, "m")
     check_sentence(str(caught.value))
+
+
+def test_the_name_of_the_model_stays_on_its_line() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^model 'a\\nb': the parameter 'config' is no JSON"):
+        parse_override("", "a\nb")
+
+
+@pytest.mark.parametrize("key", ["1", "01", "1 "])
+def test_keys_that_are_text_are_what_they_are(key: str) -> None:
+    assert set(parse_override(json.dumps({"metric_tags": {"1": "a", key: "b"}}), "m").metric_tags) == {"1", key}
 
 
 def check_sentence(said: str) -> None:

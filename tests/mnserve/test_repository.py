@@ -148,7 +148,9 @@ def test_unreadable_export(repository: Path, double_model: WriteModel, text: str
 
 def test_missing_model_file(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "1" / "model.onnx").unlink()
-    with pytest.raises(CorruptModelError, match=r"model\.onnx is missing"):
+    with pytest.raises(
+        CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
+    ):
         read_model(repository, "m")
 
 

@@ -63,7 +63,10 @@ def test_as_many_rows_may_wait_as_the_requests_that_may_can_have() -> None:
         ("preserve_ordering: true default_queue_policy { timeout_action: DELAY }", "timeout_action DELAY"),
         ("preferred_batch_size: [4, 9]", "preferred batch size is 9; it must be from 1 to max_batch_size 8"),
         ("preferred_batch_size: 0", "preferred batch size is 0"),
-        ("max_queue_delay_microseconds: 3600000001", "delay_microseconds 3600000001; it may be up to 3600000000, an hour"),
+        (
+            "max_queue_delay_microseconds: 3600000001",
+            "delay_microseconds 3600000001; it may be up to 3600000000, an hour",
+        ),
         (f"max_queue_delay_microseconds: {2**64 - 1}", f"delay_microseconds {2**64 - 1}; it may be up to 3600000000"),
     ],
 )
