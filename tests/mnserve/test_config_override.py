@@ -56,7 +56,7 @@ def test_what_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch, text: str
 
 
 BIG = "9" * 5000
-BUCKETS = '"histogram_options": {"buckets"'
+BUCKETS = '{"model_metrics": {"metric_control": [{"histogram_options": {"buckets": [%s]}}]}}'
 REFUSED = [
     ("", "no JSON: expecting value at line 1, column 1; correct it there"),
     ('{"name": "m",\n "max', "no JSON: unterminated string starting at line 2, column 2; correct it there"),
@@ -104,11 +104,11 @@ REFUSED = [
         r"priority_queue_policy\[01\] is given twice, also as 1; leave one out",
     ),
     (
-        f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: ["x"]}}}}]}}}}',
+        BUCKETS % '"x"',
         "buckets.0. is the text 'x'; write a finite",
     ),
-    (f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: [true]}}}}]}}}}', "buckets.0. is true; write a finite"),
-    (f'{{"model_metrics": {{"metric_control": [{{{BUCKETS}: [1e999]}}}}]}}}}', "buckets.0. is inf; write a finite"),
+    (BUCKETS % "true", "buckets.0. is true; write a finite"),
+    (BUCKETS % "1e999", "buckets.0. is inf; write a finite"),
     ('{"dynamic_batching": {"preserve_ordering": "yes"}}', "is the text 'yes'; write true or false, without quotes"),
     ('{"dynamic_batching": {"max_queue_delay_microseconds": -1}}', "is -1; write a whole number from 0 to"),
     ('{"name": "other"}', "names the model 'other'"),
