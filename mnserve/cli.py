@@ -17,8 +17,9 @@ from typing import Any, Final, NoReturn, get_args, get_origin, get_type_hints
 import docstring_parser
 from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Namespace
 
-from mnserve.errors import MnServeError
+from mnserve.errors import MnServeError, SettingsError
 from mnserve.names import printable
+from mnserve.option_text import Kind, environment_list, file_options
 from mnserve.option_types import Number
 from mnserve.streams import flushed, show_any_text
 
@@ -75,6 +76,9 @@ _COMMANDS: Final = {
   mnserve tune models resnet --latency-ms 50 --percentile 95 --rows 4 --json tuning.json --plot tuning.svg""",
     ),
 }
+
+_WITH_COMMAS: Final = ("provider_options",)
+"""Lists whose values may have commas in them, so that in the environment spaces alone separate."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -166,13 +170,42 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) 
 
 
 class _Parser(ArgumentParser):
-    """Says what is wrong with a configuration file that holds no options."""
+    """Reads files and the environment as the command line is read, and says what is wrong with them in a sentence."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """See :meth:`jsonargparse.ArgumentParser.error`."""
         if message.startswith("Unexpected config"):
             message = "the file given with --config is empty or no mapping; write one `option: value` a line"
         super().error(message, ex)
+
+    def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Namespace:
+        """See :meth:`jsonargparse.ArgumentParser.parse_path`."""
+        try:
+            found: Namespace = super().parse_path(path, *args, **kwargs)
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"the file {path} given with --config is not UTF-8; save it as UTF-8") from error
+        return found
+
+    def parse_string(self, content: str, *args: Any, **kwargs: Any) -> Namespace:
+        """See :meth:`jsonargparse.ArgumentParser.parse_string`."""
+        found: Namespace = super().parse_string(file_options(content, self._kinds()), *args, **kwargs)
+        return found
+
+    def _load_env_vars(self, env: Any, defaults: bool) -> Namespace:
+        words = dict(env)
+        for name, kind in self._kinds().items():
+            variable = f"{self.env_prefix}_{name.upper()}"
+            if kind == "list" and variable in words:
+                words[variable] = environment_list(variable, words[variable], commas=name not in _WITH_COMMAS)
+        return super()._load_env_vars(words, defaults)
+
+    def _kinds(self) -> dict[str, Kind]:
+        """What each option takes, but for --config."""
+        return {
+            action.dest: "list" if action.nargs == "+" else "switch" if isinstance(action, ActionYesNo) else "one"
+            for action in self._actions
+            if action.dest != "config"
+        }
 
 
 def _field_values(settings_class: type[Any], values: Namespace) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = ["parse_override"]
 
+_MOST_CHARACTERS: Final = 256 * 1024
+"""Of the JSON: reading so many takes up to half a second of a CPU, and no configuration that is meant has more."""
 _MOST_REASON: Final = 400
 """Characters of what is wrong: a place can be deep."""
 
@@ -27,10 +29,15 @@ def parse_override(text: str, name: str) -> ModelConfig:
         name: The model that it is for.
 
     Raises:
-        InvalidRequestError: It is no JSON object, has a field or value that a ModelConfig does not have, or is for
-            another model.
+        InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have,
+            or is for another model.
     """
-    where = f"model '{shortened(name)}': the parameter 'config'"
+    where = f"model '{printable(shortened(name))}': the parameter 'config'"
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidRequestError(
+            f"{where} has {len(text)} characters, expected at most {_MOST_CHARACTERS}; put what is so long into "
+            "config.pbtxt"
+        )
     try:
         found = parse_json(text, strict=True)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -102,7 +103,8 @@ class ControlCalls(UnsupportedCalls):
             check_asked_for(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
-            await self._models.load(request.model_name, _override(request))
+            override = await asyncio.to_thread(_override, request) if request.parameters else None
+            await self._models.load(request.model_name, override)
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
         return pb.RepositoryModelLoadResponse()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NoReturn
 
+from mnserve.digits import MOST_DIGITS
 from mnserve.names import printable, shortened
 
 __all__ = ["parse_json"]
-
-_MOST_DIGITS: Final = 100
-"""Of a whole number; Python itself reads 4,300 of them and no more."""
 
 
 def parse_json(text: str, *, strict: bool = False) -> Any:
@@ -36,9 +34,9 @@ def parse_json(text: str, *, strict: bool = False) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > MOST_DIGITS:
         raise ValueError(
-            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {_MOST_DIGITS} are read; write a "
+            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {MOST_DIGITS} are read; write a "
             "smaller one"
         )
     return int(digits)

@@ -31,7 +31,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.formatMessage`."""
-        text, request_id = super().formatMessage(record), _request_id()
+        text, request_id = printable(super().formatMessage(record)), _request_id()
         return f"{text} [request {request_id}]" if request_id else text
 
 

@@ -5,7 +5,6 @@ Only what a ``ModelConfig`` has is known: messages, maps, lists, enumerations, t
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +13,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from mnserve.names import printable, shortened
 
-__all__ = ["kind_of", "mismatch"]
+__all__ = ["mismatch"]
 
 _RANGES: Final = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -41,7 +40,7 @@ def mismatch(value: Any, message: Descriptor, path: str = "") -> str | None:
         path: the place, such as ``input[0]``; empty for the whole.
     """
     if not isinstance(value, dict):
-        return f"{path or 'it'} is {kind_of(value)}; write an object, such as {{}}"
+        return f"{path or 'it'} is {_kind_of(value)}; write an object, such as {{}}"
     given: dict[str, str] = {}
     choices: dict[str, str] = {}
     known = {name: field for field in message.fields for name in (field.name, field.json_name)}
@@ -64,7 +63,7 @@ def mismatch(value: Any, message: Descriptor, path: str = "") -> str | None:
     return None
 
 
-def kind_of(value: Any) -> str:
+def _kind_of(value: Any) -> str:
     """What a JSON value is, in JSON's words."""
     if value is None:
         return "null"
@@ -76,17 +75,21 @@ def _field_mismatch(value: Any, field: FieldDescriptor, path: str) -> str | None
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         if not isinstance(value, dict):
-            return f"{path} is {kind_of(value)}; write an object of names and values"
+            return f"{path} is {_kind_of(value)}; write an object of names and values"
+        twins: dict[str | int, str] = {}
         for key, item in value.items():
             place = f"{path}[{_shown(key)}]"
             wrong = _value_mismatch(key, entry.fields_by_name["key"], f"the key of {place}")
             if wrong := wrong or _value_mismatch(item, entry.fields_by_name["value"], place):
                 return wrong
+            meant = _meant(key, entry.fields_by_name["key"])
+            if (twin := twins.setdefault(meant, key)) != key:
+                return f"{place} is given twice, also as {_shown(twin)}; leave one out"
         return None
     if not field.is_repeated:
         return _value_mismatch(value, field, path)
     if not isinstance(value, list):
-        return f"{path} is {kind_of(value)}; write a list, such as []"
+        return f"{path} is {_kind_of(value)}; write a list, such as []"
     return next(filter(None, (_value_mismatch(item, field, f"{path}[{at}]") for at, item in enumerate(value))), None)
 
 
@@ -114,6 +117,11 @@ def _value_mismatch(value: Any, field: FieldDescriptor, path: str) -> str | None
     return None if fits else f"{path} is {_said(value)}; write a finite number of at most {_LARGEST_FLOAT[kind]:.3g}"
 
 
+def _meant(key: str, field: FieldDescriptor) -> str | int:
+    """What a key that fits stands for: 01 is 1 where keys are numbers."""
+    return int(key) if field.cpp_type in _RANGES else key
+
+
 def _enum_mismatch(value: Any, choices: EnumDescriptor, path: str) -> str | None:
     if isinstance(value, str) and not _SURROGATE.search(value) and value in choices.values_by_name:
         return None
@@ -132,7 +140,7 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, str):
         return int(value) if _WHOLE.fullmatch(value) else None
     if isinstance(value, float):
-        return int(value) if math.isfinite(value) and value.is_integer() else None
+        return int(value) if value.is_integer() else None
     return value if isinstance(value, int) else None
 
 
@@ -143,7 +151,7 @@ def _said(value: Any) -> str:
         return f"the text '{_shown(value)}'"
     if isinstance(value, (int, float)):
         return shortened(str(value), _LONGEST_KEY)
-    return kind_of(value)
+    return _kind_of(value)
 
 
 def _shown(text: str) -> str:

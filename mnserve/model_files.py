@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from mnserve.json_text import parse_json
 from mnserve.names import is_text
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["EXPORT_NAME", "ModelFiles", "plain_name", "read_export", "verify", "vouched"]
+__all__ = ["EXPORT_NAME", "ModelFiles", "no_regular_file", "plain_name", "read_export", "verify", "vouched"]
 
 EXPORT_NAME = "export.json"
 
@@ -43,10 +44,10 @@ def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
     Raises:
         CorruptModelError: It cannot be read, or is no JSON object.
     """
-    if not path.is_file():
-        if path.is_symlink():
-            raise CorruptModelError(f"model '{name}': {path} points to nothing; restore it, or export the model again")
+    if not os.path.lexists(path):
         return None
+    if wrong := no_regular_file(path):
+        raise CorruptModelError(f"model '{name}': {path} {wrong}; restore the file, or export the model again")
     try:
         export = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -87,6 +88,18 @@ def vouched(files: ModelFiles, name: str) -> Path | None:
     Its content is what was published once :func:`verify` has passed.
     """
     return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
+
+
+def no_regular_file(path: Path) -> str | None:
+    """What something that is there is instead of a regular file, as the end of a sentence; None where it is one.
+
+    Opening a pipe would wait for somebody to write into it.
+    """
+    if os.path.isfile(path):
+        return None
+    if os.path.isdir(path):
+        return "is a folder"
+    return "is no regular file" if os.path.exists(path) else "is a link that points to nothing"
 
 
 def plain_name(file_name: str, model: str) -> str:

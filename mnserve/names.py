@@ -10,8 +10,9 @@ __all__ = ["is_text", "listed", "printable", "shortened"]
 
 _LISTED: Final = 20
 _SHORT: Final = 64
-_UNPRINTABLE: Final = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories: control characters, lone surrogates, line and paragraph separators."""
+_UNPRINTABLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories: control characters, marks that turn the direction of a line or are not seen, lone surrogates,
+line and paragraph separators."""
 
 
 def is_text(name: str) -> bool:
@@ -30,7 +31,10 @@ def listed(names: Sequence[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """Text on one line of any stream: line breaks, control characters and bytes that are no text as escapes."""
+    """Text on one line of any stream: line breaks, control characters, marks of direction and bytes that are no text as
+    escapes."""
+    if text.isprintable():
+        return text  # as nearly every line of a log is
     return "".join(
         character.encode("unicode_escape").decode("ascii")
         if unicodedata.category(character) in _UNPRINTABLE

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mnserve.digits import MOST_DIGITS
 from mnserve.errors import SettingsError
 from mnserve.names import shortened
 
 __all__ = ["Number"]
 
-_MOST_DIGITS: Final = 100
-"""Length beyond which nothing is a number that is meant; Python itself reads 4,300 digits and no more."""
 _NOUNS: Final = {int: "a whole number", float: "a number"}
 
 
@@ -45,14 +44,14 @@ class Number:
         except (TypeError, ValueError, OverflowError):
             meaning = f" ({self.meaning.rstrip('.')})" if self.meaning else ""
             raise SettingsError(
-                f"{self.option} is {shortened(str(value))!r}; it must be {noun} of at most {_MOST_DIGITS} "
+                f"{self.option} is {shortened(str(value))!r}; it must be {noun} of at most {MOST_DIGITS} "
                 f"characters{meaning}"
             ) from None
 
     def _read(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError
-        if isinstance(value, str) and len(value) > _MOST_DIGITS:
+        if isinstance(value, str) and len(value) > MOST_DIGITS:
             raise ValueError
         found = self.kind(value)
         if self.kind is int and isinstance(value, float) and found != value:

@@ -25,7 +25,7 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
-from mnserve.model_files import EXPORT_NAME, ModelFiles, plain_name, read_export
+from mnserve.model_files import EXPORT_NAME, ModelFiles, no_regular_file, plain_name, read_export
 from mnserve.names import is_text, listed
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
@@ -96,11 +96,15 @@ def read_config(root: Path, name: str) -> ModelConfig:
 
     Raises:
         ModelNotFoundError: There is no such model.
-        ModelConfigError: The file does not parse, or names another model.
+        ModelConfigError: The file does not parse, names another model, or what is there is no file.
     """
     path = _model_folder(root, name) / CONFIG_NAME
     config = ModelConfig()
-    if path.is_file():
+    if os.path.lexists(path):
+        if wrong := no_regular_file(path):
+            raise ModelConfigError(
+                f"model '{name}': {path} {wrong}; put the file there, or take it away for the defaults"
+            )
         try:
             text_format.Parse(path.read_text(encoding="utf-8"), config)
         except (text_format.ParseError, UnicodeDecodeError) as error:
@@ -188,5 +192,8 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
     file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
     path = folder / file_name
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
-        raise CorruptModelError(f"model '{config.name}' version {folder.name}: {path} is missing; export it again")
+        raise CorruptModelError(
+            f"model '{config.name}' version {folder.name}: {path} is missing; put the model file "
+            "there, or export it again"
+        )
     return path

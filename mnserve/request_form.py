@@ -205,8 +205,7 @@ def _check_shape(tensor: pb.ModelInferRequest.InferInputTensor, rule: TensorRule
         raise InvalidRequestError(f"{what} has shape {shape} with a negative size, expected {expected}")
     if any(size not in (-1, given) for size, given in zip(expected, shape, strict=True)):
         raise InvalidRequestError(f"{what} has shape {shape}, expected {expected}")
-    if shape and shape[0] == 0 and expected[0] == -1:
-        # Some engines crash on an empty batch, so none ever gets there.
+    if signature.is_empty_batch(rule, shape):
         raise InvalidRequestError(f"{what} has shape {shape} with 0 rows, expected at least 1")
     if signature.max_batch_size > 0 and shape[0] > signature.max_batch_size:
         raise InvalidRequestError(

@@ -13,6 +13,8 @@ __all__ = ["QUEUE_BATCHES", "batcher_options", "queue_rules"]
 
 QUEUE_BATCHES: Final = 64
 """Batches that may wait where nothing else is said."""
+_LONGEST_DELAY: Final = 3_600_000_000
+"""Microseconds that requests may wait for company: an hour, beyond which nobody would call it waiting for a batch."""
 
 
 def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes: int) -> BatcherOptions:
@@ -26,6 +28,12 @@ def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes
     Raises:
         ModelConfigError: A setting contradicts another, or is out of range.
     """
+    delay = config.dynamic_batching.max_queue_delay_microseconds
+    if delay > _LONGEST_DELAY:
+        raise ModelConfigError(
+            f"model '{config.name}': config.pbtxt has max_queue_delay_microseconds {delay}; it may be up to "
+            f"{_LONGEST_DELAY}, an hour, so lower it"
+        )
     rules = queue_rules(config)
     batch = max(1, config.max_batch_size)
     try:
@@ -33,7 +41,7 @@ def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes
             max_batch_size=config.max_batch_size,
             max_queue_rows=max_queue_rows or batch * max(QUEUE_BATCHES, rules.most_requests),
             max_queue_bytes=max_queue_bytes,
-            max_delay=config.dynamic_batching.max_queue_delay_microseconds / 1e6,
+            max_delay=delay / 1e6,
             preferred_sizes=tuple(config.dynamic_batching.preferred_batch_size),
             queue=rules,
         )

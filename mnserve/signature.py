@@ -5,7 +5,7 @@ Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``ma
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -69,6 +69,13 @@ class Signature:
     def forms(self) -> dict[Hashable, Any]:
         """What ``mnserve.codec`` remembers of requests that kept the rules."""
         return {}
+
+    def is_empty_batch(self, rule: TensorRule, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape has no rows, on which some engines crash, so that none ever gets there.
+
+        The first dimension of a model without a batch dimension counts too, where it may have any size.
+        """
+        return bool(shape) and shape[0] == 0 and self.full_shape(rule)[0] == -1
 
     def full_shape(self, rule: TensorRule) -> list[int]:
         """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""

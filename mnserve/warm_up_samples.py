@@ -95,6 +95,9 @@ def _work(message: ModelWarmup, rules: Signature, folder: Path, where: str) -> W
     room = MAX_SAMPLE_BYTES
     for rule in rules.inputs:
         what = f"{where}: input '{rule.name}'"
+        if batch is None and rules.is_empty_batch(rule, message.inputs[rule.name].dims):
+            dims = list(message.inputs[rule.name].dims)
+            raise ModelConfigError(f"{what} has dims {dims} with 0 rows; give at least 1")
         feeds[rule.name] = array = _array(message.inputs[rule.name], rule, batch, folder, what, room)
         room -= array.nbytes
     return Work(feeds=feeds, rows=rows, outputs=rules.default_outputs)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+from mnserve.digits import MOST_DIGITS
 from mnserve.errors import SettingsError
 from mnserve.names import shortened
 
@@ -127,8 +128,7 @@ def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _is_size(text: str) -> bool:
     digits = text.strip()
-    # By its length first: Python reads no more than 4,300 digits.
-    return digits.isdecimal() and len(digits) <= len(str(_MOST)) and 1 <= int(digits) <= _MOST
+    return digits.isdecimal() and len(digits) <= MOST_DIGITS and 1 <= int(digits) <= _MOST
 
 
 def check_plot(path: str | None) -> None:

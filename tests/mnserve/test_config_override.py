@@ -43,7 +43,20 @@ def test_what_a_client_reads_back_can_be_given_again() -> None:
     assert parse_override("{}", "m") == ModelConfig(name="m")
 
 
+def test_as_long_as_it_may_be() -> None:
+    assert parse_override("{}".ljust(2**18), "m") == ModelConfig(name="m")
+
+
+@pytest.mark.parametrize("text", ["{}".ljust(2**18 + 1), '{"a":' * 2**18])
+def test_what_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("mnserve.config_override.parse_json", None)
+    with pytest.raises(InvalidRequestError, match=r"has \d+ characters, expected at most 262144; put") as caught:
+        parse_override(text, "m")
+    check_sentence(str(caught.value))
+
+
 BIG = "9" * 5000
+BUCKETS = '{"model_metrics": {"metric_control": [{"histogram_options": {"buckets": [%s]}}]}}'
 REFUSED = [
     ("", "no JSON: expecting value at line 1, column 1; correct it there"),
     ('{"name": "m",\n "max', "no JSON: unterminated string starting at line 2, column 2; correct it there"),
@@ -86,6 +99,16 @@ REFUSED = [
     (r'{"parameters": {"\ud800": {}}}', r"the key of parameters\[\\ud800\] has half of a surrogate pair"),
     ('{"parameters": [1]}', "parameters is a list; write an object of names and values"),
     ('{"dynamic_batching": {"priority_queue_policy": {"x": {}}}}', "the key of .*x.* is the text 'x'; write a whole"),
+    (
+        '{"dynamic_batching": {"priority_queue_policy": {"1": {}, "2": {}, "01": {}}}}',
+        r"priority_queue_policy\[01\] is given twice, also as 1; leave one out",
+    ),
+    (
+        BUCKETS % '"x"',
+        "buckets.0. is the text 'x'; write a finite",
+    ),
+    (BUCKETS % "true", "buckets.0. is true; write a finite"),
+    (BUCKETS % "1e999", "buckets.0. is inf; write a finite"),
     ('{"dynamic_batching": {"preserve_ordering": "yes"}}', "is the text 'yes'; write true or false, without quotes"),
     ('{"dynamic_batching": {"max_queue_delay_microseconds": -1}}', "is -1; write a whole number from 0 to"),
     ('{"name": "other"}', "names the model 'other'"),
@@ -111,6 +134,16 @@ def test_what_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words) as caught:
         parse_override(text, "m")
     check_sentence(str(caught.value))
+
+
+def test_the_name_of_the_model_stays_on_its_line() -> None:
+    with pytest.raises(InvalidRequestError, match=r"^model 'a\\nb': the parameter 'config' is no JSON"):
+        parse_override("", "a\nb")
+
+
+@pytest.mark.parametrize("key", ["1", "01", "1 "])
+def test_keys_that_are_text_are_what_they_are(key: str) -> None:
+    assert set(parse_override(json.dumps({"metric_tags": {"1": "a", key: "b"}}), "m").metric_tags) == {"1", key}
 
 
 def check_sentence(said: str) -> None:

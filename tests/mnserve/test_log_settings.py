@@ -83,6 +83,18 @@ def test_what_cannot_be_changes_nothing(
     assert steps(control) == "iwe"
 
 
+def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter())
+    logger.addHandler(handler)
+    logger.info("model '%s' is served", "a\nforged\u2028")
+    logger.info("model '%s' is served", "größe")
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith(r"model 'a\nforged\u2028' is served")
+    assert second.endswith("model 'größe' is served")
+
+
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_a_line_names_the_request_it_is_about(formatter: logging.Formatter, logger: logging.Logger) -> None:
     stream = io.StringIO()

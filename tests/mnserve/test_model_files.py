@@ -47,10 +47,3 @@ def test_a_pipe_among_the_files_is_not_waited_for(repository: Path, double_model
     (folder / "1" / "export.json").write_text(json.dumps({"sha256": {"cpu.onnx": "0"}}))
     with pytest.raises(CorruptModelError, match="is missing or is no file"):
         verify(read_model(repository, "m"))
-
-
-def test_an_export_that_points_to_nothing(repository: Path, double_model: WriteModel) -> None:
-    folder = double_model("m")
-    (folder / "1" / "export.json").symlink_to(repository / "gone.json")
-    with pytest.raises(CorruptModelError, match="points to nothing"):
-        read_model(repository, "m")

@@ -103,6 +103,42 @@ def test_configuration_that_is_no_text(repository: Path, double_model: WriteMode
         read_model(repository, "m")
 
 
+NO_FILES: list[tuple[Callable[[Path], object], str]] = [
+    (lambda path: path.symlink_to(path.with_name("gone")), "is a link that points to nothing"),
+    (lambda path: path.symlink_to(path), "is a link that points to nothing"),
+    (Path.mkdir, "is a folder"),
+    (os.mkfifo, "is no regular file"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), NO_FILES)
+def test_a_configuration_that_is_no_file(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    path = double_model("m") / "config.pbtxt"
+    path.unlink(missing_ok=True)
+    make(path)
+    with pytest.raises(ModelConfigError, match=rf"model 'm': .*config\.pbtxt {words}; put the file there"):
+        read_model(repository, "m")
+
+
+@pytest.mark.parametrize(("make", "words"), NO_FILES)
+def test_an_export_that_is_no_file(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    make(double_model("m") / "1" / "export.json")
+    with pytest.raises(CorruptModelError, match=rf"model 'm': .*export\.json {words}; restore the file"):
+        read_model(repository, "m")
+
+
+def test_a_configuration_may_be_a_link(repository: Path, double_model: WriteModel, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("max_batch_size: 3")
+    path = double_model("m") / "config.pbtxt"
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "elsewhere")
+    assert read_model(repository, "m").config.max_batch_size == 3
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", "\udcff", pytest.param("[" * 100_000, id="deep")])
 def test_unreadable_export(repository: Path, double_model: WriteModel, text: str) -> None:
     (double_model("m") / "1" / "export.json").write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -112,7 +148,9 @@ def test_unreadable_export(repository: Path, double_model: WriteModel, text: str
 
 def test_missing_model_file(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "1" / "model.onnx").unlink()
-    with pytest.raises(CorruptModelError, match=r"model\.onnx is missing"):
+    with pytest.raises(
+        CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
+    ):
         read_model(repository, "m")
 
 

@@ -63,11 +63,20 @@ def test_as_many_rows_may_wait_as_the_requests_that_may_can_have() -> None:
         ("preserve_ordering: true default_queue_policy { timeout_action: DELAY }", "timeout_action DELAY"),
         ("preferred_batch_size: [4, 9]", "preferred batch size is 9; it must be from 1 to max_batch_size 8"),
         ("preferred_batch_size: 0", "preferred batch size is 0"),
+        (
+            "max_queue_delay_microseconds: 3600000001",
+            "delay_microseconds 3600000001; it may be up to 3600000000, an hour",
+        ),
+        (f"max_queue_delay_microseconds: {2**64 - 1}", f"delay_microseconds {2**64 - 1}; it may be up to 3600000000"),
     ],
 )
 def test_settings_that_contradict_each_other(text: str, words: str) -> None:
     with pytest.raises(ModelConfigError, match=f"model 'm': .*{words}"):
         options(text)
+
+
+def test_requests_may_wait_an_hour_for_company() -> None:
+    assert options("max_queue_delay_microseconds: 3600000000").max_delay == 3600
 
 
 def test_the_order_can_be_kept_where_nothing_overtakes() -> None:

@@ -78,6 +78,7 @@ def test_other_errors_of_the_system_stay_what_they_are(error: OSError) -> None:
 
 
 def test_names_in_messages() -> None:
+    assert printable("a\u202eb\u200b\ufeff") == "a\\u202eb\\u200b\\ufeff"
     assert printable("a\nb\t\x1b[0m\udcff\u2028c [ü]") == "a\\nb\\t\\x1b[0m\\udcff\\u2028c [ü]"
     assert listed([]) == "none"
     assert listed(["a", "b"]) == "a, b"

@@ -119,6 +119,44 @@ def test_a_model_without_a_batch_dimension(sampled: Sampled) -> None:
     assert sampled.engine.calls[1]["x"].tolist() == [1, 2]
 
 
+def open_sizes(sampled: Sampled) -> None:
+    """Gives the model a first dimension of any size and then another, and no batch dimension."""
+    sampled.engine = FakeEngine(
+        inputs=[TensorSpec(name="x", datatype="FP32", shape=(-1, -1))],
+        outputs=[TensorSpec(name="y", datatype="FP32", shape=(-1, -1))],
+        function=lambda feeds: {"y": feeds["x"]},
+    )
+
+
+OPEN = " ".join(
+    f'{kind} {{ name: "{name}" data_type: TYPE_FP32 dims: [-1, -1] }}'
+    for kind, name in (("input", "x"), ("output", "y"))
+)
+
+
+@pytest.mark.parametrize("data", ["zero_data: true", "random_data: true", 'input_data_file: "none"'])
+def test_an_empty_batch_is_refused_as_in_requests(sampled: Sampled, data: str) -> None:
+    open_sizes(sampled)
+    sampled.put("none", b"")
+    with pytest.raises(ModelConfigError, match=r"input 'x' has dims \[0, 4\] with 0 rows; give at least 1"):
+        sampled.load(OPEN, sample(data, dims="0, 4"), batch=0)
+    assert sampled.engine.closed
+    assert len(sampled.engine.calls) == 1, "the zeros, and no sample"
+
+
+def test_other_sizes_of_0_are_as_in_requests(sampled: Sampled) -> None:
+    open_sizes(sampled)
+    sampled.load(OPEN, sample("zero_data: true", dims="4, 0"), batch=0)
+    assert sampled.engine.calls[-1]["x"].shape == (4, 0)
+
+
+@pytest.mark.parametrize("dims", ["-1, 4", "4, -1", "-7, 4"])
+def test_negative_sizes_do_not_stand_for_any(sampled: Sampled, dims: str) -> None:
+    open_sizes(sampled)
+    with pytest.raises(ModelConfigError, match=r"has dims .*, but the model takes \[-1, -1\]; sizes have to be given"):
+        sampled.load(OPEN, sample("zero_data: true", dims=dims), batch=0)
+
+
 def test_no_warm_up_runs_no_samples(sampled: Sampled) -> None:
     sampled.load(sample("zero_data: true"), warm_up=False)
     assert sampled.engine.calls == []

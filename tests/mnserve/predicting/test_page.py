@@ -49,7 +49,7 @@ def test_each_image_has_its_answer_and_its_neighbours(page: Path, browser: Chrom
     assert [one["file"].rsplit("/", 1)[1] for one in found] == [
         "0-red.png", "1 <script>alert(1)<img src=x onerror=alert(2)>\\n\"'&.png", "2-blue.png",
     ]  # fmt: skip
-    shown = (LABELS[0], LABELS[1], "a\\tb\\n")
+    shown = (LABELS[0], "</style></svg>grün\\u202e", "a\\tb\\n")
     assert [one["answers"] for one in found] == [[label, shown[0]] for label in shown]
     assert [one["numbers"] for one in found] == [["86.5%", "33.3%"]] * 3
     assert [one["changed"] for one in found] == [False, True, True]
