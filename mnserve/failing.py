@@ -6,6 +6,7 @@ import asyncio
 import logging
 import uuid
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final, NoReturn
 
 import grpc
@@ -18,6 +19,9 @@ __all__ = ["Refusal", "fail", "refusal"]
 _log = logging.getLogger(__name__)
 
 _MAX_DETAILS: Final = 2000
+_MAX_SENT_BYTES: Final = 4096
+"""Of the details as they are sent, where each byte that is no printable ASCII becomes three. Clients refuse metadata of
+8 KiB and more, and would read of that instead."""
 _OVER_SECONDS: Final = 0.05
 """Time left to a deadline that has passed by another clock."""
 _GRPC_SECONDS: Final = 1.0
@@ -48,8 +52,14 @@ def refusal(error: Exception) -> Refusal:
         _log.error("internal error %s", error_id, exc_info=error)
         known = f"{details}; " if isinstance(error, MnServeError) else ""
         details = f"{known}internal error {error_id}, the server's log has the details under this id"
-    details = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace").decode("utf-8")  # gRPC hangs on anything else
-    return Refusal(code=code, details=details, pushback_ms=pushback_ms(error))
+    return Refusal(code=code, details=_fitting(details), pushback_ms=pushback_ms(error))
+
+
+def _fitting(details: str) -> str:
+    """As much as can be sent."""
+    encoded = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace")  # gRPC hangs on what is no text
+    sizes = accumulate(1 if 0x20 <= byte <= 0x7E and byte != 0x25 else 3 for byte in encoded)  # percent-encoding
+    return encoded[: sum(size <= _MAX_SENT_BYTES for size in sizes)].decode("utf-8", "ignore")
 
 
 async def fail(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:

@@ -27,6 +27,8 @@ __all__ = ["Instance", "Instances", "Run"]
 
 _ROUNDING: Final = 1e-6
 """Seconds that two readings of the clock may differ by."""
+_LOOK_SECONDS: Final = 1.0
+"""At most so long between two looks at what runs; how late a look is tells how long the process stood still."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +56,11 @@ class Run:
         lease: The inputs joined; None until they are.
         began_ns: When an engine took it, on the monotonic clock; 0 before.
         join_ns: How long joining took.
-        spared: Whether it got more time once, since the process had stood still.
+        frozen: Seconds that the process had stood still when it began, in all.
         lost: Whether it did not end in time, so that nobody waits for it any more.
     """
 
-    __slots__ = ("began_ns", "join_ns", "lease", "lost", "nbytes", "requests", "rows", "spared", "works")
+    __slots__ = ("began_ns", "frozen", "join_ns", "lease", "lost", "nbytes", "requests", "rows", "works")
 
     def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[Work]) -> None:
         self.requests = requests
@@ -68,7 +70,7 @@ class Run:
         self.lease: Lease | None = None
         self.began_ns = 0
         self.join_ns = 0
-        self.spared = False
+        self.frozen = 0.0
         self.lost = False
 
     @property
@@ -104,6 +106,8 @@ class Instances:
         self._instances = tuple(instances)
         self._batched = batched
         self._run_timeout = run_timeout
+        self._period = min(_LOOK_SECONDS, run_timeout / 10)
+        self._frozen = 0.0
         self._on_done = on_done
         self._on_hang = on_hang
         self._memory = BatchMemory(max_rows, spare=len(self._instances) + 1)
@@ -136,7 +140,7 @@ class Instances:
             with contextlib.suppress(Exception):  # the engine's thread tries again, and its error goes to the callers
                 self._join(run)
         if self._guard is None and self._run_timeout:
-            self._look_again(self._run_timeout)
+            self._look_again(self._period)
         self._runs.put(run)
 
     def stop(self) -> None:
@@ -167,17 +171,21 @@ class Instances:
         self._guard = loop.call_later(seconds, self._look_after, loop.time() + seconds)
 
     def _look_after(self, due: float) -> None:
-        """Finds runs that do not end. One timer for all of them costs nothing while runs come and go."""
+        """Finds runs that do not end. One timer for all of them costs nothing while runs come and go.
+
+        A look that comes late shows that the whole process stood still, as a frozen container does: a run did not go on
+        either then, and has that time left.
+        """
         self._guard = None
-        stood_still = asyncio.get_running_loop().time() - due > self._run_timeout / 2
+        late = asyncio.get_running_loop().time() - due
+        if late > self._period / 2:
+            self._frozen += late
         now, left = time.monotonic_ns(), math.inf
         for run in list(self._outstanding):
             if run not in self._outstanding:  # forgotten, since another one hangs
                 continue
-            remaining = self._run_timeout - ((now - run.began_ns) / 1e9 if run.began_ns else 0.0)
-            if stood_still and not run.spared:
-                # The whole process did, so that a run that would have ended by now may not even have gone on.
-                run.spared, remaining = True, self._run_timeout
+            used = (now - run.began_ns) / 1e9 - (self._frozen - run.frozen) if run.began_ns else 0.0
+            remaining = self._run_timeout - used
             if remaining > _ROUNDING:
                 left = min(left, remaining)
             else:
@@ -185,7 +193,7 @@ class Instances:
                 self._outstanding.discard(run)
                 self._on_hang(run)
         if self._guard is None and left < math.inf:
-            self._look_again(left)
+            self._look_again(min(left, self._period))
 
     def _settle(self, run: Run) -> None:
         self._outstanding.discard(run)
@@ -208,6 +216,7 @@ class Instances:
     def _serve(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         while (run := self._runs.get()) is not None:
             outcome: Execution | BaseException | None = None
+            run.frozen = self._frozen
             run.began_ns = time.monotonic_ns()
             try:
                 if run.wanted:

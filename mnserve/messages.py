@@ -5,7 +5,7 @@ instead of a traceback in the log.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 import grpc
@@ -42,8 +42,8 @@ def checked(handler: Any) -> Handler:
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     parse = handler.request_deserializer
-    if parse is None or call is None or (handler.request_streaming and not iscoroutinefunction(call)):
-        unchanged: Handler = handler  # of a library, such as reflection
+    if parse is None or call is None or not (iscoroutinefunction(call) or isasyncgenfunction(call)):
+        unchanged: Handler = handler
         return unchanged
     # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
     kind = getattr(getattr(parse, "__self__", None), "__name__", "message")
@@ -62,22 +62,29 @@ def checked(handler: Any) -> Handler:
         return await call(request, context)
 
     async def answer_stream(requests: AsyncIterator[Any], context: Context) -> Any:
-        async def taken() -> AsyncIterator[Any]:
-            async for request in requests:
-                if isinstance(request, _Refused):
-                    raise _BrokenStreamError(request.reason)
-                yield request
-
         try:
-            return await call(taken(), context)
+            return await call(_taken(requests), context)
         except _BrokenStreamError as error:  # what came before it has its answers by now
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
+    async def generate_stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        try:
+            async for response in call(_taken(requests), context):
+                yield response
+        except _BrokenStreamError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
     if handler.request_streaming:
-        streaming: Handler = grpc.stream_stream_rpc_method_handler(
-            answer_stream, try_parse, handler.response_serializer
-        )
+        behind = generate_stream if isasyncgenfunction(call) else answer_stream
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(behind, try_parse, handler.response_serializer)
         return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
     result: Handler = make(answer, try_parse, handler.response_serializer)
     return result
+
+
+async def _taken(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        if isinstance(request, _Refused):
+            raise _BrokenStreamError(request.reason)
+        yield request

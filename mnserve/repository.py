@@ -26,7 +26,7 @@ from mnserve.errors import (
     VersionNotFoundError,
 )
 from mnserve.model_files import EXPORT_NAME, ModelFiles, no_regular_file, plain_name, read_export
-from mnserve.names import is_text, listed
+from mnserve.names import is_text, listed, printable, shortened
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = [
@@ -184,7 +184,8 @@ def _model_folder(root: Path, name: str) -> Path:
     plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
     if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
         known = listed(list_models(root))  # raises with the reason if there is no repository
-        raise ModelNotFoundError(f"model repository '{root}' has no model '{name}'; it has {known}")
+        asked = printable(shortened(name))
+        raise ModelNotFoundError(f"model repository '{root}' has no model '{asked}'; it has {known}")
     return folder
 
 

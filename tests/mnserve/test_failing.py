@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import pytest
@@ -58,3 +59,13 @@ async def test_all_others_are_told_at_once(monkeypatch: pytest.MonkeyPatch, erro
     with pytest.raises(RuntimeError, match="aborted"):
         await failing.fail(context, error)  # type: ignore[arg-type]
     assert len(context.sent) == 1
+
+
+@pytest.mark.parametrize("name", ["x", "%", "\n", "é", "\ud800", "😀"])
+def test_details_fit_into_what_clients_accept_of_metadata(name: str) -> None:
+    """8 KiB for all of it, percent-encoded."""
+    short = failing.refusal(QueueFullError(f"model '{name}' is full"))
+    assert short.details.endswith("' is full")
+    details = failing.refusal(QueueFullError(name * 5000)).details
+    assert len(details) > 300
+    assert 2000 <= len(quote(details, safe="".join(map(chr, range(0x20, 0x7F))).replace("%", ""))) <= 4096

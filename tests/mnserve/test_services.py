@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
 
+from mnserve.health import Health
 from mnserve.loading import LoadOptions
 from mnserve.models import Models
 from mnserve.protocol import service_pb2
@@ -52,8 +55,9 @@ class Details:
 def recorded() -> Recorder:
     recorder = Recorder()
     services = Services(recorder)  # type: ignore[arg-type]
-    services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(Models(Path("nowhere"), LoadOptions())))
-    services.add(health_pb2_grpc.add_HealthServicer_to_server, health.aio.HealthServicer())
+    models = Models(Path("nowhere"), LoadOptions())
+    services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(models))
+    Health(models).add_to(services)
     return recorder
 
 
@@ -82,3 +86,24 @@ def test_messages_of_both_kinds_are_checked() -> None:
         found = [handler for generic in recorder.generic if (handler := generic.service(Details(method))) is not None]
         for handler in (*found, *(recorder.registered[method] for _ in [0] if method in PROBES)):
             assert type(handler.request_deserializer(b"\x0f")).__name__ == "_Refused"
+
+
+async def test_a_message_to_reflection_that_cannot_be_taken_apart(
+    serve: Callable[..., Awaitable[str]],
+    repository: Path,
+    double_model: Callable[..., Path],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What came before it is answered."""
+    double_model("m")
+    address = (await serve()).removeprefix("grpc://")
+    good = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+    async with grpc.aio.insecure_channel(address) as channel:
+        ask = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        call = ask(iter([good, b"\xff" * 10]))
+        answer = reflection_pb2.ServerReflectionResponse.FromString(await call.read())
+        assert answer.list_services_response.service
+        with pytest.raises(grpc.aio.AioRpcError, match="the message is not a valid ServerReflectionRequest"):
+            await call.read()
+        assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "Traceback" not in caplog.text

@@ -174,5 +174,6 @@ def test_a_watcher_that_reads_nothing_keeps_health_from_nobody(
     for client in stalled[:2]:
         client.socket.close()
     assert server.process.wait(20) == 0
+    stalled[2].socket.close()
     assert "Traceback" not in server.log()
     assert "ERROR" not in server.log()
