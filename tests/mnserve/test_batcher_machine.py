@@ -42,6 +42,8 @@ POISON = -1.0
 TICK = 1 / 1024
 """What the clock goes on with every request: no two times are the same then, and sums of them are exact."""
 HANG_SECONDS = 7 + TICK / 4
+ROUNDING = 2e-6
+"""More than sums of times are rounded by, and than the loop may be early."""
 POLICIES = {
     1: QueuePolicy(allow_override=True),
     2: QueuePolicy(allow_override=True, max_requests=3),
@@ -344,7 +346,7 @@ class BatcherMachine(RuleBasedStateMachine):
         due += [(when, what, caller) for caller in self.callers for what, when in caller.due.items()]
         due += [(run.since + HANG_SECONDS, "hang", run.batch[0]) for run in self.runs]
         timers = [timer for timer in self.loop.timers if not timer.cancelled()]
-        return due + [(max(timer.when(), self.loop.now), "timer", None) for timer in timers]
+        return due + [(max(timer.when() + ROUNDING, self.loop.now), "timer", None) for timer in timers]
 
     def come(self, what: str, caller: Caller) -> None:
         """What happens by the clock."""
