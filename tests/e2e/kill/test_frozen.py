@@ -1,0 +1,40 @@
+"""A process that stands still in the middle of a run, as in a frozen container."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+RUN_TIMEOUT = 2.0
+
+
+@pytest.mark.parametrize("seconds", [RUN_TIMEOUT - 0.1, RUN_TIMEOUT + 0.4])
+def test_models_outlive_it(
+    start_server: Callable[..., Any], write_models: Callable[[Path], None], tmp_path: Path, seconds: float
+) -> None:
+    """Also where it lasts about as long as a run may take, and ends just before or after somebody looks at the run."""
+    write_models(tmp_path)
+    chosen = ("--model-control", "explicit", "--load-model", "slow")
+    server = start_server(tmp_path, *chosen, "--run-timeout", str(RUN_TIMEOUT), "--log-level", "debug")
+    request = service_pb2.ModelInferRequest(model_name="slow")
+    request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    request.raw_input_contents.append(np.ones((1, 4), "<f4").tobytes())
+    with grpc.insecure_channel(server.address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        stub.ModelInfer(request, timeout=60)
+        call = stub.ModelInfer.future(request, timeout=60)
+        server.wait_for_log("model 'slow': running 1 requests", times=2)
+        server.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        server.process.send_signal(signal.SIGCONT)
+        assert np.frombuffer(call.result().raw_output_contents[0], "<f4").tolist() == [1, 1, 1, 1]
+        assert stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=20).ready
+    assert "has not ended" not in server.log()
