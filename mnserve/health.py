@@ -27,6 +27,9 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
 
+_GRPC_SECONDS: Final = 5.0
+"""How long gRPC may take to cancel a call whose caller has left."""
+
 
 class Health(health_pb2_grpc.HealthServicer):
     """The health service.
@@ -77,6 +80,9 @@ class Health(health_pb2_grpc.HealthServicer):
                     await context.write(response)
                     told = response
                 await changed.wait()
+        except grpc.aio.InternalError:  # it has left, which gRPC would log; a cancelled call it does not
+            await asyncio.sleep(_GRPC_SECONDS)
+            raise
         finally:
             self._watchers.discard(changed)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping; watch another one")

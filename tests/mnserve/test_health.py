@@ -120,3 +120,19 @@ async def test_watchers_are_sent_away_in_the_end(stub: Any, health: Health) -> N
     with pytest.raises(grpc.aio.AioRpcError, match="the server is stopping"):
         await asyncio.wait_for(watching.read(), 10)
     assert await watching.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_watcher_that_leaves_while_it_is_written_to_is_left_to_grpc(health: Health) -> None:
+    """Which cancels the call, and would log anything else."""
+
+    class Gone:
+        async def write(self, response: health_pb2.HealthCheckResponse) -> None:
+            raise grpc.aio.InternalError("gone")
+
+    watching = asyncio.create_task(health.Watch(question("m"), Gone()))  # type: ignore[arg-type]
+    await asyncio.sleep(0.1)
+    assert not watching.done()
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+    assert not health._watchers
