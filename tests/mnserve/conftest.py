@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trustme
 
+from mnserve.commands import serve as serve_command
 from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
@@ -33,6 +34,19 @@ class Certificates:
             path.touch(0o600)
             path.write_bytes(blob.bytes())
         return str(certificate), str(key)
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
+    """What ``serve`` was asked to do, instead of doing it."""
+    received: list[ServeSettings] = []
+
+    def run(settings: ServeSettings) -> int:
+        received.append(settings)
+        return 0
+
+    monkeypatch.setattr(serve_command, "run", run)
+    return received
 
 
 @pytest.fixture

@@ -16,19 +16,6 @@ from mnserve.settings import ServeSettings
 from mnserve.transport import TransportSettings
 
 
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
-    """What ``serve`` was asked to do, instead of doing it."""
-    received: list[ServeSettings] = []
-
-    def run(settings: ServeSettings) -> int:
-        received.append(settings)
-        return 0
-
-    monkeypatch.setattr(serve, "run", run)
-    return received
-
-
 def test_defaults(given: list[ServeSettings]) -> None:
     assert cli.main(["serve", "models"]) == 0
     assert given == [ServeSettings(repository="models")]

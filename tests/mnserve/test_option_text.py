@@ -7,23 +7,9 @@ from pathlib import Path
 import pytest
 
 from mnserve import cli
-from mnserve.commands import serve
 from mnserve.settings import ServeSettings
 
 MANY = "9" * 5000
-
-
-@pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
-    """What ``serve`` was asked to do, instead of doing it."""
-    received: list[ServeSettings] = []
-
-    def run(settings: ServeSettings) -> int:
-        received.append(settings)
-        return 0
-
-    monkeypatch.setattr(serve, "run", run)
-    return received
 
 
 @pytest.mark.parametrize(
