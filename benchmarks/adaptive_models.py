@@ -29,8 +29,8 @@ from mntrain.data.images import ImageSet
 from mntrain.errors import DataError, MnTrainError
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.training.artifact_data import load_split
 from mntrain.training.fit import fit
-from mntrain.training.held_out import load_split
 from mntrain.training.run_folder import FitOptions
 
 _BATCH = 100
@@ -59,10 +59,10 @@ class Size:
     @property
     def name(self) -> str:
         """Of its artifact."""
-        return f"{self.trunk}-{self.classes}-{self.entries}"
+        return f"{self.compiled_part}-{self.classes}-{self.entries}"
 
     @property
-    def trunk(self) -> str:
+    def compiled_part(self) -> str:
         """Of the run that trains its backbone."""
         return self.backbone + ("-ifilm" if self.ifilm else "")
 
@@ -132,10 +132,10 @@ def main() -> int:
 
 def trained(size: Size, training: Training) -> ImageArtifact:
     """The backbone with a plain head, trained for a few epochs; taken from its run where that is finished."""
-    words = ["--family", "vanilla", "--name", size.trunk, "--backbone.name", size.backbone]
+    words = ["--family", "vanilla", "--name", size.compiled_part, "--backbone.name", size.backbone]
     words += ["--backbone.ifilm", str(size.ifilm).lower(), "--data.path", training.data]
     words += ["--data.train_limit", str(training.images), "--training.epochs", str(training.epochs)]
-    run = training.runs / size.trunk
+    run = training.runs / size.compiled_part
     if not (run / "artifact").exists():
         fit(
             load_experiment("cifar10-jpeg", [*words, "--training.precision", "bf16-mixed"]),

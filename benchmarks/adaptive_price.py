@@ -22,7 +22,7 @@ from rich.console import Console
 
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
-from mnexport.repository import Target
+from mnexport.repository.target import Target
 from mnserve.bench.machine import describe_machine
 from mntrain.result_table import ResultTable
 

@@ -29,7 +29,7 @@ from rich.console import Console
 from mnexport.errors import MnExportError
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
-from mnexport.repository import Target
+from mnexport.repository.target import Target
 from mnserve.bench.machine import describe_machine
 from mntrain.errors import MnTrainError
 from mntrain.plotting.style import COLORS
@@ -137,7 +137,7 @@ def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[st
 
 
 def _vanilla(size: Size) -> str:
-    return f"{size.trunk}-{size.classes}-vanilla"
+    return f"{size.compiled_part}-{size.classes}-vanilla"
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:

@@ -111,7 +111,7 @@ async def _serve_bare(port: int) -> None:
 def _serve_shared(words: list[str]) -> int:
     """mnserve with a port that another process may have too, which it does not offer."""
     import mnserve.server
-    from mnserve.cli import main
+    from mnserve.commands.cli import main
 
     make = grpc.aio.server
 

@@ -25,15 +25,15 @@ from typing import Any
 
 from rich.console import Console
 
-from mnexport.accuracy import DTYPES, DType, Precision
 from mnexport.errors import FormError, MnExportError
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
+from mnexport.precision.accuracy import DTYPES, DType, Precision
 from mnexport.report import ExportReport
-from mnexport.repository import Target
+from mnexport.repository.target import Target
 from mntrain.artifact import TableArtifact, load_artifact
+from mntrain.atomic_files import write_text_atomically
 from mntrain.config import load_experiment
-from mntrain.files import write_text_atomically
 from mntrain.result_table import ResultTable
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions

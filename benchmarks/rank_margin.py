@@ -28,7 +28,7 @@ from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.errors import MnTrainError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.result_table import ResultTable
-from mntrain.training.held_out import load_data
+from mntrain.training.artifact_data import load_data
 
 _BATCH = 500
 

@@ -3,10 +3,10 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mnexport.accuracy import AccuracyReport
 from mnexport.blocked.assemble import BlockedReport
 from mnexport.forms.plan import StaticModel
-from mnexport.layout import CPU_NAME
+from mnexport.precision.accuracy import AccuracyReport
+from mnexport.repository.layout import CPU_NAME
 
 
 @dataclass(frozen=True, kw_only=True)

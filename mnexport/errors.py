@@ -31,7 +31,7 @@ class GraphError(MnExportError):
     """The static form does not become a valid ONNX file."""
 
 
-class EngineError(MnExportError):
+class TensorRTError(MnExportError):
     """No TensorRT engine can be built from the exported graph."""
 
 

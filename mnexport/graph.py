@@ -21,7 +21,7 @@ from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from mnexport.errors import GraphError, UsageError
-from mnexport.signature import InputType, Signature
+from mnexport.signature import ExportSignature, InputType
 
 BATCH = "batch"
 # The first operator set whose convolution takes bfloat16; taken for nothing else.
@@ -74,7 +74,7 @@ class GraphReport:
 
 def write_onnx(
     module: nn.Module,
-    signature: Signature,
+    signature: ExportSignature,
     opset: int,
     metadata: Mapping[str, str],
     path: Path,
@@ -133,7 +133,7 @@ def describe(path: Path) -> GraphReport:
     )
 
 
-def write_core(path: Path, signature: Signature, core: Path) -> None:
+def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
     """The part of an ONNX file that gives the outputs that everyone gets, as a file of its own.
 
     ONNX Runtime computes a graph whole, whichever outputs are asked for.

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from mnexport.accuracy import Precision
 from mnexport.errors import UsageError
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
-from mnexport.repository import Target
-from mnexport.tensorrt import EngineOptions
-from mnexport.tolerance import Tolerance
+from mnexport.parity.tolerance import Tolerance
+from mnexport.precision.accuracy import Precision
+from mnexport.repository.target import Target
+from mnexport.tensorrt import TensorRTOptions
 
 ParityImages = Literal["samples", "test"]
 CalibrationImages = Literal["samples", "train"]
@@ -29,7 +29,7 @@ class ExportOptions:
         calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
             training split, judged on the validation split.
         vanilla: the same backbone and head without adaptation.
-        explain: neighbours whose share in an answer is told on request; 0 tells none.
+        explain: neighbors whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
         precision: of the backbone.
         engine: a TensorRT engine to build beside the ONNX file, or None.
@@ -49,7 +49,7 @@ class ExportOptions:
     explain: int = 0
     graph: GraphOptions = field(default_factory=GraphOptions)
     precision: Precision = field(default_factory=Precision)
-    engine: EngineOptions | None = None
+    engine: TensorRTOptions | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
     data_path: str | None = None
@@ -58,7 +58,7 @@ class ExportOptions:
     def __post_init__(self) -> None:
         FormPlan(form=self.form, tolerance=self.approximation, rank=self.rank)
         if self.explain < 0:
-            raise UsageError(f"--explain is {self.explain}; give the number of neighbours to tell, or 0 for none.")
+            raise UsageError(f"--explain is {self.explain}; give the number of neighbors to tell, or 0 for none.")
         if self.vanilla and self.explain:
             raise UsageError("--vanilla exports no adaptation, so there is nothing to --explain; leave one out.")
         if self.vanilla and self.rank is not None:

@@ -7,32 +7,32 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from mnexport.accuracy import AccuracyReport
-from mnexport.calibrating import calibration_examples
-from mnexport.checking import CheckedExamples, parity_examples
+from mnexport.calibration import calibration_examples
+from mnexport.export_source import ExportSource, read_source
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
-from mnexport.layout import MODEL_NAME, RECORD_NAME
-from mnexport.lowering import check_lowerable
-from mnexport.lowering_stage import lower_files
-from mnexport.model_card import ModelCard
-from mnexport.neighbours import carried_neighbours, write_neighbours
 from mnexport.options import ExportOptions
-from mnexport.parity import ParityReport
-from mnexport.proving import Proof, prove
-from mnexport.publishing import locked, publishing
+from mnexport.parity.checks import CheckedExamples, parity_examples
+from mnexport.parity.comparison import ParityReport
+from mnexport.precision.accuracy import AccuracyReport
+from mnexport.precision.lowering import check_lowerable
+from mnexport.precision.stage import lower_files
+from mnexport.proving import CheckedExport, prove
 from mnexport.report import ExportReport
-from mnexport.repository import check_target, sha256
+from mnexport.repository.layout import MODEL_NAME, RECORD_NAME
+from mnexport.repository.model_card import ModelCard
+from mnexport.repository.neighbors import carried_neighbors, write_neighbors
+from mnexport.repository.publishing import locked, publishing
+from mnexport.repository.target import check_target, sha256
 from mnexport.scratch import scratch_folder
-from mnexport.subject import Subject, read_subject
 from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
 from mntrain.artifact import current_versions
 
 SCHEMA = 2
-Tell = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
-def export(options: ExportOptions, tell: Tell = lambda message: None) -> ExportReport:
+def export(options: ExportOptions, on_progress: OnProgress = lambda message: None) -> ExportReport:
     """Export, check, publish; if any stage fails nothing is published.
 
     Args:
@@ -43,21 +43,21 @@ def export(options: ExportOptions, tell: Tell = lambda message: None) -> ExportR
     """
     if options.engine is not None:
         check_installed(options.engine.format)
-    tell(f"reading {options.artifact}")
-    subject = read_subject(options)
-    carried = carried_neighbours(options, subject.artifact)
-    plan = _plan(subject, tell)
+    on_progress(f"reading {options.artifact}")
+    subject = read_source(options)
+    carried = carried_neighbors(options, subject.artifact)
+    plan = _plan(subject, on_progress)
     static = static_form(subject.model, plan, subject.artifact.preprocessing)
     check_lowerable(static.module, options.precision)
     # Seen before any work is done; the answer may be another one when the work is finished.
     with locked(options.target):
         check_target(options.target, subject.card(static.form))
-    examples = parity_examples(options, subject.artifact, tell)
+    examples = parity_examples(options, subject.artifact, on_progress)
     with scratch_folder() as scratch:
         file = scratch / MODEL_NAME
-        proof = _prove(subject, plan, static, examples, file, tell)
-        proof, accuracy = _lower(subject, plan, proof, examples, file, tell)
-        engine = _build(subject, file, tell)
+        proof = _prove(subject, plan, static, examples, file, on_progress)
+        proof, accuracy = _lower(subject, plan, proof, examples, file, on_progress)
+        engine = _build(subject, file, on_progress)
         report = ExportReport(
             path=file,
             form=proof.static.form,
@@ -68,12 +68,12 @@ def export(options: ExportOptions, tell: Tell = lambda message: None) -> ExportR
             accuracy=accuracy,
             cpu=proof.cpu,
             engine=engine,
-            neighbours=write_neighbours(carried, subject.artifact, scratch),
+            neighbors=write_neighbors(carried, subject.artifact, scratch),
         )
-        return _publish(subject, report, tell)
+        return _publish(subject, report, on_progress)
 
 
-def _plan(subject: Subject, tell: Tell) -> FormPlan:
+def _plan(subject: ExportSource, on_progress: OnProgress) -> FormPlan:
     """Which form is asked for, with the examples that it is fitted to."""
     options = subject.options
     return FormPlan(
@@ -81,13 +81,18 @@ def _plan(subject: Subject, tell: Tell) -> FormPlan:
         tolerance=options.approximation,
         rank=options.rank,
         explain=options.explain,
-        calibration=calibration_examples(options, subject.artifact, tell),
+        calibration=calibration_examples(options, subject.artifact, on_progress),
     )
 
 
 def _prove(
-    subject: Subject, plan: FormPlan, static: StaticModel, examples: CheckedExamples, file: Path, tell: Tell
-) -> Proof:
+    subject: ExportSource,
+    plan: FormPlan,
+    static: StaticModel,
+    examples: CheckedExamples,
+    file: Path,
+    on_progress: OnProgress,
+) -> CheckedExport:
     """The files of a form that answers as the trained model does.
 
     An approximation that ``auto`` chose and that does not come near enough gives way to the exact form.
@@ -95,10 +100,10 @@ def _prove(
     Raises:
         ParityError: they do not answer as it does.
     """
-    proof = prove(subject, static, examples, file, tell)
+    proof = prove(subject, static, examples, file, on_progress)
     if static.approximate and plan.form == "auto" and not proof.parity.passed:
         exact = static_form(subject.model, replace(plan, calibration=None), subject.artifact.preprocessing)
-        proof = prove(subject, _exact_instead(exact, proof.parity), examples, file, tell)
+        proof = prove(subject, _exact_instead(exact, proof.parity), examples, file, on_progress)
     proof.parity.raise_failures()
     return proof
 
@@ -110,31 +115,36 @@ def _exact_instead(exact: StaticModel, parity: ParityReport) -> StaticModel:
 
 
 def _lower(
-    subject: Subject, plan: FormPlan, proof: Proof, examples: CheckedExamples, file: Path, tell: Tell
-) -> tuple[Proof, AccuracyReport | None]:
+    subject: ExportSource,
+    plan: FormPlan,
+    proof: CheckedExport,
+    examples: CheckedExamples,
+    file: Path,
+    on_progress: OnProgress,
+) -> tuple[CheckedExport, AccuracyReport | None]:
     """The files in a lower precision and what that costs; nothing is done where none is asked for."""
     if not subject.options.precision.lower:
         return proof, None
     calibration = subject.artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
-    return lower_files(subject, proof, file, calibration, examples, tell)
+    return lower_files(subject, proof, file, calibration, examples, on_progress)
 
 
-def _build(subject: Subject, file: Path, tell: Tell) -> EngineReport | None:
+def _build(subject: ExportSource, file: Path, on_progress: OnProgress) -> EngineReport | None:
     """The TensorRT engine beside the ONNX file; None where none is asked for."""
     engine = subject.options.engine
     if engine is None:
         return None
-    tell(f"building the {engine.format} engine")
+    on_progress(f"building the {engine.format} engine")
     return build_engine(file, subject.signature, engine, file.with_name(ENGINE_NAMES[engine.format]))
 
 
-def _publish(subject: Subject, report: ExportReport, tell: Tell) -> ExportReport:
+def _publish(subject: ExportSource, report: ExportReport, on_progress: OnProgress) -> ExportReport:
     """Publish what lies beside ``report.path``; the report with the path where it lies now."""
     target, made = subject.options.target, report.path.parent
     card = subject.card(report.form)
     with locked(target):
         number = check_target(target, card)
-        tell(f"publishing {target.folder / str(number)}")
+        on_progress(f"publishing {target.folder / str(number)}")
         with publishing(target, number, card) as folder:
             for item in made.iterdir():
                 (folder / item.name).write_bytes(item.read_bytes())
@@ -147,7 +157,7 @@ def _publish(subject: Subject, report: ExportReport, tell: Tell) -> ExportReport
     return replace(report, path=target.folder / str(number) / report.path.name)
 
 
-def _record(subject: Subject, card: ModelCard, report: ExportReport) -> dict[str, Any]:
+def _record(subject: ExportSource, card: ModelCard, report: ExportReport) -> dict[str, Any]:
     """What ``export.json`` says, but for version and digests."""
     found = report.to_dict()
     del found["path"]

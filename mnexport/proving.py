@@ -7,21 +7,21 @@ from pathlib import Path
 
 from mnexport.blocked.agreement import same_answers
 from mnexport.blocked.assemble import write_blocked
-from mnexport.checking import CheckedExamples, of_file, parity_checks, run_checks
 from mnexport.cpu_file import CpuFileReport, without_cpu_file
 from mnexport.errors import GraphError
+from mnexport.export_source import ExportSource
+from mnexport.forms.folded_norm import FoldedNorm
 from mnexport.forms.low_rank.integer_keys import onnx_translations
-from mnexport.forms.merged_norm import MergedNorm
 from mnexport.forms.plan import StaticModel
 from mnexport.graph import GraphReport, write_core, write_onnx
-from mnexport.layout import CORE_NAME, CPU_NAME
-from mnexport.parity import ParityReport, Runner
-from mnexport.signature import Signature
-from mnexport.subject import Subject
+from mnexport.parity.checks import CheckedExamples, of_file, parity_checks, run_checks
+from mnexport.parity.comparison import ParityReport, Runner
+from mnexport.repository.layout import CORE_NAME, CPU_NAME
+from mnexport.signature import ExportSignature
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Proof:
+class CheckedExport:
     """A static form, its files, and how near they come to the trained model.
 
     Args:
@@ -40,8 +40,12 @@ class Proof:
 
 
 def prove(
-    subject: Subject, static: StaticModel, examples: CheckedExamples, file: Path, tell: Callable[[str], None]
-) -> Proof:
+    subject: ExportSource,
+    static: StaticModel,
+    examples: CheckedExamples,
+    file: Path,
+    on_progress: Callable[[str], None],
+) -> CheckedExport:
     """Write a static form in float32 and compare it with the trained model; nothing is raised where they differ.
 
     Args:
@@ -54,11 +58,11 @@ def prove(
     Raises:
         GraphError: the form does not become a valid ONNX file.
     """
-    graph = _write(subject, static, file, tell)
-    cpu = _write_for_cpus(subject, static, file, tell)
+    graph = _write(subject, static, file, on_progress)
+    cpu = _write_for_cpus(subject, static, file, on_progress)
     files = model_files(file, subject.signature)
     checks = parity_checks(subject.model, static, files, subject.options, subject.artifact)
-    parity = run_checks(checks, examples, subject.options, tell)
+    parity = run_checks(checks, examples, subject.options, on_progress)
     failed = [item for item in parity.failed if item.what == of_file(CPU_NAME)]
     if failed:  # an addition: where it alone does not agree, the model goes without it
         files[CPU_NAME][0].unlink()
@@ -67,10 +71,10 @@ def prove(
         cpu = CpuFileReport(left_out="; ".join(item.failure for item in failed))
     if not file.with_name(CPU_NAME).exists():
         static = without_cpu_file(static)
-    return Proof(static=static, graph=graph, parity=parity, trained=checks[0].expected, cpu=cpu)
+    return CheckedExport(static=static, graph=graph, parity=parity, trained=checks[0].expected, cpu=cpu)
 
 
-def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signature]]:
+def model_files(file: Path, signature: ExportSignature) -> dict[str, tuple[Path, ExportSignature]]:
     """The files of a version: the whole model, and what everyone gets where that is less, written anew."""
     files = {file.name: (file, signature)}
     core = signature.without_explanation()
@@ -82,15 +86,15 @@ def model_files(file: Path, signature: Signature) -> dict[str, tuple[Path, Signa
     return files
 
 
-def _write(subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]) -> GraphReport:
-    tell(f"tracing the {static.form} form")
+def _write(subject: ExportSource, static: StaticModel, file: Path, on_progress: Callable[[str], None]) -> GraphReport:
+    on_progress(f"tracing the {static.form} form")
     return write_onnx(
         static.module, subject.signature, subject.options.graph.opset, subject.metadata(static.form), file
     )
 
 
 def _write_for_cpus(
-    subject: Subject, static: StaticModel, file: Path, tell: Callable[[str], None]
+    subject: ExportSource, static: StaticModel, file: Path, on_progress: Callable[[str], None]
 ) -> CpuFileReport | None:
     """``cpu.onnx``, where a form has keys in 8 bits or iFiLM; one of an earlier form is removed.
 
@@ -101,13 +105,13 @@ def _write_for_cpus(
     cpu.unlink(missing_ok=True)
     core = subject.signature.without_explanation()
     if static.cpu_module is not None and dtype in ("float32", "int8"):
-        tell("tracing it with keys in 8 bits")
+        on_progress("tracing it with keys in 8 bits")
         metadata = subject.metadata(static.form)
         write_onnx(static.cpu_module, core, subject.options.graph.opset, metadata, cpu, onnx_translations())
-    layers = sum(isinstance(layer, MergedNorm) for layer in static.module.modules())
+    layers = sum(isinstance(layer, FoldedNorm) for layer in static.module.modules())
     if dtype != "float32" or not layers:
         return CpuFileReport() if cpu.exists() else None
-    tell("keeping the maps of iFiLM in the layout of this processor")
+    on_progress("keeping the maps of iFiLM in the layout of this processor")
     with tempfile.TemporaryDirectory(dir=file.parent) as folder:
         ordinary, blocked = Path(folder) / "ordinary.onnx", Path(folder) / CPU_NAME
         if cpu.exists():

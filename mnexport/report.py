@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mnexport.accuracy import AccuracyReport
 from mnexport.cpu_file import CpuFileReport
 from mnexport.graph import GraphReport
-from mnexport.neighbours import NeighboursReport
-from mnexport.parity import ParityReport
+from mnexport.parity.comparison import ParityReport
+from mnexport.precision.accuracy import AccuracyReport
+from mnexport.repository.neighbors import NeighborsReport
 from mnexport.tensorrt import EngineReport
 
 
@@ -26,7 +26,7 @@ class ExportReport:
         accuracy: what a lower precision costs, or None.
         cpu: what became of the file for CPUs; None where the form has none.
         engine: the TensorRT engine that was built beside it, or None.
-        neighbours: the training images that the artifact carries, or None.
+        neighbors: the training images that the artifact carries, or None.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class ExportReport:
     accuracy: AccuracyReport | None = None
     cpu: CpuFileReport | None = None
     engine: EngineReport | None = None
-    neighbours: NeighboursReport | None = None
+    neighbors: NeighborsReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for ``--json`` and ``export.json``."""
@@ -52,5 +52,5 @@ class ExportReport:
             "accuracy": None if self.accuracy is None else self.accuracy.to_dict(),
             "cpu": None if self.cpu is None else self.cpu.to_dict(),
             "engine": None if self.engine is None else self.engine.to_dict(),
-            "neighbors": None if self.neighbours is None else self.neighbours.to_dict(),
+            "neighbors": None if self.neighbors is None else self.neighbors.to_dict(),
         }

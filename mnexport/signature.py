@@ -19,7 +19,7 @@ _SCALES = {"uint8": "0..255", "float32": "0..1"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorSpec:
+class ExportTensor:
     """A tensor by name.
 
     Args:
@@ -36,7 +36,7 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Signature:
+class ExportSignature:
     """What a model takes and gives.
 
     Args:
@@ -47,13 +47,13 @@ class Signature:
         description: how the input is laid out, for clients that make it from files.
     """
 
-    input: TensorSpec
+    input: ExportTensor
     input_type: InputType
-    outputs: tuple[TensorSpec, ...]
+    outputs: tuple[ExportTensor, ...]
     labels: tuple[str, ...] | None
     description: dict[str, Any]
 
-    def without_explanation(self) -> "Signature":
+    def without_explanation(self) -> "ExportSignature":
         """The same with the outputs that everyone gets, alone."""
         return replace(self, outputs=tuple(output for output in self.outputs if not output.on_request))
 
@@ -66,11 +66,11 @@ class Signature:
 
 def image_signature(
     size: InputSpec, labels: tuple[str, ...], input_type: InputType = "uint8", explain: int = 0
-) -> Signature:
-    """Of a classifier of images; ``explain`` neighbours are told."""
+) -> ExportSignature:
+    """Of a classifier of images; ``explain`` neighbors are told."""
     shape = (size.channels, size.height, size.width)
-    return Signature(
-        input=TensorSpec(name="image", datatype=_DATATYPES[input_type], shape=shape),
+    return ExportSignature(
+        input=ExportTensor(name="image", datatype=_DATATYPES[input_type], shape=shape),
         input_type=input_type,
         outputs=_classifier_outputs(len(labels), explain),
         labels=labels,
@@ -80,14 +80,14 @@ def image_signature(
 
 def table_signature(
     columns: tuple[str, ...], target: str, labels: tuple[str, ...] | None = None, explain: int = 0
-) -> Signature:
-    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbours are told.
+) -> ExportSignature:
+    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbors are told.
 
     Without labels it estimates values of ``target``.
     """
     outputs = _regressor_outputs(explain) if labels is None else _classifier_outputs(len(labels), explain)
-    return Signature(
-        input=TensorSpec(name="row", datatype="FP32", shape=(len(columns),)),
+    return ExportSignature(
+        input=ExportTensor(name="row", datatype="FP32", shape=(len(columns),)),
         input_type="float32",
         outputs=outputs,
         labels=labels,
@@ -95,24 +95,24 @@ def table_signature(
     )
 
 
-def _classifier_outputs(classes: int, explain: int) -> tuple[TensorSpec, ...]:
+def _classifier_outputs(classes: int, explain: int) -> tuple[ExportTensor, ...]:
     logits, probabilities, unadapted = (
-        TensorSpec(name=name, datatype="FP32", shape=(classes,), on_request=name.startswith("unadapted"))
+        ExportTensor(name=name, datatype="FP32", shape=(classes,), on_request=name.startswith("unadapted"))
         for name in ("logits", "probabilities", "unadapted_probabilities")
     )
-    labels = TensorSpec(name="neighbor_labels", datatype="INT64", shape=(explain,), on_request=True)
-    return (logits, probabilities, *((*_neighbours(explain), labels, unadapted) if explain else ()))
+    labels = ExportTensor(name="neighbor_labels", datatype="INT64", shape=(explain,), on_request=True)
+    return (logits, probabilities, *((*_neighbors(explain), labels, unadapted) if explain else ()))
 
 
-def _regressor_outputs(explain: int) -> tuple[TensorSpec, ...]:
-    value = TensorSpec(name="value", datatype="FP32", shape=(1,))
-    values = TensorSpec(name="neighbor_values", datatype="FP32", shape=(explain,), on_request=True)
-    unadapted = TensorSpec(name="unadapted_value", datatype="FP32", shape=(1,), on_request=True)
-    return (value, *((*_neighbours(explain), values, unadapted) if explain else ()))
+def _regressor_outputs(explain: int) -> tuple[ExportTensor, ...]:
+    value = ExportTensor(name="value", datatype="FP32", shape=(1,))
+    values = ExportTensor(name="neighbor_values", datatype="FP32", shape=(explain,), on_request=True)
+    unadapted = ExportTensor(name="unadapted_value", datatype="FP32", shape=(1,), on_request=True)
+    return (value, *((*_neighbors(explain), values, unadapted) if explain else ()))
 
 
-def _neighbours(explain: int) -> tuple[TensorSpec, TensorSpec]:
+def _neighbors(explain: int) -> tuple[ExportTensor, ExportTensor]:
     return (
-        TensorSpec(name="neighbor_indices", datatype="INT64", shape=(explain,), on_request=True),
-        TensorSpec(name="neighbor_weights", datatype="FP32", shape=(explain,), on_request=True),
+        ExportTensor(name="neighbor_indices", datatype="INT64", shape=(explain,), on_request=True),
+        ExportTensor(name="neighbor_weights", datatype="FP32", shape=(explain,), on_request=True),
     )

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from mnexport.errors import EngineError, UsageError
-from mnexport.signature import Signature
+from mnexport.errors import TensorRTError, UsageError
+from mnexport.signature import ExportSignature
 
 EngineFormat = Literal["tensorrt", "tensorrt-rtx"]
 ENGINE_FORMATS: tuple[EngineFormat, ...] = ("tensorrt", "tensorrt-rtx")
@@ -49,7 +49,7 @@ class BatchProfile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions:
+class TensorRTOptions:
     """How an engine is built.
 
     Args:
@@ -102,7 +102,7 @@ class EngineReport:
         return asdict(self)
 
 
-def build_engine(file: Path, signature: Signature, options: EngineOptions, target: Path) -> EngineReport:
+def build_engine(file: Path, signature: ExportSignature, options: TensorRTOptions, target: Path) -> EngineReport:
     """Build an engine from an ONNX file and write it.
 
     Args:
@@ -122,7 +122,7 @@ def build_engine(file: Path, signature: Signature, options: EngineOptions, targe
     parser = trt.OnnxParser(network, log)
     if not parser.parse(file.read_bytes()):
         reasons = "; ".join(parser.get_error(index).desc() for index in range(parser.num_errors))
-        raise EngineError(f"{options.format} cannot read the exported graph: {reasons or 'no reason was given'}.")
+        raise TensorRTError(f"{options.format} cannot read the exported graph: {reasons or 'no reason was given'}.")
     config = builder.create_builder_config()
     shapes = [(batch, *signature.input.shape) for batch in asdict(options.profile).values()]
     profile = builder.create_optimization_profile()
@@ -136,7 +136,7 @@ def build_engine(file: Path, signature: Signature, options: EngineOptions, targe
             config.set_compute_capability(getattr(trt.ComputeCapability, name), place)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
-        raise EngineError(f"{options.format} built no engine: {'; '.join(log.errors) or 'no reason was given'}.")
+        raise TensorRTError(f"{options.format} built no engine: {'; '.join(log.errors) or 'no reason was given'}.")
     target.write_bytes(engine)
     return EngineReport(
         format=options.format,
@@ -162,7 +162,7 @@ def _builder(format: EngineFormat) -> Any:
     try:
         return importlib.import_module(_MODULES[format])
     except (ImportError, OSError) as error:
-        raise EngineError(
+        raise TensorRTError(
             f"--format {format} needs a builder that is not installed ({error}); install it with "
             f"pip install 'mn-runtime[{format}]', or export --format onnx."
         ) from error
@@ -177,7 +177,7 @@ def _made(trt: Any, log: Any, format: EngineFormat) -> Any:
         reason = ""
     if builder is None:
         told = "; ".join([*log.errors, *([reason] if reason else [])])
-        raise EngineError(
+        raise TensorRTError(
             f"{format} cannot start its builder here ({told}); standard TensorRT builds on a machine with the GPU that "
             "the engine is for, --format tensorrt-rtx on any machine."
         )

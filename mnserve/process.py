@@ -11,9 +11,9 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from mnserve.engine_thread import EngineThread
-from mnserve.logs import configure
-from mnserve.models import ModelState
+from mnserve.execution.engine_thread import EngineThread
+from mnserve.models.registry import ModelState
+from mnserve.observability.logs import configure
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
 

@@ -14,26 +14,26 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
-from mnserve.authorization import AuthorizationInterceptor
-from mnserve.control import Poller
-from mnserve.control_calls import Offered
+from mnserve.access.authorization import AuthorizationInterceptor
+from mnserve.access.rate_limits import RateLimits
+from mnserve.access.tls import add_port, server_credentials
+from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
-from mnserve.health import Health
-from mnserve.loading import LoadOptions
-from mnserve.log_settings import LogControl
-from mnserve.metrics import MetricsServer
-from mnserve.models import Models, ModelState
+from mnserve.models.loading import LoadOptions
+from mnserve.models.polling import Poller
+from mnserve.models.registry import Models, ModelState
+from mnserve.models.response_cache import ResponseCache
+from mnserve.observability.log_settings import LogControl
+from mnserve.observability.metrics import MetricsServer
+from mnserve.observability.trace_settings import TraceChoice, TraceSettings
+from mnserve.observability.tracing import Tracing
 from mnserve.protocol import model_config_pb2, service_pb2
 from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
-from mnserve.rate_limits import RateLimits
-from mnserve.response_cache import ResponseCache
-from mnserve.servicer import Servicer
-from mnserve.services import Services
+from mnserve.rpc.control_calls import ServiceOptions
+from mnserve.rpc.health import Health
+from mnserve.rpc.servicer import Servicer
+from mnserve.rpc.services import Services
 from mnserve.settings import ServeSettings
-from mnserve.shared_memory import Regions
-from mnserve.tls import add_port, server_credentials
-from mnserve.tracing.settings import TraceChoice, TraceSettings
-from mnserve.tracing.spans import Tracing
 
 __all__ = ["Addresses", "Server"]
 
@@ -181,7 +181,7 @@ class Server:
             ),
         )
         services = Services(server)
-        offered = Offered(
+        offered = ServiceOptions(
             control=self._settings.model_control,
             regions=Regions() if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),

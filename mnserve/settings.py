@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from mnserve.access.connection_limits import TransportSettings
+from mnserve.access.settings import SecuritySettings
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
-from mnserve.security import SecuritySettings
-from mnserve.transport import TransportSettings
 
 __all__ = ["Control", "ServeSettings"]
 

@@ -71,7 +71,7 @@ def pushback_ms(error: BaseException) -> int | None:
 
 
 def failure_reason(error: BaseException) -> str:
-    """How the failure is counted, one of mnserve.statistics.FAILURE_REASONS; callers that left are no error here."""
+    """Return the counter of a failure, one of ``FAILURE_REASONS`` of models.statistics; a caller that left is none."""
     code = status_code(error)
     rejected = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     if code in rejected or isinstance(error, RateLimitedError):

@@ -32,6 +32,7 @@ from mntrain.artifact_config import (
     InputSpec,
     TableArtifactConfig,
 )
+from mntrain.atomic_files import folder_atomically
 from mntrain.backbones.config import Shape, build_backbone
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageSet
@@ -39,7 +40,6 @@ from mntrain.data.preprocessing import Preprocessing
 from mntrain.data.standardization import Standardization
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
-from mntrain.files import folder_atomically
 from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Model, Regressor
 from mntrain.models.families import FAMILIES, family_named

@@ -83,7 +83,7 @@ def test_serving_asks_for_the_time_of_day_only_where_a_date_is_wanted() -> None:
         and isinstance(node.value, ast.Name)
         and node.value.id in {"time", "datetime", "date"}
     }
-    assert found == {"statistics.py", "tracing/spans.py"}
+    assert found == {"models/statistics.py", "observability/tracing.py"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

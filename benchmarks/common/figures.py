@@ -16,7 +16,7 @@ def write_json(file: Path | None, record: Any) -> None:
     Raises:
         OutputError: the file cannot be written any more.
     """
-    from mnserve.files import write_atomically
+    from mnserve.atomic_files import write_atomically
 
     if file is not None:
         write_atomically(file, (json.dumps(record, indent=2) + "\n").encode())

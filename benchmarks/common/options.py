@@ -118,8 +118,8 @@ def writable_file(text: str) -> Path:
     Raises:
         ArgumentTypeError: it cannot.
     """
+    from mnserve.atomic_files import check_writable
     from mnserve.errors import OutputError
-    from mnserve.files import check_writable
 
     try:
         check_writable(Path(text))

@@ -2,19 +2,19 @@
 
 from typing import Final
 
-from mnserve.datatypes import DATATYPES
-from mnserve.queue_policy import QueuePolicy, QueueRules
-from mnserve.signature import Signature, TensorRule
+from mnserve.batching.queue_policy import QueuePolicy, QueueRules
+from mnserve.codec.datatypes import DATATYPES
+from mnserve.codec.signature import RequestSignature, TensorRule
 
 __all__ = ["RULES", "SIGNATURES"]
 
 
 def _signature(
     model: str, max_batch_size: int, *tensors: tuple[str, str, tuple[int, ...]], allow_non_finite: bool = False
-) -> Signature:
+) -> RequestSignature:
     """A model whose outputs are its inputs, so that what was decoded can be encoded again."""
     rules = tuple(TensorRule(name=name, datatype=DATATYPES[kind], dims=dims) for name, kind, dims in tensors)
-    return Signature(
+    return RequestSignature(
         model=model,
         max_batch_size=max_batch_size,
         inputs=rules,

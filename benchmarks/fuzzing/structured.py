@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from fuzzing.dice import Dice, pick
+from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.protocol import service_pb2 as pb
-from mnserve.signature import Signature, TensorRule
 
 __all__ = ["nearly_valid", "valid"]
 
@@ -24,12 +24,12 @@ _RARE: Final = 11
 """One of so many requests has a certain fault."""
 
 
-def valid(signature: Signature, dice: Dice) -> Request:
+def valid(signature: RequestSignature, dice: Dice) -> Request:
     """A request that keeps every rule, unless a number in it is NaN or infinite, or a BOOL neither 0 nor 1."""
     return _request(signature, dice, dice.integer(1, max(1, signature.max_batch_size)), 1)
 
 
-def nearly_valid(signature: Signature, dice: Dice) -> Request:
+def nearly_valid(signature: RequestSignature, dice: Dice) -> Request:
     """The same with any number of faults, often none."""
     if dice.integer(0, 5) < 5:
         request = valid(signature, dice)
@@ -41,7 +41,7 @@ def nearly_valid(signature: Signature, dice: Dice) -> Request:
     return request
 
 
-def _request(signature: Signature, dice: Dice, rows: int, least: int) -> Request:
+def _request(signature: RequestSignature, dice: Dice, rows: int, least: int) -> Request:
     """A request of so many rows whose open dimensions are ``least`` or more."""
     request = Request(model_name=signature.model, id="id")
     typed = dice.integer(0, 3) == 3 and all(rule.datatype.contents for rule in signature.inputs)

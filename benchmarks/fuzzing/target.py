@@ -16,18 +16,18 @@ from google.protobuf.message import DecodeError
 from fuzzing.dice import Dice
 from fuzzing.signatures import RULES, SIGNATURES
 from fuzzing.structured import nearly_valid
-from mnserve.codec import DecodedRequest, check_request
-from mnserve.encoding import encode_response
+from mnserve.batching.request_limits import request_limits
+from mnserve.codec.decoding import DecodedRequest, check_request
+from mnserve.codec.encoding import encode_response
+from mnserve.codec.shared_memory import Region, Regions
+from mnserve.codec.signature import RequestSignature
+from mnserve.codec.tensors import raw_to_array
 from mnserve.errors import MnServeError
-from mnserve.execution import Work
+from mnserve.execution.batch import InferenceWork
+from mnserve.models.response_cache import key_of
 from mnserve.protocol import service_pb2 as pb
-from mnserve.response_cache import key_of
-from mnserve.shared_memory import Region, Regions
-from mnserve.signature import Signature
+from mnserve.rpc.wire import has_more_fields
 from mnserve.status import status_code
-from mnserve.tensors import raw_to_array
-from mnserve.urgency import urgency
-from mnserve.wire import has_more_fields
 
 __all__ = ["Finding", "Target"]
 
@@ -78,15 +78,15 @@ class Target:
             pb.ModelInferRequest.FromString(request.SerializeToString()), SIGNATURES[number], dice.integer(0, 2)
         )
 
-    def _checked(self, request: pb.ModelInferRequest, signature: Signature, number: int) -> None:
+    def _checked(self, request: pb.ModelInferRequest, signature: RequestSignature, number: int) -> None:
         regions = self._regions if number % 4 != 3 else None
         try:
-            urgent = urgency(request, RULES[number % len(RULES)], None)
+            urgent = request_limits(request, RULES[number % len(RULES)], None)
             checked = check_request(request, signature, regions)
             _ = checked.large
             decoded = checked.decode()
             _check_decoded(decoded, signature)
-            work = Work(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
+            work = InferenceWork(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
             if work.nbytes < 0 or len(key_of(work)) != 16 or (urgent.seconds or 0) < 0 or urgent.wait < 0:
                 raise Finding(f"{work.nbytes} bytes, {urgent}")
             response = encode_response(
@@ -106,7 +106,9 @@ class Target:
         else:
             self.outcomes["answered"] += 1
 
-    def _check_answer(self, response: pb.ModelInferResponse, decoded: DecodedRequest, signature: Signature) -> None:
+    def _check_answer(
+        self, response: pb.ModelInferResponse, decoded: DecodedRequest, signature: RequestSignature
+    ) -> None:
         for output, raw in zip(response.outputs, response.raw_output_contents, strict=True):
             rule = signature.output_rules[output.name]
             if "shared_memory_region" in output.parameters:
@@ -117,7 +119,7 @@ class Target:
                 raise Finding(f"'{output.name}' went out as {array!r}, and was {sent!r}")
 
 
-def _check_decoded(decoded: DecodedRequest, signature: Signature) -> None:
+def _check_decoded(decoded: DecodedRequest, signature: RequestSignature) -> None:
     if not 1 <= decoded.rows <= max(1, signature.max_batch_size) or not decoded.outputs:
         raise Finding(f"{decoded.rows} rows, outputs {decoded.outputs}")
     if list(decoded.feeds) != [rule.name for rule in signature.inputs]:

@@ -7,7 +7,7 @@ from torch import nn
 
 from gpu_checks.subjects import Subject
 from mnexport.forms.dispatch import static_form, without_adaptation
-from mnexport.forms.lowered import with_lowered_backbone
+from mnexport.forms.mixed_precision import with_lowered_backbone
 from mnexport.forms.plan import Calibration, FormPlan
 
 

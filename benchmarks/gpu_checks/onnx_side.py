@@ -13,7 +13,7 @@ from gpu_checks.forms import Forms, lowered
 from gpu_checks.parity import Answers, Run
 from gpu_checks.subjects import Subject
 from mnexport.graph import write_onnx
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import ExportSignature, ExportTensor
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.providers import CUDA, ProviderOption
@@ -135,13 +135,13 @@ def _run(engine: Engine, outputs: Sequence[str], inputs: np.ndarray) -> Answers:
     return dict(zip(outputs, engine.run({spec.name: inputs}, outputs), strict=True))
 
 
-def _signature(subject: Subject) -> Signature:
+def _signature(subject: Subject) -> ExportSignature:
     image = subject.samples.dtype == np.uint8
     width = subject.samples.shape[1:]
-    return Signature(
-        input=TensorSpec(name="image" if image else "row", datatype="UINT8" if image else "FP32", shape=width),
+    return ExportSignature(
+        input=ExportTensor(name="image" if image else "row", datatype="UINT8" if image else "FP32", shape=width),
         input_type="uint8" if image else "float32",
-        outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(1,)) for name in subject.outputs),
+        outputs=tuple(ExportTensor(name=name, datatype="FP32", shape=(1,)) for name in subject.outputs),
         labels=None,
         description={},
     )

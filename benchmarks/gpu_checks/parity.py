@@ -9,7 +9,7 @@ from itertools import cycle
 
 import numpy as np
 
-from mnexport.tolerance import Approximation
+from mnexport.parity.tolerance import Approximation
 
 Answers = dict[str, np.ndarray]
 Run = Callable[[np.ndarray], Answers]

@@ -1,0 +1,1 @@
+"""Rewrite graphs with iFiLM in ONNX Runtime's blocked layout."""

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import numpy as np
 
-from mnexport.parity import onnxruntime_runner
-from mnexport.signature import Signature
+from mnexport.parity.comparison import onnxruntime_runner
+from mnexport.signature import ExportSignature
 
 _COUNTS = (1, 2, 11)
 # Of the largest answer of an output: rounding in another order, and nothing more.
 _ALLOWED = 1e-4
 
 
-def same_answers(first: Path, second: Path, signature: Signature) -> bool:
+def same_answers(first: Path, second: Path, signature: ExportSignature) -> bool:
     """Compare two files on made-up images, one, a few, and more than the second computes at a time.
 
     Args:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from mnexport.blocked.body import Body
+from mnexport.blocked.backbone_rewriter import Body
 from mnexport.blocked.cut import Backbone, find_backbone, split_nodes
 from mnexport.blocked.guard import guard
 from mnexport.blocked.index import GraphIndex, with_names

@@ -1,0 +1,1 @@
+"""Turn trained models into static modules."""

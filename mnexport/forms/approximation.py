@@ -16,8 +16,8 @@ from mnexport.forms.cost import Cost, HeadSize
 from mnexport.forms.low_rank.choice import kind_of, low_rank
 from mnexport.forms.low_rank.queries import Limits, LowRank
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
-from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, problem_of
-from mntrain.models.meta_neighborhoods.inner import InnerProblem
+from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, inner_problem
+from mntrain.models.meta_neighborhoods.inner import CosineProblem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 # An approximation has to save this share of the whole model's cost before auto takes it.
@@ -28,8 +28,8 @@ _CALIBRATION_BATCH = 64
 def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel | str:
     """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
     size, exact = _costs(model)
-    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-    if not isinstance(problem, InnerProblem) and cheapest_form(problem, model.steps()) == "factored":
+    problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+    if not isinstance(problem, CosineProblem) and cheapest_form(problem, model.steps()) == "factored":
         return "factored is exact for this model, and as cheap as any approximation (--form factored)"
     if plan.calibration is None:
         return (
@@ -69,7 +69,7 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
 
 
 def _costs(model: MetaNeighborhoods) -> tuple[HeadSize, Cost]:
-    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
+    problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
     entries, features = problem.keys.shape
     size = HeadSize(
         entries=entries,
@@ -78,7 +78,7 @@ def _costs(model: MetaNeighborhoods) -> tuple[HeadSize, Cost]:
         steps=model.step_count,
         shared_keys=shares_keys(model),
     )
-    rank_one = not isinstance(problem, InnerProblem) and cheapest_form(problem, model.steps()) == "factored"
+    rank_one = not isinstance(problem, CosineProblem) and cheapest_form(problem, model.steps()) == "factored"
     return size, size.rank_one() if rank_one else size.exact()
 
 

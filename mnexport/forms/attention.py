@@ -6,7 +6,7 @@ Shapes: B queries, S entries, d features. features z [B, d], attention ω [B, S]
 from torch import Tensor, nn
 
 from mnexport.forms.constants import Constants
-from mntrain.models.meta_neighborhoods.adaptation import Problem
+from mntrain.models.meta_neighborhoods.adaptation import InnerProblem
 from mntrain.models.meta_neighborhoods.attention import KeyIndex, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
@@ -24,7 +24,7 @@ class StaticAttention(nn.Module):
         index = None if shared else key_index(model.dictionary.keys, model.similarity)
         self.index: Constants[KeyIndex] | None = None if index is None else Constants(index)
 
-    def forward(self, features: Tensor, problem: Problem) -> Tensor:
+    def forward(self, features: Tensor, problem: InnerProblem) -> Tensor:
         """Features [B, d] → attention [B, S]."""
         index = KeyIndex(problem.keys, None) if self.index is None else self.index()
         return attention(similarity(features, index), self.temperature)

@@ -8,7 +8,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from mnexport.forms.merged_norm import merge_norms
+from mnexport.forms.folded_norm import fold_norms
 
 
 class DeployedClassifier(nn.Module):
@@ -27,7 +27,7 @@ class DeployedClassifier(nn.Module):
         super().__init__()
         self.preprocessing = copy.deepcopy(preprocessing)
         self.backbone = copy.deepcopy(backbone)
-        merge_norms(self.backbone)
+        fold_norms(self.backbone)
         self.classifier = classifier
         self.eval().requires_grad_(False)
 

@@ -21,7 +21,7 @@ from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor, Plai
 from mntrain.data.standardization import Standardization
 from mntrain.models.base import Model
 from mntrain.models.maxl.model import Maxl
-from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.model import Vanilla
@@ -33,7 +33,7 @@ def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> Stati
 
     Raises:
         FormError: the family has no static form, not this one, or none within the tolerance.
-        UsageError: more neighbours are to be told than there are.
+        UsageError: more neighbors are to be told than there are.
     """
     found = unexplained_form(model, plan, preprocessing)
     if not plan.explain:
@@ -44,7 +44,7 @@ def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> Stati
     if isinstance(model, MetaNeighborhoodsRegressor) and isinstance(module, DeployedRegressor):
         return replace(found, module=ExplainedRegressor(module, model, plan.explain))
     raise FormError(
-        f"A {type(model).__name__.lower()} model looks no neighbours up, so there is nothing to explain; leave out "
+        f"A {type(model).__name__.lower()} model looks no neighbors up, so there is nothing to explain; leave out "
         "--explain."
     )
 
@@ -75,7 +75,7 @@ def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> Sta
     if isinstance(found, StaticModel):
         return found
     steps = model.steps()
-    cheapest = cheapest_form(problem_of(model.head, model.dictionary.keys, model.dictionary.values()), steps)
+    cheapest = cheapest_form(inner_problem(model.head, model.dictionary.keys, model.dictionary.values()), steps)
     if plan.form == "factored" and cheapest == "explicit":
         raise FormError(
             f"This model takes {steps.count} inner step(s) with a step size of shape {list(steps.size.shape)}. "

@@ -1,6 +1,6 @@
-"""A deployed classifier or regressor that also tells which neighbours shaped its answer, and what it was without them.
+"""A deployed classifier or regressor that also tells which neighbors shaped its answer, and what it was without them.
 
-Shapes: B queries, S entries, C classes, K neighbours. attention ω [B, S]; outputs: indices and labels int64 [B, K],
+Shapes: B queries, S entries, C classes, K neighbors. attention ω [B, S]; outputs: indices and labels int64 [B, K],
 weights float32 [B, K], unadapted probabilities [B, C]; of a regressor values [B, K] and the unadapted value [B, 1].
 """
 
@@ -18,7 +18,7 @@ from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegres
 
 
 class Attends(Protocol):
-    """What looks its neighbours up."""
+    """What looks its neighbors up."""
 
     def weights(self, features: Tensor) -> Tensor:
         """Features → attention [B, S]."""
@@ -30,17 +30,17 @@ class ExplainedClassifier(nn.Module):
     Args:
         deployed: the classifier; its head has attention.
         model: trained.
-        neighbours: K.
+        neighbors: K.
     """
 
     labels: Tensor  # the likeliest class of each entry, int64 [S]
 
-    def __init__(self, deployed: DeployedClassifier, model: MetaNeighborhoods, neighbours: int) -> None:
+    def __init__(self, deployed: DeployedClassifier, model: MetaNeighborhoods, neighbors: int) -> None:
         super().__init__()
-        check_neighbours(neighbours, len(model.dictionary.keys))
+        check_neighbors(neighbors, len(model.dictionary.keys))
         self.deployed = deployed
         self.plain = static_head(model.head)
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.register_buffer("labels", model.dictionary.values().argmax(dim=-1))
         self.eval().requires_grad_(False)
 
@@ -49,7 +49,7 @@ class ExplainedClassifier(nn.Module):
         features = self.deployed.backbone(self.deployed.preprocessing(inputs))
         logits: Tensor = self.deployed.classifier(features)
         head: Attends = self.deployed.classifier  # type: ignore[assignment]
-        weights, indices = torch.topk(head.weights(features), self.neighbours, dim=-1)
+        weights, indices = torch.topk(head.weights(features), self.neighbors, dim=-1)
         unadapted = torch.softmax(self.plain(features), dim=-1)
         return logits, torch.softmax(logits, dim=-1), indices, weights, self.labels[indices], unadapted
 
@@ -60,44 +60,44 @@ class ExplainedRegressor(nn.Module):
     Args:
         deployed: the regressor; its estimator has attention.
         model: trained.
-        neighbours: K.
+        neighbors: K.
     """
 
     values: Tensor  # of each entry, in the target's own units [S]
 
-    def __init__(self, deployed: DeployedRegressor, model: MetaNeighborhoodsRegressor, neighbours: int) -> None:
+    def __init__(self, deployed: DeployedRegressor, model: MetaNeighborhoodsRegressor, neighbors: int) -> None:
         super().__init__()
-        check_neighbours(neighbours, len(model.keys))
+        check_neighbors(neighbors, len(model.keys))
         self.deployed = deployed
         self.plain = PlainEstimator(model.network)
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.register_buffer("values", unscaled(model.values.detach(), deployed.standardization))
         self.eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows → value, indices, weights, values of the neighbours, unadapted value."""
+        """Rows → value, indices, weights, values of the neighbors, unadapted value."""
         standardised = self.deployed.standardization(rows)
         scale = self.deployed.standardization
         estimator: Attends = self.deployed.estimator  # type: ignore[assignment]
-        weights, indices = torch.topk(estimator.weights(standardised), self.neighbours, dim=-1)
+        weights, indices = torch.topk(estimator.weights(standardised), self.neighbors, dim=-1)
         answer, plain = self.deployed.estimator(standardised), self.plain(standardised)
         values = (unscaled(estimate, scale).unsqueeze(-1) for estimate in (answer, plain))
         value, unadapted = values
         return value, indices, weights, self.values[indices], unadapted
 
 
-def check_neighbours(neighbours: int, entries: int) -> None:
-    """Whether so many neighbours can be told.
+def check_neighbors(neighbors: int, entries: int) -> None:
+    """Whether so many neighbors can be told.
 
     Raises:
         UsageError: more than there are, or more than TensorRT sorts.
     """
-    if not 1 <= neighbours <= min(entries, MOST_NEIGHBOURS):
+    if not 1 <= neighbors <= min(entries, MOST_NEIGHBORS):
         raise UsageError(
-            f"--explain is {neighbours}; it must be from 1 to {min(entries, MOST_NEIGHBOURS)}: the dictionary has "
+            f"--explain is {neighbors}; it must be from 1 to {min(entries, MOST_NEIGHBORS)}: the dictionary has "
             f"{entries} entries."
         )
 
 
 # TensorRT's TopK takes fewer than 3,840.
-MOST_NEIGHBOURS = 1000
+MOST_NEIGHBORS = 1000

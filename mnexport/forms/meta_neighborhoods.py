@@ -9,7 +9,13 @@ from torch import Tensor, nn
 
 from mnexport.forms.attention import StaticAttention
 from mnexport.forms.constants import Constants
-from mntrain.models.meta_neighborhoods.adaptation import InnerForm, Problem, Steps, adapted_logits, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import (
+    InnerForm,
+    InnerProblem,
+    InnerSteps,
+    adapted_logits,
+    inner_problem,
+)
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
@@ -32,8 +38,8 @@ class AdaptiveHead(nn.Module):
         self.form: InnerForm = form
         self.step_count = model.step_count
         with torch.no_grad():
-            problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-            self.problem: Constants[Problem] = Constants(problem)
+            problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+            self.problem: Constants[InnerProblem] = Constants(problem)
             self.attention = StaticAttention(model)
             self.register_buffer("weight", model.head.weight.detach().clone())
             self.register_buffer("step_size", model.step_size.detach().clone())
@@ -46,6 +52,6 @@ class AdaptiveHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Features [B, d] → logits [B, C]."""
         problem = self.problem()
-        steps = Steps(count=self.step_count, size=self.step_size)
+        steps = InnerSteps(count=self.step_count, size=self.step_size)
         weights = self.attention(features, problem)
         return adapted_logits(features, weights, problem, self.weight, steps, self.form)

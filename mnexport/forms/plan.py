@@ -47,7 +47,7 @@ class FormPlan:
             deviations of the target.
         rank: directions of an approximation; None takes the fewest that keep the tolerance.
         table_limit: largest constant table of an approximation, bytes.
-        explain: neighbours K whose share in an answer is told; 0 tells none.
+        explain: neighbors K whose share in an answer is told; 0 tells none.
         calibration: examples for the approximation; without them auto takes an exact form.
 
     Raises:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mnserve.datatypes import BY_CONFIG_TYPE
+from mnserve.codec.datatypes import BY_CONFIG_TYPE
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 

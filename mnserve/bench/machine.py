@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from mnserve.cpu import available_cpus
+from mnserve.engines.cpu import available_cpus
 
 __all__ = ["Machine", "describe_machine"]
 

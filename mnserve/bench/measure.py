@@ -10,7 +10,7 @@ from mnserve.bench.results import BatchResult, BenchResult, ModelNote, summarise
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.targets import Target, open_targets
 from mnserve.bench.timing import Call, interleave
-from mnserve.cpu import available_cpus
+from mnserve.engines.cpu import available_cpus
 
 __all__ = ["measure"]
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from mnserve.digits import MOST_DIGITS
 from mnserve.errors import SettingsError
-from mnserve.names import shortened
+from mnserve.text.names import shortened
+from mnserve.text.number_text import MOST_DIGITS
 
 __all__ = [
     "MOST_SECONDS",

@@ -7,9 +7,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mnserve.atomic_files import write_atomically
 from mnserve.bench.results import BenchResult
 from mnserve.bench.statistics import Latency
-from mnserve.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
+from mnserve.atomic_files import check_writable, write_atomically
 from mnserve.bench.plot import save_figure
 from mnserve.errors import OutputError
-from mnserve.files import check_writable, write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

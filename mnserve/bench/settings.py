@@ -16,7 +16,7 @@ from mnserve.bench.options import (
     whole_numbers,
 )
 from mnserve.bench.timing import TimingPlan
-from mnserve.connection import ConnectionSettings
+from mnserve.client.settings import ConnectionSettings
 from mnserve.engines.base import MAX_THREADS, EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError

@@ -13,10 +13,10 @@ import numpy as np
 from mnserve.bench.server_process import server_process
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.timing import Call
-from mnserve.client import Client
-from mnserve.local_model import LocalModel
-from mnserve.model_config import default_outputs
+from mnserve.client.blocking import Client
+from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_config import default_outputs
 
 __all__ = ["EngineTarget", "ServerTarget", "Target", "open_targets"]
 

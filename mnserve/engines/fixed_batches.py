@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import onnxruntime as ort
 
-from mnserve.datatypes import DATATYPES
+from mnserve.codec.datatypes import DATATYPES
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.padding import pad
 from mnserve.engines.providers import CUDA

@@ -9,8 +9,8 @@ from typing import Final
 
 import onnxruntime as ort
 
-from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions
+from mnserve.engines.cpu import available_cpus
 from mnserve.engines.providers import CUDA, default_options, remedy
 from mnserve.errors import EngineLoadError
 

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
-from mnserve.json_text import parse_json
 from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
+from mnserve.text.json_text import parse_json
 
 __all__ = ["AnswerReader", "Label", "Prediction"]
 
@@ -63,12 +63,12 @@ class AnswerReader:
     Args:
         config: configuration of the model.
         labels: class names for a model without the parameter ``mn.labels``; classes are numbered without both.
-        explain: read which neighbours shaped each answer, too.
-        images: training images of the neighbours, where they are known.
+        explain: read which neighbors shaped each answer, too.
+        images: training images of the neighbors, where they are known.
 
     Raises:
         ImageModelError: no output can hold class scores, the parameter ``mn.labels`` is not a list of
-        names, or the model does not tell its neighbours although it should.
+        names, or the model does not tell its neighbors although it should.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Which learned neighbours shaped an answer, and what it would have been without them.
+"""Which learned neighbors shaped an answer, and what it would have been without them.
 
-Shapes: B images in a batch, C classes, K neighbours, the most important first.
+Shapes: B images in a batch, C classes, K neighbors, the most important first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mnserve.errors import ImageModelError
 from mnserve.predicting.training_images import TrainingImage, TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 
-__all__ = ["EXPLANATION", "Explanation", "Neighbour", "check_explained", "read_explanations"]
+__all__ = ["EXPLANATION", "Explanation", "Neighbor", "check_explained", "read_explanations"]
 
 _INDICES, _WEIGHTS, _LABELS = "neighbor_indices", "neighbor_weights", "neighbor_labels"
 _UNADAPTED = "unadapted_probabilities"
@@ -26,7 +26,7 @@ EXPLANATION = (_INDICES, _WEIGHTS, _LABELS, _UNADAPTED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbour:
+class Neighbor:
     """An entry of the model's dictionary.
 
     Attributes:
@@ -53,19 +53,19 @@ class Explanation:
     """Why a model answered as it did.
 
     Attributes:
-        neighbours: The most important first.
+        neighbors: The most important first.
         unadapted_label: The class without adaptation.
         unadapted_probability: Its probability.
     """
 
-    neighbours: tuple[Neighbour, ...]
+    neighbors: tuple[Neighbor, ...]
     unadapted_label: str
     unadapted_probability: float
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "neighbors": [one.to_json() for one in self.neighbours],
+            "neighbors": [one.to_json() for one in self.neighbors],
             "unadapted": {"label": self.unadapted_label, "probability": self.unadapted_probability},
         }
 
@@ -79,7 +79,7 @@ def check_explained(config: pb.ModelConfig) -> None:
     given = {output.name for output in config.output}
     if not given.issuperset(EXPLANATION):
         raise ImageModelError(
-            f"model '{config.name}' does not tell its neighbours; leave out --explain, or export it again with "
+            f"model '{config.name}' does not tell its neighbors; leave out --explain, or export it again with "
             "mnexport --explain K"
         )
 
@@ -102,8 +102,8 @@ def read_explanations(
     _check(outputs, len(labels), count)
     found = []
     for entries, weights, classes, unadapted in zip(*(outputs[name] for name in EXPLANATION), strict=True):
-        neighbours = tuple(
-            Neighbour(
+        neighbors = tuple(
+            Neighbor(
                 entry=int(entry),
                 label=labels[int(label)],
                 weight=float(weight),
@@ -113,9 +113,7 @@ def read_explanations(
         )
         best = int(np.argmax(unadapted))
         found.append(
-            Explanation(
-                neighbours=neighbours, unadapted_label=labels[best], unadapted_probability=float(unadapted[best])
-            )
+            Explanation(neighbors=neighbors, unadapted_label=labels[best], unadapted_probability=float(unadapted[best]))
         )
     return found
 
@@ -139,7 +137,7 @@ def _check(outputs: Mapping[str, NDArray[Any]], classes: int, count: int) -> Non
             raise ImageModelError(
                 f"the model's output '{name}' is {array.dtype} {list(array.shape)} for {count} image(s) and {classes} "
                 f"classes; an explanation needs {what} of shape "
-                f"{[count, classes] if name == _UNADAPTED else [count, 'neighbours']}"
+                f"{[count, classes] if name == _UNADAPTED else [count, 'neighbors']}"
             )
     for name, array, most in ((_WEIGHTS, weights, 1.0), (_UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
         if not ((array >= 0) & (array <= most + _ROUNDING)).all():

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnserve.client.images import Pixels, PixelSize
 from mnserve.errors import ImageModelError
-from mnserve.images import Pixels, PixelSize
-from mnserve.json_text import parse_json
 from mnserve.protocol import model_config_pb2 as pb
+from mnserve.text.json_text import parse_json
 
 __all__ = ["ImageInput"]
 

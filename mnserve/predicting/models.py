@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mnserve.client import Client
-from mnserve.connection import ConnectionSettings
+from mnserve.client.blocking import Client
+from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import ServerUnreachableError, SettingsError
-from mnserve.local_model import LocalModel
+from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 __all__ = ["CalledModel", "RemoteModel", "is_folder", "open_model"]

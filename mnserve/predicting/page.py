@@ -10,12 +10,12 @@ from html import escape
 from importlib import resources
 from importlib.metadata import version
 
-from mnserve.images import Pixels
-from mnserve.names import printable
+from mnserve.client.images import Pixels
 from mnserve.predicting.answers import Prediction
-from mnserve.predicting.explanations import Explanation, Neighbour
+from mnserve.predicting.explanations import Explanation, Neighbor
 from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImage
+from mnserve.text.names import printable
 
 __all__ = ["MOST_IMAGES", "ExplanationPage"]
 
@@ -62,7 +62,7 @@ class ExplanationPage:
         """The page."""
         style = (resources.files("mnserve.predicting") / "page.css").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        longest = max((one.weight for shown in self._shown for one in shown.explanation.neighbours), default=1.0)
+        longest = max((one.weight for shown in self._shown for one in shown.explanation.neighbors), default=1.0)
         title = f"{_text(self._model)}: {len(self)} image{'' if len(self) == 1 else 's'} explained"
         lines = [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -79,14 +79,14 @@ class ExplanationPage:
         return "\n".join(lines)
 
     def _legend(self, longest: float) -> str:
-        pictured = any(one.images for shown in self._shown for one in shown.explanation.neighbours)
+        pictured = any(one.images for shown in self._shown for one in shown.explanation.neighbors)
         images = (
             " Below each are the training images nearest to it, with class and position in the training split."
             if pictured
             else ""
         )
         return (
-            "The learned neighbours that had the largest share in each answer. A full bar is a share of "
+            "The learned neighbors that had the largest share in each answer. A full bar is a share of "
             f"{longest:.1%}.{images}"
         )
 
@@ -96,7 +96,7 @@ class ExplanationPage:
         yield f'<article>\n<div class="query"><img src="{shown.picture}" alt="{file}"><div>'
         yield f"<h2><bdi>{file}</bdi></h2>\n<dl>"
         for name, label, probability in (
-            ("Answer", best.label, best.probability),
+            ("InferenceResult", best.label, best.probability),
             ("Without adaptation", why.unadapted_label, why.unadapted_probability),
         ):
             yield f"<div><dt>{name}</dt><dd><bdi>{_text(label)}</bdi> {probability:.1%}</dd></div>"
@@ -104,21 +104,21 @@ class ExplanationPage:
         if best.label != why.unadapted_label:
             yield '<p class="changed">Adaptation changed the class.</p>'
         yield "</div></div>\n<ol>"
-        for neighbour in why.neighbours:
-            yield from self._neighbour(neighbour, longest)
+        for neighbor in why.neighbors:
+            yield from self._neighbor(neighbor, longest)
         yield "</ol>\n</article>"
 
-    def _neighbour(self, neighbour: Neighbour, longest: float) -> Iterator[str]:
-        share = f"{neighbour.weight:.1%}"
-        length = 100 * neighbour.weight / longest if longest > 0 else 0.0
-        yield f"<li><p><b><bdi>{_text(neighbour.label)}</bdi></b> · {share} · entry {neighbour.entry}</p>"
+    def _neighbor(self, neighbor: Neighbor, longest: float) -> Iterator[str]:
+        share = f"{neighbor.weight:.1%}"
+        length = 100 * neighbor.weight / longest if longest > 0 else 0.0
+        yield f"<li><p><b><bdi>{_text(neighbor.label)}</bdi></b> · {share} · entry {neighbor.entry}</p>"
         yield (
             f'<svg class="bar" viewBox="0 0 100 7" preserveAspectRatio="none" role="img" aria-label="{share}">'
             f'<rect class="whole" width="100" height="7"/><rect class="share" width="{length:.2f}" height="7"/></svg>'
         )
-        if neighbour.images:
+        if neighbor.images:
             yield '<div class="pictures">'
-            yield from (self._picture(image) for image in neighbour.images)
+            yield from (self._picture(image) for image in neighbor.images)
             yield "</div>"
         yield "</li>"
 

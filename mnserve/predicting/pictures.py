@@ -11,7 +11,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image
 
-from mnserve.images import Pixels
+from mnserve.client.images import Pixels
 
 __all__ = ["data_uri"]
 

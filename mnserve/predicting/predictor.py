@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mnserve.client.images import Pixels, find_images, read_image
 from mnserve.errors import AnswerTimeoutError, ImageError, MnServeError, ServerUnreachableError, TrainingImagesError
-from mnserve.images import Pixels, find_images, read_image
 from mnserve.predicting.answers import AnswerReader, Prediction
 from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.models import CalledModel
@@ -39,12 +39,12 @@ class Predictor:
         model: the model, on a server or in this process.
         top: classes to report for each image.
         resize: scale images of another size instead of refusing them.
-        explain: tell which neighbours shaped each answer.
-        images: training images of the neighbours, where they are known.
+        explain: tell which neighbors shaped each answer.
+        images: training images of the neighbors, where they are known.
         show: called with every prediction and the pixels that it is about.
 
     Raises:
-        ImageModelError: the model does not turn one image into class scores, or does not tell its neighbours.
+        ImageModelError: the model does not turn one image into class scores, or does not tell its neighbors.
         TrainingImagesError: the training images are of another model.
     """
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mnserve.names import printable
 from mnserve.predicting.answers import Label, Prediction
-from mnserve.predicting.explanations import Explanation, Neighbour
+from mnserve.predicting.explanations import Explanation, Neighbor
+from mnserve.text.names import printable
 
 __all__ = ["line", "print_table", "write_json"]
 
@@ -24,8 +24,8 @@ def line(prediction: Prediction) -> str:
     if prediction.explanation is None:
         return printable(f"{prediction.file}: {scores}")
     unadapted = _unadapted(prediction.explanation)
-    neighbours = ", ".join(_neighbour(one) for one in prediction.explanation.neighbours)
-    return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbours {neighbours}")
+    neighbors = ", ".join(_neighbor(one) for one in prediction.explanation.neighbors)
+    return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbors {neighbors}")
 
 
 def print_table(predictions: Sequence[Prediction], console: Console) -> None:
@@ -37,19 +37,19 @@ def print_table(predictions: Sequence[Prediction], console: Console) -> None:
     if any(len(one.top) > 1 for one in predictions):
         table.add_column("then")
     explanations = [one.explanation for one in predictions if one.explanation is not None]
-    pictured = any(neighbour.images for one in explanations for neighbour in one.neighbours)
+    pictured = any(neighbor.images for one in explanations for neighbor in one.neighbors)
     if explanations:
         table.add_column("without adaptation")
-        table.add_column(f"neighbours (entry, share{'; training images, nearest first' if pictured else ''})")
+        table.add_column(f"neighbors (entry, share{'; training images, nearest first' if pictured else ''})")
     for one in predictions:
         # Text, not str: brackets in file names and labels are no markup.
         cells = [Text(printable(one.file)), Text(printable(one.top[0].label)), Text(_percent(one.top[0]))]
         if len(one.top) > 1:
             cells.append(Text(printable(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:]))))
         if one.explanation is not None:
-            neighbours = (printable(_neighbour(neighbour)) for neighbour in one.explanation.neighbours)
+            neighbors = (printable(_neighbor(neighbor)) for neighbor in one.explanation.neighbors)
             between = "\n" if pictured else ", "
-            cells += [Text(printable(_unadapted(one.explanation))), Text(between.join(neighbours))]
+            cells += [Text(printable(_unadapted(one.explanation))), Text(between.join(neighbors))]
         table.add_row(*cells)
     console.print(table)
 
@@ -64,11 +64,11 @@ def _unadapted(explanation: Explanation) -> str:
     return f"{explanation.unadapted_label} {explanation.unadapted_probability:.1%}"
 
 
-def _neighbour(neighbour: Neighbour) -> str:
+def _neighbor(neighbor: Neighbor) -> str:
     """``LABEL (#ENTRY, SHARE; training images LABEL at POSITION …)``."""
-    images = ", ".join(f"{image.label} at {image.position}" for image in neighbour.images)
+    images = ", ".join(f"{image.label} at {image.position}" for image in neighbor.images)
     training = f"; training images {images}" if images else ""
-    return f"{neighbour.label} (#{neighbour.entry}, {neighbour.weight:.1%}{training})"
+    return f"{neighbor.label} (#{neighbor.entry}, {neighbor.weight:.1%}{training})"
 
 
 def _percent(label: Label) -> str:

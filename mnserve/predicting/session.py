@@ -10,9 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from mnserve.atomic_files import check_writable, write_atomically
 from mnserve.errors import OutputError
-from mnserve.files import check_writable, write_atomically
-from mnserve.names import printable
 from mnserve.predicting import report
 from mnserve.predicting.answers import Prediction
 from mnserve.predicting.models import CalledModel, open_model
@@ -21,6 +20,7 @@ from mnserve.predicting.predictor import Failure, Outcome, Predictor
 from mnserve.predicting.settings import PredictSettings
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.predicting.training_images_file import read_training_images
+from mnserve.text.names import printable
 
 __all__ = ["predict"]
 
@@ -81,7 +81,7 @@ def predict(settings: PredictSettings) -> int:
 
 
 def _training_images(settings: PredictSettings, model: CalledModel) -> TrainingImages | None:
-    """The training images of the neighbours: of the file that was named, or else of the one beside the model."""
+    """The training images of the neighbors: of the file that was named, or else of the one beside the model."""
     if not settings.explain:
         return None
     file = model.training_images if settings.neighbors is None else Path(settings.neighbors)

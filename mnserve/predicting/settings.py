@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from mnserve.connection import ConnectionSettings
+from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
 
 __all__ = ["PredictSettings"]
@@ -32,12 +32,12 @@ class PredictSettings:
     resize: bool = False
     """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
     explain: bool = False
-    """Tell for each image the learned neighbours that shaped the answer, and the answer without adaptation."""
+    """Tell for each image the learned neighbors that shaped the answer, and the answer without adaptation."""
     neighbors: str | None = None
-    """With --explain: file neighbors.npz with the training images nearest to each neighbour. A folder has its own where
+    """With --explain: file neighbors.npz with the training images nearest to each neighbor. A folder has its own where
     they were published with the model."""
     html: str | None = None
-    """With --explain: file to write a page to that shows every image, its answer and its neighbours."""
+    """With --explain: file to write a page to that shows every image, its answer and its neighbors."""
     timeout: float = 60.0
     """Seconds to wait for each answer of the server."""
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)

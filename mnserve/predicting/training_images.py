@@ -1,4 +1,4 @@
-"""Training images nearest to each learned neighbour, as they were published with a model.
+"""Training images nearest to each learned neighbor, as they were published with a model.
 
 Shapes: U images, S entries, n nearest images of an entry, C channels, H height and W width in pixels.
 """
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnserve.client.images import Pixels, PixelSize
 from mnserve.errors import TrainingImagesError
-from mnserve.images import Pixels, PixelSize
 
 __all__ = ["ARRAYS", "REMEDY", "TrainingImage", "TrainingImages"]
 

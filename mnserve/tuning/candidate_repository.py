@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mnserve.errors import OutputError
-from mnserve.repository import CONFIG_NAME
-from mnserve.warm_up_samples import FOLDER
+from mnserve.models.warm_up_samples import FOLDER
+from mnserve.repository.reader import CONFIG_NAME
 
 __all__ = ["CandidateRepository"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from google.protobuf import text_format
 
-from mnserve.cpu import available_cpus
-from mnserve.engine_threads import INTRA_OP_THREADS, instance_threads
-from mnserve.instance_groups import instance_count
+from mnserve.engines.cpu import available_cpus
+from mnserve.engines.instance_groups import instance_count
+from mnserve.engines.thread_count import INTRA_OP_THREADS, instance_threads
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInstanceGroup
 from mnserve.tuning.candidate import Candidate
 

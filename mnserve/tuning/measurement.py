@@ -10,7 +10,7 @@ import numpy as np
 
 from mnserve.bench.server_process import server_process
 from mnserve.bench.timing import TimingPlan, interleave
-from mnserve.client import Client
+from mnserve.client.blocking import Client
 from mnserve.errors import BenchError, ClientError
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.candidate_repository import CandidateRepository

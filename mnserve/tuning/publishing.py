@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mnserve.atomic_files import write_atomically
 from mnserve.engines.base import EngineOptions
 from mnserve.errors import MnServeError, TuningError
-from mnserve.files import write_atomically
-from mnserve.loading import LoadOptions, load
-from mnserve.repository import CONFIG_NAME, list_versions, read_config, served_versions
+from mnserve.models.loading import LoadOptions, load
+from mnserve.repository.reader import CONFIG_NAME, list_versions, read_config, served_versions
 from mnserve.tuning.candidate_repository import CandidateRepository
 
 __all__ = ["KEPT_NAME", "publish", "read_text"]

@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from mnserve.atomic_files import check_writable
 from mnserve.bench.feeds import check_shapes_used, input_rows, random_feeds
 from mnserve.bench.machine import describe_machine
 from mnserve.bench.report import Report
 from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError, MnServeError, TuningError
-from mnserve.files import check_writable
-from mnserve.local_model import LocalModel
+from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository import CONFIG_NAME
+from mnserve.repository.reader import CONFIG_NAME
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.configuration import current_candidate

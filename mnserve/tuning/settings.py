@@ -17,8 +17,8 @@ from mnserve.bench.options import (
     input_shapes,
     whole_numbers,
 )
-from mnserve.cpu import available_cpus
 from mnserve.engines.base import EngineOptions
+from mnserve.engines.cpu import available_cpus
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.tuning.scores import Goal
 from mnserve.tuning.space import Limits

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mnserve.engines.base import MAX_THREADS
+from mnserve.engines.instance_groups import MAX_INSTANCES
 from mnserve.errors import BenchError
-from mnserve.instance_groups import MAX_INSTANCES
-from mnserve.model_config import allowed_batch_sizes
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_config import allowed_batch_sizes
 from mnserve.tuning.candidate import Candidate
 
 __all__ = ["AXES", "Limits", "Space", "search_space"]

@@ -1,0 +1,1 @@
+"""Analyse a trained run: report page and animation."""

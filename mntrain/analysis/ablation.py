@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mntrain.analysis.observation import batch_size
-from mntrain.models.meta_neighborhoods.adaptation import adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import adapted_logits, cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
@@ -89,7 +89,7 @@ def accuracy_with(
         kept: int64 [S'], positions of the entries that stay.
     """
     keys, values = model.dictionary.keys[kept], model.dictionary.values()[kept]
-    index, problem, steps = key_index(keys, model.similarity), problem_of(model.head, keys, values), model.steps()
+    index, problem, steps = key_index(keys, model.similarity), inner_problem(model.head, keys, values), model.steps()
     form = cheapest_form(problem, steps)
     right = 0
     size = batch_size(model)

@@ -1,4 +1,4 @@
-"""How a model in the plane learns, as an animation: decision map, test points, paths of the neighbours (Fig. 3)."""
+"""How a model in the plane learns, as an animation: decision map, test points, paths of the neighbors (Fig. 3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import track
 
 from mntrain.analysis.trajectory import Observer, Trajectory, kept_epochs
+from mntrain.atomic_files import write_atomically
 from mntrain.errors import ConfigError, TrainingError
-from mntrain.files import write_atomically
 from mntrain.plotting.style import INK, class_colors, draw_raster, plain
 
 _SIZE, _DPI, _STILL_DPI = (5.6, 6.0), 100, 180
@@ -99,7 +99,7 @@ def draw_frame(trajectory: Trajectory, place: int, dpi: int) -> NDArray[np.uint8
 
 
 def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
-    """Decision map, test points, neighbours and their paths at ``place``, into an empty figure."""
+    """Decision map, test points, neighbors and their paths at ``place``, into an empty figure."""
     moment, colors = trajectory.moments[place], class_colors(len(trajectory.labels))
     axes = figure.subplots()
     axes.grid(visible=False)
@@ -119,7 +119,7 @@ def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
     wrong = points[moment.predicted != trajectory.test.targets]
     axes.scatter(wrong[:, 0], wrong[:, 1], s=26, facecolors="none", edgecolors=INK, linewidths=0.7, zorder=3)
     if moment.keys is not None:
-        _draw_neighbours(axes, trajectory, place, colors)
+        _draw_neighbors(axes, trajectory, place, colors)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
     axes.set_aspect("equal")
@@ -129,7 +129,7 @@ def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
     _draw_legend(figure, trajectory, colors)
 
 
-def _draw_neighbours(axes: Axes, trajectory: Trajectory, place: int, colors: list[str]) -> None:
+def _draw_neighbors(axes: Axes, trajectory: Trajectory, place: int, colors: list[str]) -> None:
     paths = np.stack([moment.keys for moment in trajectory.moments[: place + 1] if moment.keys is not None])
     axes.plot(paths[:, :, 0], paths[:, :, 1], linestyle=":", color="black", linewidth=0.7, alpha=0.55, zorder=4)
     assert trajectory.classes is not None
@@ -160,7 +160,7 @@ def _draw_legend(figure: Figure, trajectory: Trajectory, colors: list[str]) -> N
     ]
     marks.append(mark("o", "none", "wrong", 6, INK))
     if trajectory.classes is not None and trajectory.moments[0].keys is not None:
-        marks.append(mark("D", "#777777", "neighbour", 7, "white"))
+        marks.append(mark("D", "#777777", "neighbor", 7, "white"))
     figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), fontsize=9, handletextpad=0.1)
 
 

@@ -1,4 +1,4 @@
-"""Neighbours and training data in two dimensions (Fig. 5).
+"""Neighbors and training data in two dimensions (Fig. 5).
 
 Shapes: N images, S entries, d features. features [N, d], keys [S, d].
 """

@@ -11,7 +11,7 @@ from torch import Tensor
 from mntrain.analysis.observation import batch_size
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.inner import adapted_weight, inner_problem
+from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
@@ -43,7 +43,7 @@ def prototype_cosines(model: MetaNeighborhoods, features: Tensor, labels: Tensor
     head = model.head
     if not isinstance(head, CosineHead):
         return None
-    problem = inner_problem(model.dictionary.keys, model.dictionary.values(), head.weight, head.scale)
+    problem = cosine_problem(model.dictionary.keys, model.dictionary.values(), head.weight, head.scale)
     before, after = [], []
     size = batch_size(model)
     for start in range(0, len(labels), size):

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from mntrain.analysis.estimates import estimate
 from mntrain.analysis.observation import observe
 from mntrain.analysis.page import render
+from mntrain.analysis.report_input import ReportInput, ReportOptions, load_report_input
 from mntrain.analysis.sections.ablation import ablation_section
 from mntrain.analysis.sections.accuracy import accuracy_section
 from mntrain.analysis.sections.content import Section
@@ -19,15 +20,14 @@ from mntrain.analysis.sections.embedding import embedding_section
 from mntrain.analysis.sections.estimates import estimates_section
 from mntrain.analysis.sections.head import data_name, head_section
 from mntrain.analysis.sections.learned import learned_section
-from mntrain.analysis.sections.neighbours import neighbours_section
+from mntrain.analysis.sections.neighbors import neighbors_section
 from mntrain.analysis.sections.prototypes import prototypes_section
 from mntrain.analysis.sections.retrieval import retrieval_section
 from mntrain.analysis.sections.usage import usage_section
-from mntrain.analysis.subject import ReportOptions, Subject, load_subject
 from mntrain.artifact import TableArtifact
+from mntrain.atomic_files import write_text_atomically
 from mntrain.data.tables import TableData
 from mntrain.errors import TrainingError
-from mntrain.files import write_text_atomically
 
 _Step = tuple[str, Callable[[], Section | None]]
 
@@ -39,11 +39,11 @@ def report(options: ReportOptions) -> dict[str, Any]:
         The numbers on the page: section → values.
 
     Raises:
-        ArtifactError, DataError, ConfigError: see :func:`mntrain.analysis.subject.load_subject`.
+        ArtifactError, DataError, ConfigError: see :func:`mntrain.analysis.report_input.load_report_input`.
         TrainingError: the page cannot be written.
     """
     _check_writable(options)
-    subject = load_subject(options)
+    subject = load_report_input(options)
     sections = _sections(subject)
     config = subject.artifact.config
     html = render(
@@ -57,7 +57,7 @@ def report(options: ReportOptions) -> dict[str, Any]:
     return {section.anchor: section.numbers for section in sections}
 
 
-def _sections(subject: Subject) -> list[Section]:
+def _sections(subject: ReportInput) -> list[Section]:
     console = Console(stderr=True, quiet=subject.options.quiet)
     with Progress(
         TextColumn("{task.description}"),
@@ -85,7 +85,7 @@ def _sections(subject: Subject) -> list[Section]:
     return found
 
 
-def _steps(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
+def _steps(subject: ReportInput, say: Callable[[str], None]) -> list[_Step]:
     """Of a classifier."""
     data, artifact, most = subject.data, subject.artifact, subject.options.images
     say(f"test {subject.nouns}")
@@ -98,7 +98,7 @@ def _steps(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
         ("accuracy before and after adaptation", lambda: accuracy_section(subject, test)),
         ("cosine to the true prototype", lambda: prototypes_section(subject, test)),
         ("embedding", lambda: embedding_section(subject, train)),
-        ("images nearest to neighbours", lambda: neighbours_section(subject, test)),
+        ("images nearest to neighbors", lambda: neighbors_section(subject, test)),
         ("retrieval", lambda: retrieval_section(subject, train, test)),
         ("entries in use", lambda: usage_section(subject, test.attention)),
         ("ablations", lambda: ablation_section(subject, test)),
@@ -106,7 +106,7 @@ def _steps(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
     ]
 
 
-def _steps_of_rows(subject: Subject, say: Callable[[str], None]) -> list[_Step]:
+def _steps_of_rows(subject: ReportInput, say: Callable[[str], None]) -> list[_Step]:
     """Of a regressor."""
     artifact = subject.artifact
     assert isinstance(artifact, TableArtifact)

@@ -1,4 +1,4 @@
-"""Classes found by their neighbours: on attention vectors and on features (appendix A.9, Fig. 6).
+"""Classes found by their neighbors: on attention vectors and on features (appendix A.9, Fig. 6).
 
 Shapes: N queries, M references, F dimensions (S entries or d features).
 """
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-NEIGHBOURS = 10
+NEIGHBORS = 10
 _SHOWN = 5
 
 
@@ -30,13 +30,13 @@ class Retrieval:
         return self.nearest[:, :_SHOWN]
 
     def accuracy(self, reference_labels: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-        """Share of queries whose label most of their neighbours have (of equally many, the label of lower number)."""
+        """Share of queries whose label most of their neighbors have (of equally many, the label of lower number)."""
         votes = reference_labels[self.nearest]
         counts = np.stack([np.bincount(row, minlength=int(reference_labels.max()) + 1) for row in votes])
         return float((counts.argmax(axis=1) == labels).mean())
 
 
 def retrieve(references: Tensor, queries: Tensor) -> Retrieval:
-    """Find the neighbours of queries [N, F] among references [M, F]."""
-    search = NearestNeighbors(n_neighbors=min(NEIGHBOURS, len(references)), metric="cosine", algorithm="brute")
+    """Find the neighbors of queries [N, F] among references [M, F]."""
+    search = NearestNeighbors(n_neighbors=min(NEIGHBORS, len(references)), metric="cosine", algorithm="brute")
     return Retrieval(nearest=search.fit(references.numpy()).kneighbors(queries.numpy(), return_distance=False))

@@ -1,6 +1,6 @@
-"""What a model in the plane answered, and where its neighbours were, after every epoch that was kept.
+"""What a model in the plane answered, and where its neighbors were, after every epoch that was kept.
 
-Shapes: E epochs, S neighbours, G points along each side of the map, N test points, C classes.
+Shapes: E epochs, S neighbors, G points along each side of the map, N test points, C classes.
 """
 
 import re
@@ -19,7 +19,7 @@ from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.training.held_out import load_data
+from mntrain.training.artifact_data import load_data
 
 _SIDE = 240
 _MARGIN = 0.06
@@ -35,7 +35,7 @@ class Moment:
         shares: probability of each class on the map, [G, G, C], the first axis upwards.
         predicted: class of every test point, int64 [N].
         accuracy: share of test points that are right.
-        keys: neighbours in the plane [S, 2]; None where the family has none.
+        keys: neighbors in the plane [S, 2]; None where the family has none.
     """
 
     epoch: int
@@ -54,7 +54,7 @@ class Trajectory:
         labels: class names.
         test: test points.
         bounds: left, right, lower and upper edge of the map.
-        classes: class of each neighbour [S], of the last epoch; None where the family has none.
+        classes: class of each neighbor [S], of the last epoch; None where the family has none.
         moments: the kept epochs, in their order.
     """
 

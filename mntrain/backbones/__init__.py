@@ -1,0 +1,1 @@
+"""Define feature extractors and their configuration."""

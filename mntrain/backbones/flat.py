@@ -29,7 +29,7 @@ class Perceptron(nn.Module):
 
 
 class Identity(nn.Module):
-    """The input itself: what stands on it is a linear classifier, and neighbours live among the inputs.
+    """The input itself: what stands on it is a linear classifier, and neighbors live among the inputs.
 
     Args:
         inputs: F = d.

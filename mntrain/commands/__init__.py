@@ -1,0 +1,1 @@
+"""Parse command lines; each command is a module with ``add`` and ``run``."""

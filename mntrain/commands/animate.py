@@ -15,7 +15,7 @@ For classifiers of points in the plane whose run has kept epochs (training.keep_
   mntrain animate runs/spiral-meta-neighborhoods --output spiral.gif --stills
   mntrain fit my-points.yaml --data.path points.csv --data.target class --training.keep_every 1
 
-Every frame shows the decision map, the test points in the colour of their prediction, and the learned neighbours in
+Every frame shows the decision map, the test points in the colour of their prediction, and the learned neighbors in
 the colour of their class with the path they have come. --stills adds the first, the middle and the last frame as PNG.
 """
 
@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
     parser = add_command(
         commands,
         "animate",
-        summary="an animation of a model in the plane and of its neighbours",
-        description="Animate how the decision map and the learned neighbours of a run move, epoch by epoch.",
+        summary="an animation of a model in the plane and of its neighbors",
+        description="Animate how the decision map and the learned neighbors of a run move, epoch by epoch.",
         epilog=_EPILOG,
     )
     parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run (runs/NAME)")

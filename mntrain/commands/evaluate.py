@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.batch_size < 1:
         raise ConfigError(f"--batch-size is {arguments.batch_size}; it must be at least 1.")
     from mntrain.artifact import load_artifact
-    from mntrain.training.held_out import evaluate_artifact, load_split
+    from mntrain.training.artifact_data import evaluate_artifact, load_split
     from mntrain.training.metric import metric_of
 
     artifact = load_artifact(arguments.artifact)

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
     parser = add_command(
         commands,
         "neighbors",
-        summary="add the training images nearest to each learned neighbour to an artifact",
+        summary="add the training images nearest to each learned neighbor to an artifact",
         description="Add to an artifact the training images nearest to each entry of its dictionary, by the "
         "model's own similarity, so that explanations can show them.",
         epilog=_EPILOG,
@@ -37,15 +37,15 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
-    from mntrain.neighbours.adding import NeighbourOptions, add_neighbours
+    from mntrain.neighbors.adding import NeighborOptions, add_neighbors
 
-    options = NeighbourOptions(
+    options = NeighborOptions(
         artifact=arguments.artifact,
         images=arguments.images,
         data_path=arguments.data_path,
         quiet=arguments.json,
     )
-    report = add_neighbours(options)
+    report = add_neighbors(options)
     if arguments.json:
         print(json.dumps(report.to_dict()))
         return 0

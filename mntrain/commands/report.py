@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     from mntrain.analysis.report import report
-    from mntrain.analysis.subject import ReportOptions
+    from mntrain.analysis.report_input import ReportOptions
 
     options = ReportOptions(
         run=arguments.run,

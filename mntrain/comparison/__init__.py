@@ -1,0 +1,1 @@
+"""Train and compare variants over seeds."""

@@ -6,13 +6,13 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from mntrain.atomic_files import write_text_atomically
 from mntrain.comparison.plan import CompareOptions, PlannedRun, plan_runs
 from mntrain.comparison.plot import draw_comparison
 from mntrain.comparison.results import Comparison, gather
 from mntrain.comparison.table import result_table
 from mntrain.comparison.training import Watcher, train
 from mntrain.errors import TrainingError
-from mntrain.files import write_text_atomically
 from mntrain.result_folder import result_folder
 
 

@@ -94,7 +94,7 @@ def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher
 
 
 def _start(run: PlannedRun, logs: Path, environment: dict[str, str]) -> _Process:
-    command = [sys.executable, "-m", "mntrain.cli", "fit", *run.words]
+    command = [sys.executable, "-m", "mntrain", "fit", *run.words]
     if run.state() == "broken_off":
         command.append("--resume")
     file = logs / f"{run.name}.log"

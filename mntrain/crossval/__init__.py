@@ -1,0 +1,1 @@
+"""Cross-validate regressors over folds of tables."""

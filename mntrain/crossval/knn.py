@@ -1,4 +1,4 @@
-"""The nearest neighbours among the training rows: the baseline without a network.
+"""The nearest neighbors among the training rows: the baseline without a network.
 
 Shapes: N rows, F features.
 """
@@ -19,11 +19,11 @@ class KnnResult:
     """What was found on one fold.
 
     Args:
-        neighbours: k with the smallest error on the validation rows.
+        neighbors: k with the smallest error on the validation rows.
         mse: mean squared error of standardised targets on the test rows.
     """
 
-    neighbours: int
+    neighbors: int
     mse: float
 
 
@@ -33,12 +33,12 @@ def knn(data: TableData) -> KnnResult:
     train, validation, test = (_standardised(part, scale) for part in (data.train, data.validation, data.test))
     candidates = [count for count in _CANDIDATES if count <= len(data.train)]
     model = KNeighborsRegressor(n_neighbors=candidates[-1]).fit(train.inputs, train.targets)
-    # Neighbours come sorted by distance, so one search serves every k.
+    # Neighbors come sorted by distance, so one search serves every k.
     near = train.targets[model.kneighbors(validation.inputs, return_distance=False)].astype(np.float64)
     errors = [float(np.mean((near[:, :count].mean(axis=1) - validation.targets) ** 2)) for count in candidates]
     chosen = candidates[int(np.argmin(errors))]
     found = model.set_params(n_neighbors=chosen).predict(test.inputs)
-    return KnnResult(neighbours=chosen, mse=float(np.mean((found.astype(np.float64) - test.targets) ** 2)))
+    return KnnResult(neighbors=chosen, mse=float(np.mean((found.astype(np.float64) - test.targets) ** 2)))
 
 
 def _standardised(rows: TableSet, scale: StandardizationConfig) -> TableSet:

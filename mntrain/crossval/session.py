@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mntrain.atomic_files import write_text_atomically
 from mntrain.config import recipe_stem
 from mntrain.crossval.knn import knn
 from mntrain.crossval.plan import KNN, CrossvalOptions, Fold, base_config, plan_run
@@ -19,7 +20,6 @@ from mntrain.crossval.training import Outcome, train
 from mntrain.data.sources import load_data
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
-from mntrain.files import write_text_atomically
 from mntrain.result_folder import result_folder
 
 
@@ -47,18 +47,18 @@ def crossval(options: CrossvalOptions) -> Crossval:
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
-    folds, neighbours = [], []
+    folds, neighbors = [], []
     for number in range(options.folds):
         data = _load(options, recipe, number) if number else first
         folds.append(Fold(recipe=recipe, number=number, sha256=data.split.sha256))
         if KNN in options.families:
-            neighbours.append(dataclasses.asdict(knn(data)))
-            progress.done(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbours[-1]['mse']:.4f}")
+            neighbors.append(dataclasses.asdict(knn(data)))
+            progress.done(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbors[-1]['mse']:.4f}")
     choice = choose(options, folds[0], progress.ended)
     scores, failures = [], []
     for family in options.families:
         if family == KNN:
-            scores.append(_scores(KNN, neighbours))
+            scores.append(_scores(KNN, neighbors))
             continue
         if family not in choice.settings:
             failures.append(f"{recipe_stem(recipe)} {family}: no setting that was searched could be trained")

@@ -23,7 +23,7 @@ class BatchLoader:
 
     The order is a function of (seed, epoch): a run resumed at epoch e sees the batches that the uninterrupted run saw,
     without replaying or storing any generator state. Every process of a data-parallel run sees the same global batches
-    and takes its rows of them (:mod:`mntrain.layers.processes`).
+    and takes its rows of them (:mod:`mntrain.distributed`).
 
     On a CUDA device the whole set is moved there once, and batches are gathered on the device.
 

@@ -1,0 +1,1 @@
+"""Define the layers that backbones and heads are made of."""

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mntrain.layers.processes import place
+from mntrain.distributed import process_rank
 
 
 def dropout(maps: Tensor, share: float, training: bool) -> Tensor:
     """Zero a share of the elements while training and scale the others up, drawn for the global batch."""
-    here = place()
+    here = process_rank()
     if not training or here.world_size == 1:
         return functional.dropout(maps, share, training)
     shape = (maps.shape[0] * here.world_size, *maps.shape[1:])

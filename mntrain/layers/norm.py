@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from mntrain.distributed import mean_over_processes, process_rank
 from mntrain.layers.directional_norm import DirectionalBatchNorm, moves
 from mntrain.layers.ifilm import IFiLM
-from mntrain.layers.processes import mean_over_processes, place
 
 NormFactory = Callable[[int], nn.Module]
 _EPSILON = 1e-3
@@ -25,7 +25,7 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Maps [B, C, H, W] → normalised maps of the same shape."""
-        processes = place().world_size
+        processes = process_rank().world_size
         if self.training and processes == 1 and moves(self.weight):
             normalised: Tensor = DirectionalBatchNorm.apply(input, self.weight, self.bias, self.eps)[0]  # type: ignore[no-untyped-call]
             return normalised

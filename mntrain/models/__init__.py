@@ -1,0 +1,1 @@
+"""Define model families: vanilla, Meta-Neighborhoods, MAXL."""

@@ -85,7 +85,7 @@ class Model(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The part that most of the time goes into, without anything that is adapted: what torch.compile is given."""
 
     def passes(self) -> tuple[Pass, ...]:

@@ -21,7 +21,7 @@ from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 from mntrain.models.vanilla.config import VanillaConfig
-from mntrain.models.vanilla.extra_layer import Extended, units_for
+from mntrain.models.vanilla.extra_layer import WithExtraLayer, units_for
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.models.vanilla.regression import VanillaRegressor
 
@@ -49,7 +49,7 @@ def _vanilla(config: VanillaConfig, make_backbone: MakeBackbone, classes: int) -
     backbone = make_backbone()
     if config.extra_parameters:
         features = _features(backbone)
-        backbone = Extended(backbone, features, units_for(config.extra_parameters, features, classes))
+        backbone = WithExtraLayer(backbone, features, units_for(config.extra_parameters, features, classes))
     return Vanilla(backbone, build_head(config.head, _features(backbone), classes, config.scale))
 
 

@@ -1,0 +1,1 @@
+"""Train one run: loop, checkpoints, evaluation, run folder."""

@@ -12,8 +12,8 @@ from typing import Any, get_origin
 
 import torch
 
+from mntrain.atomic_files import write_atomically
 from mntrain.errors import CheckpointError
-from mntrain.files import write_atomically
 
 _SCHEMA = 1
 

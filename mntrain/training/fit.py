@@ -11,18 +11,18 @@ from lightning_fabric import Fabric
 from torch._dynamo.exc import TorchDynamoException
 
 from mntrain.artifact import save_artifact
+from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import SPLITS, ImageData
 from mntrain.data.sources import load_data
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError
-from mntrain.files import write_text_atomically
 from mntrain.models.base import Model
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
-from mntrain.training.problem import Problem, problem_of
 from mntrain.training.run_folder import FitOptions, RunFolder
+from mntrain.training.setup import RunSetup, setup_for
 
 
 def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
@@ -40,15 +40,15 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     run = RunFolder(options.runs / config.name, options)
     data = load_data(config.data)
     _check_sizes(config, data)
-    problem = problem_of(config, data)
+    setup = setup_for(config, data)
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
-    model = problem.build_model()
+    model = setup.build_model()
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
     _check_passes(config, model)
-    ready = _Ready(config=config, run=run, data=data, problem=problem, model=model, quiet=options.quiet)
+    ready = _Ready(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
     with run.locked() if _is_first_process() else nullcontext():
         return _train(ready)
 
@@ -60,7 +60,7 @@ class _Ready:
     config: ExperimentConfig
     run: RunFolder
     data: ImageData | TableData
-    problem: Problem
+    setup: RunSetup
     model: Model
     quiet: bool
 
@@ -71,7 +71,7 @@ def _is_first_process() -> bool:
 
 
 def _train(ready: _Ready) -> dict[str, Any] | None:
-    config, run, data, problem, model = ready.config, ready.run, ready.data, ready.problem, ready.model
+    config, run, data, setup, model = ready.config, ready.run, ready.data, ready.setup, ready.model
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
@@ -98,7 +98,7 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
     for one in model.passes():
         wrapped.mark_forward_method(one.loss)
-    task = problem.task(fabric.device)
+    task = setup.task(fabric.device)
     trainer = Trainer(
         fabric=fabric,
         model=wrapped,
@@ -111,7 +111,7 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     )
     if config.training.compile:
         # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
-        model.trunk.compile()
+        model.compiled_part.compile()
     try:
         trainer.train(state)
     except TorchDynamoException as error:
@@ -133,12 +133,12 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
-        "test": problem.test_figures(test),
+        "test": setup.test_figures(test),
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:
         return None
-    save_artifact(run.path / "artifact", problem.artifact(result), best.model, problem.samples())
+    save_artifact(run.path / "artifact", setup.artifact(result), best.model, setup.samples())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result

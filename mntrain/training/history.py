@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from mntrain.files import write_atomically
+from mntrain.atomic_files import write_atomically
 
 Row = dict[str, float]
 

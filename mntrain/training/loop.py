@@ -14,11 +14,11 @@ import torch
 from lightning_fabric import Fabric
 from safetensors.torch import save_file
 
+from mntrain.atomic_files import write_atomically
 from mntrain.data.examples import Examples
 from mntrain.data.loader import BatchLoader
+from mntrain.distributed import process_rank
 from mntrain.errors import MnTrainError, TrainingError
-from mntrain.files import write_atomically
-from mntrain.layers.processes import place
 from mntrain.models.base import Batch, Pass
 from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.config import TrainingConfig
@@ -27,7 +27,7 @@ from mntrain.training.history import EventWriter, Row, write_csv
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.progress import TrainingProgress
 from mntrain.training.run_folder import RunFolder
-from mntrain.training.task import Task
+from mntrain.training.training_data import TrainingData
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Trainer:
     fabric: Fabric
     model: Any
     optimizer: Any
-    task: Task
+    task: TrainingData
     config: TrainingConfig
     run: RunFolder
     seed: int
@@ -135,7 +135,7 @@ class Trainer:
         """All batches once; sums of loss and score, and the number of examples."""
         totals = torch.zeros(3, dtype=torch.float64)
         for step, (stored, everyone) in enumerate(loader.epoch(epoch)):
-            inputs, targets = self.task.training_inputs(stored), place().rows(everyone)
+            inputs, targets = self.task.training_inputs(stored), process_rank().rows(everyone)
             sums = self._step(one, inputs, targets)
             if not math.isfinite(sums[0]):
                 raise TrainingError(
@@ -236,7 +236,7 @@ class Trainer:
 
 
 def seed_epoch(seed: int, epoch: int) -> None:
-    """Seed augmentation and dropout of one epoch, alike in every process (:mod:`mntrain.layers.processes`)."""
+    """Seed augmentation and dropout of one epoch, alike in every process (:mod:`mntrain.distributed`)."""
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch, 0]).generate_state(1)[0]))
 
 

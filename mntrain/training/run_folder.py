@@ -23,12 +23,12 @@ import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 
+from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.config_differences import differing_fields
 from mntrain.data.images import ImageData
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
-from mntrain.files import write_text_atomically
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import learning_rate_at

@@ -23,7 +23,7 @@ from PIL import Image
 from mnexport.errors import MnExportError
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.training.held_out import load_split
+from mntrain.training.artifact_data import load_split
 
 Run = Callable[..., Any]
 LABELS, IMAGES, TRAINED = 3, 30, 27  # a tenth is held out for validation
@@ -119,7 +119,7 @@ def test_what_is_there_is_not_made_again(
 
 
 def test_a_run_that_was_interrupted_goes_on(data: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = output / "runs" / FEW.trunk, []
+    run, asked = output / "runs" / FEW.compiled_part, []
     shutil.move(run / "artifact", output / "kept")
 
     def resumed(config: Any, options: Any) -> None:
@@ -129,7 +129,7 @@ def test_a_run_that_was_interrupted_goes_on(data: Path, output: Path, monkeypatc
     monkeypatch.setattr(adaptive_models, "fit", resumed)
     training = adaptive_models.Training(output / "runs", str(data), images=TRAINED, epochs=7)
     assert adaptive_models.trained(FEW, training).config.labels == ("0", "1", "2")
-    assert asked == [(FEW.trunk, "vanilla", 7, True)]
+    assert asked == [(FEW.compiled_part, "vanilla", 7, True)]
 
 
 def test_the_perceptron_is_fitted_once(run_script: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

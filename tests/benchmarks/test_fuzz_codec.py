@@ -20,9 +20,9 @@ from fuzzing.signatures import SIGNATURES
 from fuzzing.structured import valid
 from fuzzing.target import Finding, Target
 
+from mnserve.codec.signature import RequestSignature
 from mnserve.errors import EngineRunError, InvalidRequestError
 from mnserve.protocol import service_pb2 as pb
-from mnserve.signature import Signature
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,7 +33,7 @@ def target(tmp_path: Path) -> Target:
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=[signature.model for signature in SIGNATURES])
-def test_every_model_answers_good_requests(target: Target, signature: Signature) -> None:
+def test_every_model_answers_good_requests(target: Target, signature: RequestSignature) -> None:
     for seed in range(20):
         target.raw(valid(signature, RandomDice(seed)).SerializeToString())
     assert target.outcomes["answered"] >= 2

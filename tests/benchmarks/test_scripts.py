@@ -98,7 +98,7 @@ def test_parity_table(tmp_path: Path) -> None:
 def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
     words = ["fit", "digits", "--name", "small", "--runs", str(tmp_path / "runs"), "--training.epochs", "1", *small]
-    run("-m", "mntrain.cli", *words)
+    run("-m", "mntrain", *words)
     # A name of the published table: only models of that table are measured.
     (tmp_path / "runs" / "small" / "artifact").rename(tmp_path / "convnet4-10-5000")
     short = ["--seconds", "0.02", "--rounds", "2", "--json", str(tmp_path / "price.json")]

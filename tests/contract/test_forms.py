@@ -17,7 +17,7 @@ from mnexport.blocked.assemble import write_blocked
 from mnexport.blocked.layout import block_size
 from mnexport.errors import FormError
 from mnexport.forms.dispatch import static_form, without_adaptation
-from mnexport.forms.merged_norm import MergedNorm
+from mnexport.forms.folded_norm import FoldedNorm
 from mnexport.forms.plan import FORMS, Calibration, FormPlan, StaticModel
 from mnexport.graph import write_onnx
 from mnexport.signature import image_signature
@@ -211,7 +211,7 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
     if variant.ifilm and block_size() is not None:
         report = write_blocked(tmp_path / "m.onnx", tmp_path / "cpu.onnx")
         assert report is not None
-        assert report.maps == sum(isinstance(layer, MergedNorm) for layer in static.module.modules())
+        assert report.maps == sum(isinstance(layer, FoldedNorm) for layer in static.module.modules())
         files.append("cpu.onnx")
     for file in files:
         session = onnxruntime.InferenceSession(str(tmp_path / file))

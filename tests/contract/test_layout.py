@@ -1,8 +1,9 @@
 """File names that the exporter writes and the server looks for; the server may not import the exporter."""
 
-from mnexport import layout
-from mnserve import local_model, repository
-from mnserve.engines import core_first
+from mnexport.repository import layout
+from mnserve.engines import optional_outputs as core_first
+from mnserve.models import local_model
+from mnserve.repository import reader as repository
 
 
 def test_the_server_looks_for_what_the_exporter_writes() -> None:
@@ -11,4 +12,4 @@ def test_the_server_looks_for_what_the_exporter_writes() -> None:
     assert repository.MODEL_NAME == layout.MODEL_NAME
     assert core_first.CORE_NAME == layout.CORE_NAME
     assert core_first.CPU_NAME == layout.CPU_NAME
-    assert local_model.NEIGHBOURS_NAME == layout.NEIGHBOURS_NAME
+    assert local_model.NEIGHBORS_NAME == layout.NEIGHBORS_NAME

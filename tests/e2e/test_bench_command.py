@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mnserve.bench.server_process import server_process
-from mnserve.client import Client
+from mnserve.client.blocking import Client
 from mnserve.errors import BenchError, RepositoryNotFoundError, ServerUnreachableError
 
-MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
+MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
 QUICK = ("--seconds", "0.05", "--rounds", "2")
 
 

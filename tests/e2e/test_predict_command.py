@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from mnserve.bench.server_process import server_process
-from mnserve.client import Client
+from mnserve.client.blocking import Client
 from mnserve.errors import RequestRefusedError
 
-MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
+MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
 
 
 def mnserve(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mnserve.images import PixelSize, read_image
+from mnserve.client.images import PixelSize, read_image
 
 pixels = pytest.importorskip("mntrain.data.pixels", reason="the training extra is not installed")
 

@@ -13,11 +13,11 @@ import pytest
 import torch
 from PIL import Image
 
-from mnexport.cli import main as mnexport
-from mnserve.cli import main as mnserve
+from mnexport.commands.cli import main as mnexport
+from mnserve.commands.cli import main as mnserve
 from mntrain.artifact import ImageArtifact, load_artifact
-from mntrain.cli import main as mntrain
-from mntrain.training.held_out import load_split
+from mntrain.commands.cli import main as mntrain
+from mntrain.training.artifact_data import load_split
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,11 @@ def test_the_images_told_are_the_nearest_of_the_training_split(
         cosines = torch.cosine_similarity(features[:, None].double(), keys[None].double(), dim=-1).numpy()
     answers = json.loads(capsys.readouterr().out)
     for answer in answers:
-        for neighbour in answer["explanation"]["neighbors"]:
-            column = cosines[:, neighbour["entry"]]
-            positions = [image["position"] for image in neighbour["training_images"]]
+        for neighbor in answer["explanation"]["neighbors"]:
+            column = cosines[:, neighbor["entry"]]
+            positions = [image["position"] for image in neighbor["training_images"]]
             np.testing.assert_allclose(column[positions], -np.sort(-column)[:2], atol=1e-6)
-            assert [image["label"] for image in neighbour["training_images"]] == [
+            assert [image["label"] for image in neighbor["training_images"]] == [
                 artifact.config.labels[train.targets[position]] for position in positions
             ]
     assert page.read_text().count("<article>") == 3

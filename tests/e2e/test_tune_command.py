@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnserve.client import Client
+from mnserve.client.blocking import Client
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.configuration import current_candidate
 
-MAIN = "import sys; from mnserve.cli import main; sys.exit(main())"
+MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
 QUICK = ("--seconds", "0.05", "--repeats", "1", "--cpus", "1", "--callers", "1")
 
 

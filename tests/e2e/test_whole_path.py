@@ -14,8 +14,8 @@ from PIL import Image
 
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
-from mnexport.repository import Target
-from mnserve.cli import main as mnserve
+from mnexport.repository.target import Target
+from mnserve.commands.cli import main as mnserve
 from mntrain.artifact import Artifact, load_artifact
 
 TOLERANCE = 1e-4

@@ -12,15 +12,15 @@ import pytest
 from onnx import numpy_helper
 
 import mnexport.proving
-from mnexport.accuracy import Precision
 from mnexport.blocked.assemble import BlockedReport, write_blocked
 from mnexport.blocked.layout import block_size
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
-from mnexport.repository import Target
+from mnexport.precision.accuracy import Precision
+from mnexport.repository.target import Target
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
-from mnserve.local_model import LocalModel
+from mnserve.models.local_model import LocalModel
 from mntrain.config import load_experiment
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions

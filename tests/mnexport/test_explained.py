@@ -1,4 +1,4 @@
-"""Exports that tell their neighbours: what they tell is what the trained model attends to."""
+"""Exports that tell their neighbors: what they tell is what the trained model attends to."""
 
 import json
 from pathlib import Path
@@ -10,19 +10,19 @@ import torch
 
 from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
-from mnexport.parity import Check, compare
+from mnexport.parity.comparison import ParityCheck, compare
+from mnexport.parity.tolerance import Answers, Approximation, Tolerance
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
-from mnexport.repository import Target, sha256
-from mnexport.tolerance import Answers, Approximation, Tolerance
+from mnexport.repository.target import Target, sha256
 from mntrain.artifact import load_artifact
 
-NEIGHBOURS = 4
+NEIGHBORS = 4
 
 
 def published(runs: Path, repository: Path, family: str = "meta_neighborhoods", **changes: object) -> ExportReport:
     target = Target(repository=repository, name="m")
-    fields = {"explain": NEIGHBOURS} | changes
+    fields = {"explain": NEIGHBORS} | changes
     return export(ExportOptions(artifact=runs / family / "artifact", target=target, **fields))  # type: ignore[arg-type]
 
 
@@ -39,10 +39,10 @@ def test_what_is_told_is_what_the_trained_model_attends_to(runs: Path, repositor
         plain = artifact.model(pixels).unadapted_logits.softmax(-1).numpy()
         classes = artifact.model.dictionary.values().argmax(-1).numpy()
     assert found["neighbor_indices"].dtype == found["neighbor_labels"].dtype == np.int64
-    assert found["neighbor_indices"].shape == (20, NEIGHBOURS)
+    assert found["neighbor_indices"].shape == (20, NEIGHBORS)
     named = np.take_along_axis(attention, found["neighbor_indices"], axis=1)
     np.testing.assert_allclose(found["neighbor_weights"], named, atol=1e-6)
-    np.testing.assert_allclose(named, -np.sort(-attention, axis=1)[:, :NEIGHBOURS], atol=1e-6)
+    np.testing.assert_allclose(named, -np.sort(-attention, axis=1)[:, :NEIGHBORS], atol=1e-6)
     assert (found["neighbor_labels"] == classes[found["neighbor_indices"]]).all()
     np.testing.assert_allclose(found["unadapted_probabilities"], plain, atol=1e-5)
 
@@ -81,15 +81,15 @@ def test_versions_of_one_model_give_the_same_outputs(runs: Path, repository: Pat
     published(runs, repository, explain=0, form="factored")
 
 
-@pytest.mark.parametrize("neighbours", [61, 10**9])
-def test_more_neighbours_than_there_are_entries_are_refused(runs: Path, repository: Path, neighbours: int) -> None:
+@pytest.mark.parametrize("neighbors", [61, 10**9])
+def test_more_neighbors_than_there_are_entries_are_refused(runs: Path, repository: Path, neighbors: int) -> None:
     with pytest.raises(UsageError, match="dictionary has 60"):
-        published(runs, repository, explain=neighbours)
+        published(runs, repository, explain=neighbors)
     assert list(repository.iterdir()) == []
 
 
-def test_what_has_no_neighbours_cannot_explain(runs: Path, repository: Path) -> None:
-    with pytest.raises(FormError, match="looks no neighbours up"):
+def test_what_has_no_neighbors_cannot_explain(runs: Path, repository: Path) -> None:
+    with pytest.raises(FormError, match="looks no neighbors up"):
         published(runs, repository, family="vanilla")
     with pytest.raises(UsageError, match="nothing to --explain"):
         published(runs, repository, vanilla=True)
@@ -123,7 +123,7 @@ def test_parity_holds_the_explanation_to_the_truth(fault: str, tolerance: Tolera
     examples = np.arange(70)[:, None]
 
     def passes() -> bool:
-        check = Check(what="it", runner=told, reference="trained", expected=right, tolerance=tolerance)
+        check = ParityCheck(what="it", runner=told, reference="trained", expected=right, tolerance=tolerance)
         return compare([check], examples, large_batch=64, source="test").passed
 
     assert not passes()

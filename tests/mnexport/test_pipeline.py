@@ -14,17 +14,17 @@ from google.protobuf import text_format
 from safetensors.numpy import load_file, save_file
 from tritonclient.grpc import model_config_pb2
 
+import mnexport.export_source
 import mnexport.pipeline
 import mnexport.proving
-import mnexport.subject
 from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
 from mnexport.options import ExportOptions
+from mnexport.parity.tolerance import Tolerance
 from mnexport.pipeline import export
-from mnexport.repository import Target, sha256
-from mnexport.tolerance import Tolerance
+from mnexport.repository.target import Target, sha256
 from mntrain.artifact import load_artifact
 from mntrain.errors import ArtifactError, DataError
 
@@ -181,7 +181,7 @@ def test_what_json_cannot_hold_is_a_sentence(
 ) -> None:
     spoilt = load_artifact(artifact)
     object.__setattr__(spoilt.config, field, value)  # past whatever the artifact checks itself
-    monkeypatch.setattr(mnexport.subject, "load_artifact", lambda path: spoilt)
+    monkeypatch.setattr(mnexport.export_source, "load_artifact", lambda path: spoilt)
     with pytest.raises(ArtifactError, match=r"config\.json holds a number or a text"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()

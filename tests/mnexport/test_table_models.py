@@ -10,11 +10,11 @@ import torch
 from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
-from mnexport.cli import main
+from mnexport.commands.cli import main
 from mnexport.errors import FormError
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
-from mnexport.repository import Target
+from mnexport.repository.target import Target
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.config import load_experiment
 from mntrain.training.fit import fit

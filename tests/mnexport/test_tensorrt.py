@@ -9,28 +9,28 @@ from typing import Any
 
 import pytest
 
-from mnexport.arguments import options_of, parser
-from mnexport.cli import main
-from mnexport.errors import EngineError, FormError, UsageError
+from mnexport.commands.arguments import options_of, parser
+from mnexport.commands.cli import main
+from mnexport.errors import FormError, TensorRTError, UsageError
 from mnexport.forms.plan import FORMS
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
-from mnexport.repository import Target
-from mnexport.signature import Signature, image_signature, table_signature
-from mnexport.tensorrt import CAPABILITIES, USUAL_CAPABILITIES, BatchProfile, EngineOptions, build_engine
+from mnexport.repository.target import Target
+from mnexport.signature import ExportSignature, image_signature, table_signature
+from mnexport.tensorrt import CAPABILITIES, USUAL_CAPABILITIES, BatchProfile, TensorRTOptions, build_engine
 from mntrain.artifact_config import InputSpec
 from mntrain.models.families import FAMILIES
 
 needs_rtx = pytest.mark.skipif(
     importlib.util.find_spec("tensorrt_rtx") is None, reason="TensorRT for RTX is not installed (extra tensorrt-rtx)"
 )
-RTX = EngineOptions(format="tensorrt-rtx", capabilities=("8.9",))
+RTX = TensorRTOptions(format="tensorrt-rtx", capabilities=("8.9",))
 # What TensorRT says about an output of integers, whose binding on the client's side has to be one, too.
 EXPLAINED = "Int64 binding"
 
 
-def image_of_one_channel() -> Signature:
+def image_of_one_channel() -> ExportSignature:
     return image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 
 
@@ -90,7 +90,7 @@ def test_the_builder_is_asked_for_every_capability_and_the_types_of_the_graph(
     fake = FakeTensorRT()
     monkeypatch.setitem(sys.modules, "tensorrt_rtx", fake)
     (tmp_path / "m.onnx").write_bytes(b"graph")
-    wanted = EngineOptions(
+    wanted = TensorRTOptions(
         format="tensorrt-rtx", capabilities=capabilities, profile=BatchProfile(minimum=1, optimum=4, maximum=9)
     )
     report = build_engine(tmp_path / "m.onnx", image_of_one_channel(), wanted, tmp_path / "m.rtx")
@@ -136,7 +136,7 @@ def test_integers_are_the_only_warning_of_an_explained_model(runs: Path, reposit
 @needs_rtx
 def test_a_graph_that_it_cannot_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no graph")
-    with pytest.raises(EngineError, match="cannot read the exported graph"):
+    with pytest.raises(TensorRTError, match="cannot read the exported graph"):
         build_engine(tmp_path / "m.onnx", image_of_one_channel(), RTX, tmp_path / "m.rtx")
     assert not (tmp_path / "m.rtx").exists()
 
@@ -199,7 +199,7 @@ def test_every_compute_capability_that_is_asked_for_is_built_for(
 
 
 def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:
-    from mnexport.model_card import ModelCard
+    from mnexport.repository.model_card import ModelCard
 
     signature = table_signature(("a", "b"), "y")
     card = ModelCard(signature=signature, max_batch_size=4, family="vanilla", form="vanilla", engine="tensorrt")

@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mnserve.errors import ModelNotReadyError, StartError
-from mnserve.execution import Work
+from mnserve.execution.batch import InferenceWork
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 from mnserve.server import Server, check_port_free, join_address
@@ -45,7 +45,7 @@ async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_m
         assert served is not None
         served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
         with pytest.raises(ModelNotReadyError):
-            await served.batcher.infer(Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",)))
+            await served.batcher.infer(InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",)))
         async with asyncio.timeout(20):
             while await status("a") == STATUS.SERVING:
                 await asyncio.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 from grpc import StatusCode
 
 from mnserve import errors
-from mnserve.statistics import FAILURE_REASONS
+from mnserve.models.statistics import FAILURE_REASONS
 from mnserve.status import failure_reason, pushback_ms, status_code
 
 

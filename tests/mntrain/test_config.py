@@ -128,4 +128,4 @@ def test_every_field_is_described() -> None:
     text = describe_fields()
     for field in ("--training.epochs", "--meta_neighborhoods.entries", "--data.train_limit", "--augmentation.flip"):
         assert field in text
-    assert "learned neighbours in the dictionary" in text
+    assert "learned neighbors in the dictionary" in text

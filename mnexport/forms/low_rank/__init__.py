@@ -1,0 +1,1 @@
+"""Approximate the inner update in few directions."""

@@ -13,13 +13,13 @@ from torch import Tensor
 from mnexport.forms.low_rank.norm_choice import choose_norm
 from mnexport.forms.low_rank.queries import Data, Kind, Limits, LowRank, Setting
 from mnexport.forms.low_rank.subspace_choice import choose_subspace
-from mntrain.models.meta_neighborhoods.adaptation import Problem, Steps, cheapest_form
+from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, InnerSteps, cheapest_form
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 _KEYS = 1024
 
 
-def kind_of(problem: Problem, steps: Steps) -> Kind:
+def kind_of(problem: InnerProblem, steps: InnerSteps) -> Kind:
     """What is approximated: the norm where one step of scalar size leaves only that expensive."""
     return "norm" if cheapest_form(problem, steps) == "factored" else "subspace"
 

@@ -12,9 +12,9 @@ from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.adaptation import Problem, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, inner_problem
 from mntrain.models.meta_neighborhoods.attention import attention
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm
 from mntrain.models.meta_neighborhoods.inner_dot import with_bias
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
@@ -34,9 +34,9 @@ class NormHead(nn.Module):
         super().__init__()
         self.keys: Constants[IntegerKeys] | None = None if keys is None else Constants(keys)
         with torch.no_grad():
-            problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-            assert isinstance(problem, InnerProblem)
-            self.problem: Constants[InnerProblem] = Constants(problem)
+            problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+            assert isinstance(problem, CosineProblem)
+            self.problem: Constants[CosineProblem] = Constants(problem)
             self.attention = StaticAttention(model)
             self.norm = LowRankNorm(table)
             self.register_buffer("step_size", model.step_size.detach().clone())
@@ -68,11 +68,11 @@ class SubspaceHead(nn.Module):
     def __init__(self, model: MetaNeighborhoods, subspace: Subspace) -> None:
         super().__init__()
         with torch.no_grad():
-            problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-            self.problem: Constants[Problem] = Constants(problem)
+            problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+            self.problem: Constants[InnerProblem] = Constants(problem)
             self.attention = StaticAttention(model)
             self.subspace = subspace
-        self.cosine = isinstance(problem, InnerProblem)
+        self.cosine = isinstance(problem, CosineProblem)
 
     def weights(self, features: Tensor) -> Tensor:
         """Features [B, d] → attention [B, S]."""

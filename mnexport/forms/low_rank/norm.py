@@ -16,7 +16,7 @@ from torch.nn.functional import one_hot
 
 from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.basis import Basis, strongest
-from mntrain.models.meta_neighborhoods.inner import InnerProblem
+from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
 class NormTable(NamedTuple):
@@ -26,7 +26,7 @@ class NormTable(NamedTuple):
     classes: Tensor  # [R, C]: 1 where the direction is one of the class
 
 
-def norm_table(problem: InnerProblem, basis: Basis, rank: int) -> NormTable:
+def norm_table(problem: CosineProblem, basis: Basis, rank: int) -> NormTable:
     """The table of the ``rank`` strongest directions.
 
     Args:

@@ -17,13 +17,13 @@ from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Sett
 from mnexport.forms.low_rank.rank import Room
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.attention import attention
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, logits_of_norm, tangent
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm, tangent
 
 
 def choose_norm(setting: Setting, data: Data, limits: Limits) -> LowRank | None:
     """The fewest directions within the limits; with keys in 8 bits beside it where that is possible, too."""
     problem = setting.problem
-    assert isinstance(problem, InnerProblem)
+    assert isinstance(problem, CosineProblem)
     beta = setting.steps.size * problem.scale / problem.weight_norm
     basis = basis_of(_tangents(setting, data.directions), (beta / problem.weight_norm).square())
     found = _choose(setting, data, limits, basis, None)
@@ -36,7 +36,7 @@ def choose_norm(setting: Setting, data: Data, limits: Limits) -> LowRank | None:
 
 def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: IntegerKeys | None) -> LowRank | None:
     problem = setting.problem
-    assert isinstance(problem, InnerProblem)
+    assert isinstance(problem, CosineProblem)
     entries, classes = problem.residuals.shape
     fitted, held_out = (_Errors(setting, queries, basis, keys) for queries in (data.fitted, data.held_out))
     # Beside the directions the table holds s, one column a class.
@@ -56,7 +56,7 @@ class _Errors:
 
     def __init__(self, setting: Setting, queries: Queries, basis: Basis, keys: IntegerKeys | None) -> None:
         problem = setting.problem
-        assert isinstance(problem, InnerProblem)
+        assert isinstance(problem, CosineProblem)
         self.queries, self.problem, self.size = queries, problem, setting.steps.size
         self.query = unit(queries.features)
         self.pairs = self.query @ problem.keys.mT if keys is None else integer_products(self.query, keys)
@@ -77,6 +77,6 @@ class _Errors:
 
 def _tangents(setting: Setting, weights: Tensor) -> Iterator[Tensor]:
     """u − s ŵ [n, C, d] of all queries, in parts."""
-    assert isinstance(setting.problem, InnerProblem)
+    assert isinstance(setting.problem, CosineProblem)
     for part in setting.parts(len(weights)):
         yield tangent(weights[part], setting.problem)[0]

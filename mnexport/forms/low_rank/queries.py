@@ -12,9 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from mnexport.forms.low_rank.rank import RankRule
-from mntrain.models.meta_neighborhoods.adaptation import Problem, Steps, adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import (
+    InnerProblem,
+    InnerSteps,
+    adapted_logits,
+    cheapest_form,
+    inner_problem,
+)
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
-from mntrain.models.meta_neighborhoods.inner import InnerProblem
+from mntrain.models.meta_neighborhoods.inner import CosineProblem
 from mntrain.models.meta_neighborhoods.inner_dot import DotProblem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
@@ -55,16 +61,16 @@ class Setting(NamedTuple):
     """A model in double precision."""
 
     model: MetaNeighborhoods
-    problem: Problem
-    steps: Steps
+    problem: InnerProblem
+    steps: InnerSteps
 
     @classmethod
     def of(cls, model: MetaNeighborhoods) -> "Setting":
         """Of a trained model."""
-        problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-        kind: type[InnerProblem] | type[DotProblem] = type(problem)
+        problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+        kind: type[CosineProblem] | type[DotProblem] = type(problem)
         wide = kind(*(item.double() for item in problem))
-        return cls(model, wide, Steps(count=model.step_count, size=model.step_size.double()))
+        return cls(model, wide, InnerSteps(count=model.step_count, size=model.step_size.double()))
 
     def queries(self, features: Tensor) -> Queries:
         """Features [N, d] with attention and answers."""

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 
 from mnexport.forms.constants import Constants
-from mntrain.models.meta_neighborhoods.adaptation import Problem, Steps
-from mntrain.models.meta_neighborhoods.inner import InnerProblem
+from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, InnerSteps
+from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
 class SubspaceTables(NamedTuple):
@@ -33,7 +33,7 @@ class SubspaceTables(NamedTuple):
     values: Tensor  # vᵀ [C, 1, S]
 
 
-def subspace_tables(problem: Problem, weight: Tensor, steps: Steps, directions: Tensor) -> SubspaceTables:
+def subspace_tables(problem: InnerProblem, weight: Tensor, steps: InnerSteps, directions: Tensor) -> SubspaceTables:
     """The constants of a model.
 
     Args:
@@ -45,7 +45,7 @@ def subspace_tables(problem: Problem, weight: Tensor, steps: Steps, directions: 
     classes, features, rank = directions.shape
     size = steps.size.expand(classes, features)
     moves = (size.unsqueeze(1) * problem.keys) @ directions
-    cosines = problem.cosines if isinstance(problem, InnerProblem) else torch.zeros_like(problem.residuals)
+    cosines = problem.cosines if isinstance(problem, CosineProblem) else torch.zeros_like(problem.residuals)
     return SubspaceTables(
         start=weight.unsqueeze(1) @ directions,
         queries=directions.transpose(0, 1).reshape(features, classes * rank),

@@ -14,7 +14,7 @@ from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Sett
 from mnexport.forms.low_rank.rank import Room
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, adapted_weight
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, adapted_weight
 from mntrain.models.meta_neighborhoods.inner_dot import dot_adapted_weight, with_bias
 
 
@@ -24,7 +24,7 @@ def choose_subspace(setting: Setting, data: Data, limits: Limits) -> LowRank | N
     classes, features = weight.shape
     moments = second_moments(_paths(setting, data.directions, weight))
     directions = subspaces(weight, moments, features)  # the strongest first, so that a rank is a part of them
-    scale = problem.scale if isinstance(problem, InnerProblem) else None
+    scale = problem.scale if isinstance(problem, CosineProblem) else None
 
     def build(rank: int) -> Subspace:
         tables = subspace_tables(problem, weight, setting.steps, directions[:, :, : rank // classes])
@@ -56,7 +56,7 @@ def _paths(setting: Setting, weights: Tensor, weight: Tensor) -> Iterator[Tensor
     problem, size = setting.problem, setting.steps.size
     for part in setting.parts(len(weights)):
         for count in range(1, setting.steps.count + 1):
-            if isinstance(problem, InnerProblem):
+            if isinstance(problem, CosineProblem):
                 moved = adapted_weight(weights[part], problem, weight, size, count)
             else:
                 moved = dot_adapted_weight(weights[part], problem, weight, size, count)

@@ -1,0 +1,1 @@
+"""Draw the sections of a report, one a file."""

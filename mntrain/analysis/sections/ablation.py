@@ -9,14 +9,14 @@ from matplotlib.figure import Figure as Drawing
 
 from mntrain.analysis.ablation import AblationPoint, ablate
 from mntrain.analysis.observation import Observed
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Figure, Section, figure
-from mntrain.analysis.subject import Subject
 from mntrain.analysis.trained_sweeps import TrainedSweep
 from mntrain.comparison.plot import draw_sweep
 from mntrain.plotting.style import COLORS, INK
 
 
-def ablation_section(subject: Subject, test: Observed | None) -> Section | None:
+def ablation_section(subject: ReportInput, test: Observed | None) -> Section | None:
     """S and T varied on this model, and every trained sweep that was given; None where there is neither."""
     figures: list[Figure] = []
     text: list[str] = []

@@ -6,14 +6,14 @@ from matplotlib.figure import Figure as Drawing
 
 from mntrain.analysis.accuracy import adaptation_accuracy
 from mntrain.analysis.observation import Observed
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section, Table, figure, percent
-from mntrain.analysis.subject import Subject
 from mntrain.plotting.style import COLORS, INK, plain
 
 _MOST_DRAWN = 40
 
 
-def accuracy_section(subject: Subject, test: Observed) -> Section | None:
+def accuracy_section(subject: ReportInput, test: Observed) -> Section | None:
     """Overall and by class; None where the family does not adapt."""
     if test.unadapted is None:
         return None

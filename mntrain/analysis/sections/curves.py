@@ -3,14 +3,14 @@
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import MaxNLocator
 
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Figure, Section, figure
-from mntrain.analysis.subject import Subject
 from mntrain.plotting.style import COLORS, plain
 
 _PARTS = ("train", "validation")
 
 
-def curves_section(subject: Subject) -> Section | None:
+def curves_section(subject: ReportInput) -> Section | None:
     """Every metric of ``metrics.csv`` that has a training and a validation column; None where there is no epoch."""
     history = subject.history
     epochs = history.get("epoch", [])

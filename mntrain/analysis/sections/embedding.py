@@ -1,18 +1,18 @@
-"""Neighbours and training data in a plane (Fig. 5)."""
+"""Neighbors and training data in a plane (Fig. 5)."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Drawing
 
 from mntrain.analysis.embedding import Embedding, embed
 from mntrain.analysis.observation import Observed
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section, figure
-from mntrain.analysis.subject import Subject
 from mntrain.plotting.style import class_colors, plain
 
 _MOST_IN_LEGEND = 12
 
 
-def embedding_section(subject: Subject, train: Observed) -> Section | None:
+def embedding_section(subject: ReportInput, train: Observed) -> Section | None:
     """t-SNE of training features and, where there are any, of keys; None where the model shows no features."""
     if train.features is None:
         return None
@@ -26,14 +26,14 @@ def embedding_section(subject: Subject, train: Observed) -> Section | None:
     )
     entries = len(found.entries)
     held = 0 if model is None else len(model.dictionary.keys)
-    with_entries = f" and {entries:,} of {held:,} learned neighbours (+)" if entries else ""
+    with_entries = f" and {entries:,} of {held:,} learned neighbors (+)" if entries else ""
     return Section(
         anchor="embedding",
-        title="Neighbours among the training data" if entries else "Training data in two dimensions",
+        title="Neighbors among the training data" if entries else "Training data in two dimensions",
         text=(
             f"t-SNE of the features of {len(found.images):,} of {len(subject.data.train):,} training {subject.nouns} "
             f"(o){with_entries}, coloured by class"
-            + (", that of a neighbour being where its value is largest (Fig. 5 of the paper)." if entries else "."),
+            + (", that of a neighbor being where its value is largest (Fig. 5 of the paper)." if entries else "."),
         ),
         figures=(
             figure(

@@ -4,12 +4,12 @@ from matplotlib.figure import Figure as Drawing
 from torch import Tensor
 
 from mntrain.analysis.estimates import Estimates
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Figure, Section, figure, percent
-from mntrain.analysis.subject import Subject
 from mntrain.plotting.style import COLORS, plain
 
 
-def estimates_section(subject: Subject, found: Estimates) -> Section:
+def estimates_section(subject: ReportInput, found: Estimates) -> Section:
     """Every estimate against its target, and the errors before and after the inner update."""
     target = subject.target or ""
     mse = _mse(found.values, found.targets)

@@ -4,20 +4,20 @@ from pathlib import Path
 
 import yaml
 
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
-from mntrain.analysis.subject import Subject
 from mntrain.training.metric import metric_of
 
 _FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods", "maxl": "MAXL"}
 
 
-def data_name(subject: Subject) -> str:
+def data_name(subject: ReportInput) -> str:
     """The source of the data, or the folder or hub name it was read from."""
     data = subject.artifact.config.experiment.data
     return data.source if data.path is None else Path(data.path).name
 
 
-def head_section(subject: Subject) -> Section:
+def head_section(subject: ReportInput) -> Section:
     """Family, backbone, data, size and result of a run; its configuration folded away."""
     config = subject.artifact.config
     experiment, metrics = config.experiment, config.metrics

@@ -2,14 +2,14 @@
 
 from torch import Tensor
 
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
-from mntrain.analysis.subject import Subject
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.ifilm import IFiLM
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 
-def learned_section(subject: Subject) -> Section | None:
+def learned_section(subject: ReportInput) -> Section | None:
     """Step size α, scale τ and the number of iFiLM layers; None where the model has none of them."""
     facts: list[tuple[str, str]] = []
     numbers: dict[str, object] = {}

@@ -4,13 +4,13 @@ from matplotlib.figure import Figure as Drawing
 
 from mntrain.analysis.observation import Observed
 from mntrain.analysis.prototypes import prototype_cosines
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section, figure, percent
-from mntrain.analysis.subject import Subject
 from mntrain.plotting.style import COLORS
 
 
-def prototypes_section(subject: Subject, test: Observed) -> Section | None:
-    """Cosine to the true prototype before and after the inner update; None without neighbours or prototypes."""
+def prototypes_section(subject: ReportInput, test: Observed) -> Section | None:
+    """Cosine to the true prototype before and after the inner update; None without neighbors or prototypes."""
     model = subject.adaptive
     if model is None or test.features is None:
         return None

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 
 from mntrain.analysis.observation import Observed
-from mntrain.analysis.retrieval import NEIGHBOURS, Retrieval, retrieve
+from mntrain.analysis.report_input import ReportInput
+from mntrain.analysis.retrieval import NEIGHBORS, Retrieval, retrieve
 from mntrain.analysis.sections.content import Section, Strip, Table, percent, picture
-from mntrain.analysis.subject import Subject
 
 _QUERIES = 8
 
 
-def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Section | None:
+def retrieval_section(subject: ReportInput, train: Observed, test: Observed) -> Section | None:
     """kNN accuracy for the labels of the run and for finer ones, and what is retrieved; None without features."""
     if train.features is None or test.features is None:
         return None
@@ -48,7 +48,7 @@ def retrieval_section(subject: Subject, train: Observed, test: Observed) -> Sect
         ),
         table=Table(headings=("kNN accuracy", *spaces), rows=tuple(rows)),
         strips=strips,
-        numbers={"neighbours": NEIGHBOURS, "knn_accuracy": numbers},
+        numbers={"neighbors": NEIGHBORS, "knn_accuracy": numbers},
     )
 
 

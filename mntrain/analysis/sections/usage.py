@@ -4,13 +4,13 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 from torch import Tensor
 
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section, figure
-from mntrain.analysis.subject import Subject
 from mntrain.analysis.usage import usage
 from mntrain.plotting.style import COLORS
 
 
-def usage_section(subject: Subject, attention: Tensor | None) -> Section | None:
+def usage_section(subject: ReportInput, attention: Tensor | None) -> Section | None:
     """Entries in use per query and over all queries, by their attention ω [N, S]; None without entries."""
     if attention is None:
         return None

@@ -1,0 +1,1 @@
+"""MAXL: auxiliary labels learned by a second network."""

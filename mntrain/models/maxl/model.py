@@ -130,7 +130,7 @@ class Maxl(Classifier):
         )
 
     @property
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
 

@@ -1,0 +1,1 @@
+"""Meta-Neighborhoods: a classifier adapted to every input."""

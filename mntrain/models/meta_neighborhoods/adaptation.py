@@ -12,7 +12,7 @@ from torch import Tensor
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.head import Head
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, explicit_logits, factored_logits, inner_problem
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, cosine_problem, explicit_logits, factored_logits
 from mntrain.models.meta_neighborhoods.inner_dot import (
     DotProblem,
     dot_explicit_logits,
@@ -22,11 +22,11 @@ from mntrain.models.meta_neighborhoods.inner_dot import (
 )
 
 InnerForm = Literal["explicit", "factored"]
-Problem = InnerProblem | DotProblem
+InnerProblem = CosineProblem | DotProblem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steps:
+class InnerSteps:
     """How the classifier is moved.
 
     Args:
@@ -38,21 +38,21 @@ class Steps:
     size: Tensor
 
 
-def problem_of(head: Head, keys: Tensor, values: Tensor) -> Problem:
+def inner_problem(head: Head, keys: Tensor, values: Tensor) -> InnerProblem:
     """The inner problem of a head: functions of the parameters alone."""
     if isinstance(head, CosineHead):
-        return inner_problem(keys, values, head.weight, head.scale)
+        return cosine_problem(keys, values, head.weight, head.scale)
     return dot_problem(keys, values, head.weight)
 
 
-def cheapest_form(problem: Problem, steps: Steps) -> InnerForm:
+def cheapest_form(problem: InnerProblem, steps: InnerSteps) -> InnerForm:
     """``factored`` where it is exact: one step, of scalar size (or per feature, for the dot product)."""
-    most = 0 if isinstance(problem, InnerProblem) else 1
+    most = 0 if isinstance(problem, CosineProblem) else 1
     return "factored" if steps.count == 1 and steps.size.dim() <= most else "explicit"
 
 
 def adapted_logits(
-    features: Tensor, weights: Tensor, problem: Problem, weight: Tensor, steps: Steps, form: InnerForm
+    features: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, steps: InnerSteps, form: InnerForm
 ) -> Tensor:
     """Logits [B, C] after the inner update.
 
@@ -62,7 +62,7 @@ def adapted_logits(
         weight: of the head before adaptation, [C, d] or [C, d+1].
         form: ``factored`` only where :func:`cheapest_form` allows it.
     """
-    if isinstance(problem, InnerProblem):
+    if isinstance(problem, CosineProblem):
         query = unit(features)
         if form == "factored":
             return factored_logits(query, query @ problem.keys.mT, weights, problem, steps.size)

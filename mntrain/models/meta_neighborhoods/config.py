@@ -19,7 +19,7 @@ class MetaNeighborhoodsConfig:
     """Dictionary and inner step (defaults: the paper's appendix A.2 and its authors' code).
 
     Args:
-        entries: S, learned neighbours in the dictionary.
+        entries: S, learned neighbors in the dictionary.
         similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
         key_init: normal draws keys with deviation key_std, uniform from −key_range to key_range.

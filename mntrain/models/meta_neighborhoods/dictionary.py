@@ -1,4 +1,4 @@
-"""The learned dictionary of induced neighbours (Meta-Neighborhoods, sections 2.1 and A.2).
+"""The learned dictionary of induced neighbors (Meta-Neighborhoods, sections 2.1 and A.2).
 
 Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [S, C], values [S, C].
 """

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from mntrain.layers.processes import uniform_rows
+from mntrain.distributed import uniform_rows
 
 DropoutMode = Literal["per_sample", "per_batch"]
 
@@ -44,5 +44,5 @@ class EntryDropout:
             count = max(1, round(total * (1 - self.share)))
             return Kept(torch.randperm(total, device=device)[:count], None)
         keep = uniform_rows(batch, total, device) >= self.share
-        # A query that lost every entry would have no neighbourhood at all: it sees them all instead.
+        # A query that lost every entry would have no neighborhood at all: it sees them all instead.
         return Kept(None, keep | ~keep.any(dim=-1, keepdim=True))

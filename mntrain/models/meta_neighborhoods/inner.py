@@ -24,7 +24,7 @@ from torch.linalg import vector_norm
 from mntrain.layers.unit import unit
 
 
-class InnerProblem(NamedTuple):
+class CosineProblem(NamedTuple):
     """What the inner loss looks like for every query: functions of the parameters alone, constants once trained."""
 
     keys: Tensor  # k̂ [S, d]
@@ -36,7 +36,7 @@ class InnerProblem(NamedTuple):
     values: Tensor  # v [S, C]
 
 
-def inner_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -> InnerProblem:
+def cosine_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -> CosineProblem:
     """Collect what depends on the parameters only.
 
     Args:
@@ -48,10 +48,10 @@ def inner_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -
     unit_keys, prototypes = unit(keys), unit(weight)
     cosines = unit_keys @ prototypes.mT
     residuals = torch.softmax(scale * cosines, dim=-1) - values
-    return InnerProblem(unit_keys, prototypes, weight.norm(dim=-1), cosines, residuals, scale, values)
+    return CosineProblem(unit_keys, prototypes, weight.norm(dim=-1), cosines, residuals, scale, values)
 
 
-def tangent(weights: Tensor, problem: InnerProblem) -> tuple[Tensor, Tensor]:
+def tangent(weights: Tensor, problem: CosineProblem) -> tuple[Tensor, Tensor]:
     """The gradient direction of every class at w, and its component that the projection removed.
 
     With u_c = Σ_j ω_j E_jc k̂_j and s_c = ŵ_c · u_c, the gradient of the inner loss is
@@ -69,13 +69,13 @@ def tangent(weights: Tensor, problem: InnerProblem) -> tuple[Tensor, Tensor]:
     return mixed - along.unsqueeze(-1) * problem.prototypes, along
 
 
-def classifier_gradient(weights: Tensor, problem: InnerProblem) -> Tensor:
+def classifier_gradient(weights: Tensor, problem: CosineProblem) -> Tensor:
     """∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j) at w, for every query: [B, C, d]."""
     direction, _ = tangent(weights, problem)
     return (problem.scale / problem.weight_norm).unsqueeze(-1) * direction
 
 
-def gradient_at(weights: Tensor, problem: InnerProblem, adapted: Tensor) -> Tensor:
+def gradient_at(weights: Tensor, problem: CosineProblem, adapted: Tensor) -> Tensor:
     """The same gradient at weights that differ from query to query: from the second step on.
 
     Args:
@@ -94,7 +94,9 @@ def gradient_at(weights: Tensor, problem: InnerProblem, adapted: Tensor) -> Tens
     return (problem.scale / length) * (weighted @ problem.keys - along * prototypes)
 
 
-def adapted_weight(weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor, steps: int = 1) -> Tensor:
+def adapted_weight(
+    weights: Tensor, problem: CosineProblem, weight: Tensor, step_size: Tensor, steps: int = 1
+) -> Tensor:
     """w' after ``steps`` steps w ← w − α ∇_w on the same attention, for every query: [B, C, d].
 
     Args:
@@ -109,7 +111,7 @@ def adapted_weight(weights: Tensor, problem: InnerProblem, weight: Tensor, step_
 
 
 def explicit_logits(
-    query: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, step_size: Tensor, steps: int = 1
+    query: Tensor, weights: Tensor, problem: CosineProblem, weight: Tensor, step_size: Tensor, steps: int = 1
 ) -> Tensor:
     """Logits τ cos(z, w') with the adapted weights w' [B, C, d] built: the reference form, right for every step size.
 
@@ -128,7 +130,7 @@ def explicit_logits(
 
 
 def factored_logits(
-    query: Tensor, similarity: Tensor, weights: Tensor, problem: InnerProblem, step_size: Tensor
+    query: Tensor, similarity: Tensor, weights: Tensor, problem: CosineProblem, step_size: Tensor
 ) -> Tensor:
     """The same logits for one step of scalar size, from w'·ẑ and ‖w'‖ alone; w' is never built.
 
@@ -152,7 +154,7 @@ def logits_of_norm(
     query: Tensor,
     similarity: Tensor,
     weights: Tensor,
-    problem: InnerProblem,
+    problem: CosineProblem,
     step_size: Tensor,
     along: Tensor,
     squared_tangent: Tensor,

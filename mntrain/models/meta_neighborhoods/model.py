@@ -1,4 +1,4 @@
-"""Meta-Neighborhoods: a classifier adapted to every input by gradient steps on its learned neighbours.
+"""Meta-Neighborhoods: a classifier adapted to every input by gradient steps on its learned neighbors.
 
 Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logits [B, C].
 """
@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction
-from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
@@ -50,9 +50,9 @@ class MetaNeighborhoods(Classifier):
         """α = |raw step size|: [], [d] or [C, d]."""
         return self.raw_step_size.abs()
 
-    def steps(self) -> Steps:
+    def steps(self) -> InnerSteps:
         """How the head is moved for each query."""
-        return Steps(count=self.step_count, size=self.step_size)
+        return InnerSteps(count=self.step_count, size=self.step_size)
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → adapted and unadapted logits [B, C]."""
@@ -81,7 +81,7 @@ class MetaNeighborhoods(Classifier):
         """Features z [B, d] → adapted and unadapted logits [B, C]."""
         keys, values, keep = self.dictionary.entries_for(features.shape[0])
         weights = attention(similarity(features, key_index(keys, self.similarity)), self.temperature, keep)
-        problem, steps = problem_of(self.head, keys, values), self.steps()
+        problem, steps = inner_problem(self.head, keys, values), self.steps()
         return Prediction(
             logits=adapted_logits(features, weights, problem, self.head.weight, steps, cheapest_form(problem, steps)),
             unadapted_logits=self.head(features),
@@ -92,7 +92,7 @@ class MetaNeighborhoods(Classifier):
         return attention(similarity(features, key_index(self.dictionary.keys, self.similarity)), self.temperature)
 
     @property
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
 

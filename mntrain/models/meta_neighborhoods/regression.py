@@ -73,7 +73,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         return attention(similarity(inputs, key_index(self.keys, self.config.similarity)), self.config.temperature)
 
     @property
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The network."""
         return self.network
 

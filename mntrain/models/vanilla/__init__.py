@@ -1,0 +1,1 @@
+"""Vanilla networks without adaptation, the baselines."""

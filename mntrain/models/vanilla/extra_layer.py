@@ -16,7 +16,7 @@ def units_for(parameters: int, features: int, classes: int) -> int:
     return max(1, round((parameters + classes * features) / (features + 1 + classes)))
 
 
-class Extended(nn.Module):
+class WithExtraLayer(nn.Module):
     """A backbone, one fully connected layer more, and its ReLU.
 
     Args:

@@ -25,7 +25,7 @@ class Vanilla(Classifier):
             return Prediction(logits=self.head(features))
 
     @property
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
 

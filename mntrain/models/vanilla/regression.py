@@ -23,7 +23,7 @@ class VanillaRegressor(Regressor):
             return Estimate(values=self.network(inputs).squeeze(-1))
 
     @property
-    def trunk(self) -> nn.Module:
+    def compiled_part(self) -> nn.Module:
         """The network."""
         return self.network
 

@@ -17,17 +17,17 @@ from torch import Tensor, nn
 from mnexport.blocked import assemble
 from mnexport.blocked.assemble import write_blocked
 from mnexport.blocked.layout import block_size
-from mnexport.forms.merged_norm import merge_norms
+from mnexport.forms.folded_norm import fold_norms
 from mnexport.graph import write_onnx
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import ExportSignature, ExportTensor
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.layers.ifilm import IFiLM
 
 CLASSES, IMAGE = 5, (3, 16, 16)
-SIGNATURE = Signature(
-    input=TensorSpec(name="image", datatype="UINT8", shape=IMAGE),
+SIGNATURE = ExportSignature(
+    input=ExportTensor(name="image", datatype="UINT8", shape=IMAGE),
     input_type="uint8",
-    outputs=tuple(TensorSpec(name=name, datatype="FP32", shape=(CLASSES,)) for name in ("logits", "probabilities")),
+    outputs=tuple(ExportTensor(name=name, datatype="FP32", shape=(CLASSES,)) for name in ("logits", "probabilities")),
     labels=tuple("abcde"),
     description={},
 )
@@ -75,7 +75,7 @@ def trained(name: str, *, width: float = 1.0, ifilm: bool = True, dead_channel: 
 
 def exported(model: nn.Module, path: Path) -> Path:
     static = copy.deepcopy(model)
-    merge_norms(static)
+    fold_norms(static)
     write_onnx(static, SIGNATURE, 20, {"mn.name": "m"}, path)
     return path
 

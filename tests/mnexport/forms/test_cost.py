@@ -13,14 +13,14 @@ from mnexport.forms.low_rank.choice import low_rank
 from mnexport.forms.low_rank.queries import Limits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.graph import write_onnx
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import ExportSignature, ExportTensor
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 ENTRIES, CLASSES, FEATURES, RANK = 61, 4, 12, 8
-SIGNATURE = Signature(
-    input=TensorSpec(name="features", datatype="FP32", shape=(FEATURES,)),
+SIGNATURE = ExportSignature(
+    input=ExportTensor(name="features", datatype="FP32", shape=(FEATURES,)),
     input_type="float32",
-    outputs=(TensorSpec(name="logits", datatype="FP32", shape=(CLASSES,)),),
+    outputs=(ExportTensor(name="logits", datatype="FP32", shape=(CLASSES,)),),
     labels=None,
     description={},
 )

@@ -12,7 +12,7 @@ from mnexport.forms.low_rank.head import NormHead, SubspaceHead
 from mnexport.forms.low_rank.queries import Limits, LowRank, Setting
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, tangent
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, tangent
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 Build = Callable[..., MetaNeighborhoods]
@@ -99,7 +99,7 @@ def test_directions_of_a_class_count_by_how_far_they_turn_its_weight(build: Buil
         model.head.weight.copy_(model.head.weight / model.head.weight.norm(dim=-1, keepdim=True))
         model.head.weight.mul_(torch.tensor([[1.0], [1.5], [2.0], [3.0]]))
     problem = Setting.of(model).problem
-    assert isinstance(problem, InnerProblem)
+    assert isinstance(problem, CosineProblem)
     weights = Setting.of(model).queries(torch.cat([queries(40), model.dictionary.keys])).weights
     moved = tangent(weights, problem)[0].transpose(0, 1)
     energies = torch.linalg.svdvals(moved).square()

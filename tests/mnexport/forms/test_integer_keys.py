@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products, onnx_translations
 from mnexport.graph import write_onnx
-from mnexport.signature import Signature, TensorSpec
+from mnexport.signature import ExportSignature, ExportTensor
 from mntrain.layers.unit import unit
 
 
@@ -86,10 +86,10 @@ def test_onnx_runtime_computes_the_same_numbers(tmp_path: Path) -> None:
         def forward(self, query: Tensor) -> tuple[Tensor]:
             return (integer_products(query, IntegerKeys(self.codes, self.steps)),)
 
-    signature = Signature(
-        input=TensorSpec(name="query", datatype="FP32", shape=(24,)),
+    signature = ExportSignature(
+        input=ExportTensor(name="query", datatype="FP32", shape=(24,)),
         input_type="float32",
-        outputs=(TensorSpec(name="products", datatype="FP32", shape=(70,)),),
+        outputs=(ExportTensor(name="products", datatype="FP32", shape=(70,)),),
         labels=None,
         description={},
     )

@@ -16,8 +16,8 @@ from mnexport.forms.low_rank.queries import Limits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
-from mntrain.models.meta_neighborhoods.adaptation import problem_of
-from mntrain.models.meta_neighborhoods.inner import InnerProblem, tangent
+from mntrain.models.meta_neighborhoods.adaptation import inner_problem
+from mntrain.models.meta_neighborhoods.inner import CosineProblem, tangent
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 Build = Callable[..., MetaNeighborhoods]
@@ -42,11 +42,11 @@ COMBINATIONS = [
 def test_all_directions_together_are_exact(settings: dict[str, Any], build: Build, queries: Queries) -> None:
     model = build(**settings).double()
     features = queries(9).double()
-    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
+    problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
     expected = AdaptiveHead(model, "explicit").double()(features)
 
     if kind_of(problem, model.steps()) == "norm":
-        assert isinstance(problem, InnerProblem)
+        assert isinstance(problem, CosineProblem)
         weights = torch.rand(50, ENTRIES, dtype=torch.float64).softmax(-1)
         basis = basis_of([tangent(weights, problem)[0]], torch.ones(CLASSES))
         head: torch.nn.Module = NormHead(model, norm_table(problem, basis, CLASSES * FEATURES))
@@ -54,7 +54,7 @@ def test_all_directions_together_are_exact(settings: dict[str, Any], build: Buil
         weight = model.head.weight
         moments = second_moments([torch.randn(50, *weight.shape, dtype=torch.float64)])
         tables = subspace_tables(problem, weight, model.steps(), subspaces(weight, moments, weight.shape[1]))
-        scale = problem.scale if isinstance(problem, InnerProblem) else None
+        scale = problem.scale if isinstance(problem, CosineProblem) else None
         head = SubspaceHead(model, Subspace(tables, scale, model.step_count))
 
     torch.testing.assert_close(head.double()(features), expected, atol=1e-9, rtol=0)
@@ -91,8 +91,8 @@ def test_a_tighter_tolerance_takes_a_higher_rank(build: Build, queries: Queries)
 def test_the_norm_is_that_of_the_part_within_the_directions(build: Build) -> None:
     """Against the projection written out."""
     model = build().double()
-    problem = problem_of(model.head, model.dictionary.keys, model.dictionary.values())
-    assert isinstance(problem, InnerProblem)
+    problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
+    assert isinstance(problem, CosineProblem)
     weights = torch.rand(30, ENTRIES, dtype=torch.float64).softmax(-1)
     directions, along = tangent(weights, problem)
     basis = basis_of([directions], torch.ones(CLASSES))

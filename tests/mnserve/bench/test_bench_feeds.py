@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import text_format
 
 from mnserve.bench.feeds import input_rows, random_feeds
-from mnserve.datatypes import DATATYPES
+from mnserve.codec.datatypes import DATATYPES
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 

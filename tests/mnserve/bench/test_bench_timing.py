@@ -41,7 +41,7 @@ def test_rounds_alternate_their_order() -> None:
     plan = TimingPlan(seconds=0.4, rounds=4)
     slots = interleave([world.call("A", 10), world.call("B", 20)], plan, clock=world.clock)
     measured = after_warm_up(world.log, {"A": 10, "B": 5}, 4)
-    # AB BA AB BA: equal neighbours run together where one round ends and the next begins.
+    # AB BA AB BA: equal neighbors run together where one round ends and the next begins.
     assert [(name, len([*calls])) for name, calls in groupby(measured)] == [
         ("A", 10), ("B", 10), ("A", 20), ("B", 10), ("A", 10),
     ]  # fmt: skip

@@ -14,12 +14,12 @@ import onnxruntime as ort
 import pytest
 
 from mnserve.engines.base import EngineOptions
-from mnserve.engines.core_first import CoreFirstEngine
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.engines.optional_outputs import CoreFirstEngine
 from mnserve.errors import EngineLoadError, EngineRunError
-from mnserve.execution import Work
-from mnserve.loading import LoadOptions, load
-from mnserve.models import Models
+from mnserve.execution.batch import InferenceWork
+from mnserve.models.loading import LoadOptions, load
+from mnserve.models.registry import Models
 
 WriteModel = Callable[..., Path]
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
@@ -146,7 +146,7 @@ async def test_a_model_is_loaded_and_run_on_one_thread(cuda: Any, repository: Pa
     double_model("m")
     models = Models(repository, LoadOptions(engine=OPTIONS))
     await models.load_all()
-    work = Work(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
+    work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
     for _ in range(3):
         answer = await models.find("m").batcher.infer(work)
         assert answer.arrays[0].tolist() == [[2] * 4]

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from mnserve.datatypes import DATATYPES
+from mnserve.codec.datatypes import DATATYPES
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.fixed_batches import Device, FixedBatches, cuda_device, obstacle
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine

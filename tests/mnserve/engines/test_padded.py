@@ -15,8 +15,8 @@ from mnserve.engines.fake import FakeEngine
 from mnserve.engines.padded import PaddedEngine
 from mnserve.engines.padding import pad
 from mnserve.errors import EngineInputError, EngineRunError, ModelConfigError
-from mnserve.loading import LoadedModel, LoadOptions, load
-from mnserve.local_model import LocalModel
+from mnserve.models.loading import LoadedModel, LoadOptions, load
+from mnserve.models.local_model import LocalModel
 
 WriteModel = Callable[..., Path]
 Array = np.ndarray[Any, Any]

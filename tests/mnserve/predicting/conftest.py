@@ -1,4 +1,4 @@
-"""A model that tells its neighbours, with the training images that were published beside it."""
+"""A model that tells its neighbors, with the training images that were published beside it."""
 
 from __future__ import annotations
 

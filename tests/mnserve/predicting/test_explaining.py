@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mnserve.cli import main
+from mnserve.commands.cli import main
 from mnserve.commands.predict import PredictSettings, run
 from mnserve.errors import CorruptModelError, OutputError, SettingsError, TrainingImagesError
 from mnserve.predicting.models import RemoteModel
@@ -29,7 +29,7 @@ def told(text: str) -> list[list[dict[str, Any]]]:
     return [answer["explanation"]["neighbors"] for answer in json.loads(text)]
 
 
-def test_every_neighbour_has_its_own_images(
+def test_every_neighbor_has_its_own_images(
     explained_model: ExplainedModel, training: dict[str, Any], colours: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = explained_model(arrays=training)
@@ -39,17 +39,17 @@ def test_every_neighbour_has_its_own_images(
         [{"position": 40, "label": "green"}, {"position": 70000, "label": "green"}],
         [{"position": 500, "label": "blue"}, {"position": 6000, "label": "red"}],
     ]
-    for index, neighbours in enumerate(told(capsys.readouterr().out)):
-        assert neighbours[0]["entry"] == index
-        assert [one["label"] for one in neighbours] == [["red", "blue", "green"][one["entry"]] for one in neighbours]
-        assert [one["training_images"] for one in neighbours] == [images[one["entry"]] for one in neighbours]
+    for index, neighbors in enumerate(told(capsys.readouterr().out)):
+        assert neighbors[0]["entry"] == index
+        assert [one["label"] for one in neighbors] == [["red", "blue", "green"][one["entry"]] for one in neighbors]
+        assert [one["training_images"] for one in neighbors] == [images[one["entry"]] for one in neighbors]
     assert predict(model, colours / "1-green.png") == 0
     out, err = capsys.readouterr()
-    assert "neighbours blue (#1, 86.5%; training images green at 40, green at 70000), " in out
+    assert "neighbors blue (#1, 86.5%; training images green at 40, green at 70000), " in out
     assert err == ""
 
 
-def test_the_table_has_a_line_for_each_neighbour(
+def test_the_table_has_a_line_for_each_neighbor(
     explained_model: ExplainedModel,
     training: dict[str, Any],
     colours: Path,

@@ -14,7 +14,7 @@ LABELS = ("red", "green", "blue")
 
 
 def outputs(**changes: Any) -> dict[str, Any]:
-    """Of two images and two neighbours."""
+    """Of two images and two neighbors."""
     return {
         "neighbor_indices": np.array([[4, 0], [1, 7]], np.int64),
         "neighbor_weights": np.array([[0.75, 0.25], [1.0, 0.0]], np.float32),
@@ -25,9 +25,9 @@ def outputs(**changes: Any) -> dict[str, Any]:
 
 def test_every_image_has_its_own() -> None:
     first, second = read_explanations(outputs(), LABELS, 2)
-    assert [(one.entry, one.label, one.weight) for one in first.neighbours] == [(4, "blue", 0.75), (0, "red", 0.25)]
+    assert [(one.entry, one.label, one.weight) for one in first.neighbors] == [(4, "blue", 0.75), (0, "red", 0.25)]
     assert (first.unadapted_label, first.unadapted_probability) == ("red", 0.5)
-    assert [one.entry for one in second.neighbours] == [1, 7]
+    assert [one.entry for one in second.neighbors] == [1, 7]
     assert second.unadapted_label == "blue"
 
 

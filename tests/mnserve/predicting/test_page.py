@@ -32,14 +32,14 @@ def page(explained_model: ExplainedModel, training: dict[str, Any], colours: Pat
     return file
 
 
-def test_each_image_has_its_answer_and_its_neighbours(page: Path, browser: Chromium) -> None:
+def test_each_image_has_its_answer_and_its_neighbors(page: Path, browser: Chromium) -> None:
     browser.open(page.as_uri(), width=1280)
     found = browser.evaluate("""[...document.querySelectorAll('article')].map(one => ({
       file: one.querySelector('h2').textContent,
       answers: [...one.querySelectorAll('dd bdi')].map(label => label.textContent),
       numbers: [...one.querySelectorAll('dd')].map(answer => answer.lastChild.textContent.trim()),
       changed: one.querySelector('.changed') !== null,
-      neighbours: [...one.querySelectorAll('li')].map(item => ({
+      neighbors: [...one.querySelectorAll('li')].map(item => ({
         label: item.querySelector('b').textContent, text: item.querySelector('p').textContent,
         bar: item.querySelector('.share').getBoundingClientRect().width /
              item.querySelector('.whole').getBoundingClientRect().width,
@@ -54,12 +54,12 @@ def test_each_image_has_its_answer_and_its_neighbours(page: Path, browser: Chrom
     assert [one["numbers"] for one in found] == [["86.5%", "33.3%"]] * 3
     assert [one["changed"] for one in found] == [False, True, True]
     for entry, one in enumerate(found):
-        first, second = one["neighbours"]
+        first, second = one["neighbors"]
         assert first["label"] == shown[[0, 2, 1][entry]]
         assert first["text"].endswith(f" · 86.5% · entry {entry}")
         assert first["bar"] == pytest.approx(1)
         assert second["bar"] == pytest.approx(0.0675 / 0.865, abs=0.005)
-    assert found[2]["neighbours"][0]["images"] == [f"{shown[2]} at 500", f"{shown[0]} at 6000"]
+    assert found[2]["neighbors"][0]["images"] == [f"{shown[2]} at 500", f"{shown[0]} at 6000"]
 
 
 @pytest.mark.parametrize("width", [375, 1280])

@@ -20,7 +20,7 @@ from mnserve.errors import (
     ServerUnreachableError,
     SettingsError,
 )
-from mnserve.local_model import LocalModel
+from mnserve.models.local_model import LocalModel
 from mnserve.predicting.predictor import Failure, Predictor
 
 COLOURS = ("red", "lime", "blue")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from google.protobuf import text_format
 
-from mnserve import engine_threads
+from mnserve.engines import thread_count as engine_threads
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.tuning import configuration
 from mnserve.tuning.candidate import Candidate

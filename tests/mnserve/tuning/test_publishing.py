@@ -11,7 +11,7 @@ import pytest
 
 from mnserve.engines.base import EngineOptions
 from mnserve.errors import OutputError, TuningError
-from mnserve.loading import LoadOptions, load
+from mnserve.models.loading import LoadOptions, load
 from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.publishing import publish, read_text
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from mnserve import engine_threads
 from mnserve.bench.statistics import Slot
 from mnserve.bench.timing import TimingPlan
 from mnserve.commands.tune import TuneSettings, run
+from mnserve.engines import thread_count as engine_threads
 from mnserve.errors import BenchError, MnServeError, ModelConfigError, ModelNotFoundError, OutputError, TuningError
-from mnserve.repository import read_config
+from mnserve.repository.reader import read_config
 from mnserve.tuning import configuration, settings
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.measurement import ServerMeasurement

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from mnserve import cli
-from mnserve.commands import tune
+from mnserve.commands import cli, tune
 from mnserve.errors import SettingsError
 from mnserve.settings import ServeSettings
 from mnserve.tuning.settings import TuneSettings

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 
 from mntrain.analysis.animation import draw_frame, draw_moment
 from mntrain.analysis.trajectory import Observer, kept_epochs
-from mntrain.cli import main
+from mntrain.commands.cli import main
 
 WORDS = [
     "--data.rows",
@@ -77,11 +77,11 @@ def test_what_is_drawn_is_what_the_run_did(folder: Path) -> None:
         figure = Figure()
         draw_moment(figure, trajectory, place)
         axes = figure.axes[0]
-        predicted, wrong, neighbours = [one for one in axes.collections if isinstance(one, PathCollection)]
+        predicted, wrong, neighbors = [one for one in axes.collections if isinstance(one, PathCollection)]
         points, targets = trajectory.test.inputs, trajectory.test.targets
         np.testing.assert_array_equal(predicted.get_offsets(), points)
         np.testing.assert_array_equal(wrong.get_offsets(), points[moment.predicted != targets])
-        np.testing.assert_array_equal(neighbours.get_offsets(), moment.keys)
+        np.testing.assert_array_equal(neighbors.get_offsets(), moment.keys)
         paths = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
         assert len(paths) == 12
         assert moment.keys is not None
@@ -117,7 +117,7 @@ def test_the_last_epoch_is_kept_too(tmp_path: Path) -> None:
     assert list(kept_epochs(tmp_path / "odd")) == [0, 2, 3]
 
 
-def test_a_model_without_neighbours_shows_its_map(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_without_neighbors_shows_its_map(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["animate", str(folder / "linear"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["files"] == [str(folder / "linear" / "animation.gif")]
     observer = Observer(folder / "linear")

@@ -10,22 +10,22 @@ import torch
 from mntrain.analysis.ablation import ablate, accuracy_with
 from mntrain.analysis.accuracy import adaptation_accuracy
 from mntrain.analysis.embedding import embed
-from mntrain.analysis.neighbours import nearest_images
+from mntrain.analysis.neighbors import nearest_images
 from mntrain.analysis.observation import Observed, observe
 from mntrain.analysis.prototypes import PrototypeCosines, prototype_cosines
+from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.retrieval import retrieve
-from mntrain.analysis.subject import Subject
 from mntrain.analysis.usage import usage
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 @pytest.fixture
-def model(subject: Subject) -> MetaNeighborhoods:
+def model(subject: ReportInput) -> MetaNeighborhoods:
     assert subject.adaptive is not None
     return subject.adaptive
 
 
-def test_all_test_images_give_the_accuracy_of_the_run(subject: Subject) -> None:
+def test_all_test_images_give_the_accuracy_of_the_run(subject: ReportInput) -> None:
     everything = observe(
         subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, len(subject.data.test)
     )
@@ -50,7 +50,7 @@ def test_images_that_come_closer_lie_above_the_diagonal() -> None:
     assert found.share_closer == pytest.approx(2 / 3)
 
 
-def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: Subject, observed: Observed) -> None:
+def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: ReportInput, observed: Observed) -> None:
     assert len(observed.indices) == 200
     assert observed.total == 359
     np.testing.assert_array_equal(observed.images, subject.data.test.inputs[observed.indices])
@@ -180,7 +180,7 @@ def test_lengths_move_nothing_in_an_embedding_of_directions(model: MetaNeighborh
         assert np.allclose(plain, longer) == cosine
 
 
-def test_another_head_has_no_prototypes(subject: Subject, observed: Observed) -> None:
+def test_another_head_has_no_prototypes(subject: ReportInput, observed: Observed) -> None:
     from mntrain.artifact import build_model
 
     experiment = subject.artifact.config.experiment

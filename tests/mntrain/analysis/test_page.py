@@ -10,8 +10,8 @@ from chromium import Chromium
 
 from mntrain.analysis.page import render
 from mntrain.analysis.report import report
+from mntrain.analysis.report_input import ReportOptions
 from mntrain.analysis.sections.content import Section
-from mntrain.analysis.subject import ReportOptions
 
 MEASURE = """
 (() => {
@@ -55,7 +55,7 @@ def page(runs: Path, sweep_file: Path, tmp_path_factory: pytest.TempPathFactory)
     )
     numbers = report(options)
     assert list(numbers) == [
-        "run", "curves", "adaptation", "prototypes", "embedding", "neighbours", "retrieval", "usage", "ablations",
+        "run", "curves", "adaptation", "prototypes", "embedding", "neighbors", "retrieval", "usage", "ablations",
         "learned",
     ]  # fmt: skip
     json.dumps(numbers, allow_nan=False)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mntrain.analysis.subject import ReportOptions, load_subject
-from mntrain.cli import main
+from mntrain.analysis.report_input import ReportOptions, load_report_input
+from mntrain.commands.cli import main
 
 
-def test_a_run_without_neighbours_gets_what_applies(
+def test_a_run_without_neighbors_gets_what_applies(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
@@ -47,7 +47,7 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
     numbers = json.loads(capsys.readouterr().out)
     assert set(numbers["retrieval"]["knn_accuracy"]) == {"labels", "fine"}
     options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
-    subject = load_subject(options)
+    subject = load_report_input(options)
     assert subject.fine is not None
     np.testing.assert_array_equal(subject.fine.train, subject.data.train.inputs[:, 0, 0, 0] // 40)
     np.testing.assert_array_equal(subject.fine.test, subject.data.test.inputs[:, 0, 0, 0] // 40)

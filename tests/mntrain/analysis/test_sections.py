@@ -15,16 +15,16 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from mntrain.analysis.observation import Observed, observe
+from mntrain.analysis.report_input import FineLabels, ReportInput
 from mntrain.analysis.sections import curves
 from mntrain.analysis.sections.content import Section
-from mntrain.analysis.sections.neighbours import neighbours_section
+from mntrain.analysis.sections.neighbors import neighbors_section
 from mntrain.analysis.sections.retrieval import retrieval_section
 from mntrain.analysis.sections.usage import usage_section
-from mntrain.analysis.subject import FineLabels, Subject
 
 
 @pytest.fixture(scope="module")
-def trained(subject: Subject) -> Observed:
+def trained(subject: ReportInput) -> Observed:
     """300 training images."""
     return observe(subject.artifact.model, subject.artifact.preprocessing, "train", subject.data.train, 300)
 
@@ -36,7 +36,7 @@ def knn_accuracy(references: Tensor, labels: Tensor, queries: Tensor, wanted: Te
 
 
 def test_knn_is_asked_in_both_spaces_for_both_kinds_of_labels(
-    subject: Subject, trained: Observed, observed: Observed
+    subject: ReportInput, trained: Observed, observed: Observed
 ) -> None:
     random = np.random.default_rng(1)
     known, wanted = (random.integers(0, 3, len(part)) for part in (subject.data.train, subject.data.test))
@@ -70,8 +70,8 @@ def check_marks(section: Section, wanted: Callable[[str], str]) -> None:
     assert set(marks) == {"right", "wrong"}, "some are wrong, or nothing is tested"
 
 
-def test_images_beside_an_entry_are_marked_by_its_class(subject: Subject, observed: Observed) -> None:
-    section = neighbours_section(subject, observed)
+def test_images_beside_an_entry_are_marked_by_its_class(subject: ReportInput, observed: Observed) -> None:
+    section = neighbors_section(subject, observed)
     assert section is not None
     entry = re.compile(r"entry \d+: (.*), \d+%")
 
@@ -83,7 +83,7 @@ def test_images_beside_an_entry_are_marked_by_its_class(subject: Subject, observ
     check_marks(section, of_entry)
 
 
-def test_entries_with_half_of_the_attention(subject: Subject, observed: Observed) -> None:
+def test_entries_with_half_of_the_attention(subject: ReportInput, observed: Observed) -> None:
     section = usage_section(subject, observed.attention)
     assert section is not None
     assert observed.attention is not None
@@ -95,7 +95,7 @@ def test_entries_with_half_of_the_attention(subject: Subject, observed: Observed
     assert 1 < count < 60
 
 
-def test_each_curve_is_of_its_part(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_curve_is_of_its_part(subject: ReportInput, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Drawing] = {}
 
     def figure(name: str, draw: Callable[[Drawing], None], **_: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mntrain.cli import main
+from mntrain.commands.cli import main
 from mntrain.training.run_folder import FitOptions, RunFolder
 
 SMALL = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
@@ -44,7 +44,7 @@ def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.Capt
 
 def test_what_ends_a_comparison_ends_its_trainings(tmp_path: Path) -> None:
     words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path)]
-    command = [sys.executable, "-m", "mntrain.cli", *words, "--training.epochs", "1000"]
+    command = [sys.executable, "-m", "mntrain", *words, "--training.epochs", "1000"]
     run = tmp_path / "digits-vanilla-seed0"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while not (run / "metrics.csv").exists() and process.poll() is None:

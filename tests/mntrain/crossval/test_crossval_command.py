@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from mntrain.cli import main
+from mntrain.commands.cli import main
 from mntrain.errors import TrainingError
 from mntrain.result_folder import result_folder
 
@@ -60,7 +60,7 @@ def test_every_family_has_an_error_for_every_fold(folder: Path) -> None:
             assert len(scores["mse"]) == 3
             assert scores["mean"] == pytest.approx(np.mean(scores["mse"]))
             assert scores["std"] == pytest.approx(np.std(scores["mse"], ddof=1))
-        assert one["families"]["knn"]["mean"] < 0.5, "neighbours of a smooth curve are near it"
+        assert one["families"]["knn"]["mean"] < 0.5, "neighbors of a smooth curve are near it"
         tests = one["meta_neighborhoods_against"]
         assert set(tests) == {"knn", "vanilla"}
         assert all(test["significant"] == (test["p_value"] < 0.05) for test in tests.values())

@@ -34,5 +34,5 @@ def test_errors_are_those_of_a_search_by_hand(data: TableData) -> None:
 
     expected = min((count for count in _CANDIDATES if count <= len(data.train)), key=lambda k: error("validation", k))
     found = knn(data)
-    assert found.neighbours == expected
+    assert found.neighbors == expected
     assert found.mse == pytest.approx(error("test", expected), rel=1e-5)

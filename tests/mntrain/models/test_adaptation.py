@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from mntrain.layers.head import Head, HeadKind, build_head
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.adaptation import Steps, adapted_logits, cheapest_form, problem_of
+from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.step_size import StepSizeForm, initial_step_size
 
@@ -62,8 +62,8 @@ class Case:
 
     def closed_form(self, form: Any = None) -> Tensor:
         weights = attention(similarity(self.features, key_index(self.keys, self.kind)), TEMPERATURE)
-        problem = problem_of(self.head, self.keys, self.value_logits.softmax(-1))
-        steps = Steps(count=self.count, size=self.size)
+        problem = inner_problem(self.head, self.keys, self.value_logits.softmax(-1))
+        steps = InnerSteps(count=self.count, size=self.size)
         chosen = form or cheapest_form(problem, steps)
         return adapted_logits(self.features, weights, problem, self.head.weight, steps, chosen)
 

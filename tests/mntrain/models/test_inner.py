@@ -15,9 +15,9 @@ from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import (
     adapted_weight,
     classifier_gradient,
+    cosine_problem,
     explicit_logits,
     factored_logits,
-    inner_problem,
 )
 
 TEMPERATURE = 0.2
@@ -72,7 +72,7 @@ def oracle(p: Parameters, keep: Tensor | None = None) -> tuple[Tensor, Tensor]:
 
 def closed_form(p: Parameters, form: str, keep: Tensor | None = None) -> Tensor:
     query = unit(p.query)
-    problem = inner_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
+    problem = cosine_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
     similarity = query @ problem.keys.mT
     weights = attention(similarity, TEMPERATURE, keep)
     if form == "explicit":
@@ -104,7 +104,7 @@ def test_logits_and_meta_gradients_equal_autograd(
 def test_update_equals_autograd() -> None:
     p = draw(3, 7, 4, 5)
     expected, _ = oracle(p)
-    problem = inner_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
+    problem = cosine_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
     weights = attention(unit(p.query) @ problem.keys.mT, TEMPERATURE)
     torch.testing.assert_close(adapted_weight(weights, problem, p.weight, p.step_size), expected, atol=EXACT, rtol=0)
 
@@ -128,7 +128,7 @@ def test_without_a_step_the_logits_are_vanilla(form: str) -> None:
 def test_attention_on_one_entry_is_one_sgd_step_on_it() -> None:
     p = draw(1, 6, 4, 5)
     values = p.value_logits.softmax(-1)
-    problem = inner_problem(p.keys, values, p.weight, p.scale)
+    problem = cosine_problem(p.keys, values, p.weight, p.scale)
     one_hot = torch.nn.functional.one_hot(torch.tensor([2]), 6).double()
     weight = p.weight.detach().clone().requires_grad_()
     optimizer = torch.optim.SGD([weight], lr=p.step_size.item())
@@ -140,7 +140,7 @@ def test_attention_on_one_entry_is_one_sgd_step_on_it() -> None:
 
 def test_the_gradient_is_orthogonal_to_the_weights() -> None:
     p = draw(3, 7, 4, 5)
-    problem = inner_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
+    problem = cosine_problem(p.keys, p.value_logits.softmax(-1), p.weight, p.scale)
     weights = attention(unit(p.query) @ problem.keys.mT, TEMPERATURE)
     along = (classifier_gradient(weights, problem) * p.weight).sum(-1)
     torch.testing.assert_close(along, torch.zeros_like(along), atol=EXACT, rtol=0)

@@ -93,7 +93,7 @@ def test_attention_on_one_entry_is_one_step_of_gradient_descent_on_it() -> None:
 
 
 def test_a_constant_model_on_real_points_is_kernel_regression() -> None:
-    """The papers' view of nearest neighbours: only the bias of the last layer has a gradient, α = 1/2 solves for it."""
+    """The papers' view of nearest neighbors: only the bias of the last layer has a gradient, α = 1/2 solves for it."""
     setting = Setting()
     with torch.no_grad():
         for layer in setting.mlp.layers:

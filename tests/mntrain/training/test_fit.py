@@ -280,7 +280,17 @@ def test_two_processes_have_the_loss_curve_of_one(variant: str, tmp_path: Path) 
     words, limit, tolerance = PARALLEL[variant]
     curves = []
     for devices in ("1", "2"):
-        command = [sys.executable, "-m", "mntrain.cli", "fit", "digits", *TINY, *words, "--training.epochs", "2"]
+        command = [
+            sys.executable,
+            "-m",
+            "mntrain",
+            "fit",
+            "digits",
+            *TINY,
+            *words,
+            "--training.epochs",
+            "2",
+        ]
         command += ["--data.train_limit", str(limit), "--training.devices", devices, "--training.accelerator", "cpu"]
         command += ["--name", devices, "--runs", str(tmp_path), "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)

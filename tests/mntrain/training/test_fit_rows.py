@@ -15,7 +15,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from mntrain.artifact import TableArtifact, load_artifact
-from mntrain.cli import main
+from mntrain.commands.cli import main
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.errors import ArtifactError, CheckpointError, ConfigError
 from mntrain.training.fit import fit

@@ -45,7 +45,7 @@ def same(one: Any, other: Any) -> bool:
 def test_a_killed_process_resumes_to_the_same_state(variant: str, tmp_path: Path) -> None:
     words = [*SMALL, *VARIANTS[variant]]
     killed = tmp_path / "killed"
-    command = [sys.executable, "-m", "mntrain.cli", "fit", "digits", *words, "--runs", str(killed), "--json"]
+    command = [sys.executable, "-m", "mntrain", "fit", "digits", *words, "--runs", str(killed), "--json"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         last = killed / "run" / "checkpoints" / "last.pt"
         while not last.exists() and process.poll() is None:

@@ -26,7 +26,7 @@ from mntrain.training.loop import Trainer
 from mntrain.training.metric import ACCURACY
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.run_folder import FitOptions
-from mntrain.training.task import Task
+from mntrain.training.training_data import TrainingData
 
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
 
@@ -87,7 +87,9 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
         model.mark_forward_method("loss")
         config = TrainingConfig(accumulate=accumulate)
         unused: Any = None
-        task = Task(train=unused, validation=unused, test=unused, augment=unused, preprocessing=unused, metric=ACCURACY)
+        task = TrainingData(
+            train=unused, validation=unused, test=unused, augment=unused, preprocessing=unused, metric=ACCURACY
+        )
         trainer = Trainer(fabric=fabric, model=model, optimizer=optimizer, task=task, config=config, run=unused, seed=0)
         sums = trainer._step(Pass(loss="loss", groups=("head",)), torch.randn(16, 12), torch.arange(16) % 3)
         moved.append((model.head.weight.detach().clone(), sums))
@@ -126,7 +128,17 @@ def test_a_compiled_network_keeps_its_names_and_learns_the_same(tmp_path: Path) 
     words = ["--training.epochs", "1", "--family", "vanilla", "--backbone.width", "0.1"]
     plain = run(tmp_path / "plain", *words)
     # In a process of its own: importing the compiler raises deprecation warnings of PyTorch about itself.
-    command = [sys.executable, "-m", "mntrain.cli", "fit", "digits", *TINY, *words, "--training.compile", "true"]
+    command = [
+        sys.executable,
+        "-m",
+        "mntrain",
+        "fit",
+        "digits",
+        *TINY,
+        *words,
+        "--training.compile",
+        "true",
+    ]
     command += ["--runs", str(tmp_path / "compiled"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,1 @@
+"""Compare an export with the trained model, and judge the differences."""

@@ -1,0 +1,100 @@
+"""From a float32 export that is proven to one whose backbone is computed in 16 or 8 bits."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from mnexport.errors import FormError, ParityError
+from mnexport.forms.base import DeployedClassifier
+from mnexport.forms.explained import ExplainedClassifier
+from mnexport.forms.mixed_precision import with_lowered_backbone
+from mnexport.graph import BFLOAT16_OPSET, write_onnx
+from mnexport.parity.comparison import Examples, Runner, module_runner, onnxruntime_runner
+from mnexport.precision.accuracy import Precision
+from mnexport.precision.quantization import quantize
+from mnexport.signature import ExportSignature
+
+# Images computed in 16 bits before anything is written.
+_CHECKED = 64
+_TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def check_lowerable(module: nn.Module, precision: Precision) -> None:
+    """Whether a static form has a backbone that can be computed in fewer bits.
+
+    Raises:
+        FormError: it has none, or for int8 one without convolutions.
+    """
+    if not precision.lower:
+        return
+    if not isinstance(module, DeployedClassifier | ExplainedClassifier):
+        raise FormError(
+            f"--dtype {precision.dtype} lowers the backbone that a classifier stands on; a regressor, adapted or not, "
+            "is one network without a backbone, so take --dtype float32."
+        )
+    if precision.dtype == "int8" and not any(isinstance(part, nn.Conv2d) for part in module.modules()):
+        raise FormError(
+            "--dtype int8 quantises convolutions, and the backbone of this model has no convolution; take --dtype "
+            "float32, float16 or bfloat16."
+        )
+
+
+def opset_of(precision: Precision, opset: int) -> int:
+    """The operator set a file needs: the one asked for, or a later one where the dtype demands it."""
+    return max(opset, BFLOAT16_OPSET) if precision.dtype == "bfloat16" else opset
+
+
+def lower(
+    module: nn.Module,
+    file: Path,
+    signature: ExportSignature,
+    precision: Precision,
+    opset: int,
+    metadata: dict[str, str],
+    calibration: Examples,
+) -> tuple[str, Runner]:
+    """Rewrite the float32 file in the lower precision.
+
+    Args:
+        module: the static form in float32; not changed.
+        file: what was exported from it, and proven.
+        signature: of the file.
+        precision: what is wanted.
+        opset: ONNX operator set.
+        metadata: written into the file.
+        calibration: images that int8 takes the ranges of activations from, and that 16 bits must have answers to.
+
+    Returns:
+        What computes the answers of the new file, and the answers.
+
+    Raises:
+        ParityError: activations of the backbone are beyond what 16 bits can hold.
+    """
+    if precision.dtype == "int8":
+        quantize(file, signature, calibration)
+        return "onnxruntime", onnxruntime_runner(file, signature)
+    lowered = with_lowered_backbone(module, _TORCH_TYPES[precision.dtype])
+    _check_finite(lowered, signature, precision, calibration[:_CHECKED])
+    write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
+    if precision.dtype == "bfloat16":
+        # ONNX Runtime's CPU provider has no bfloat16 convolution.
+        return "PyTorch", module_runner(lowered, signature)
+    return "onnxruntime", onnxruntime_runner(file, signature)
+
+
+def _check_finite(module: nn.Module, signature: ExportSignature, precision: Precision, examples: Examples) -> None:
+    """Whether the backbone overflows, computed as a GPU would: ONNX Runtime computes float16 in float32 on a CPU.
+
+    Raises:
+        ParityError: it does.
+    """
+    answers = module_runner(module, signature)(examples)
+    lost = sum(not np.isfinite(array).all() for array in answers["probabilities"])
+    if lost:
+        raise ParityError(
+            f"In {precision.dtype} the backbone has activations that {precision.dtype} cannot hold: {lost} of "
+            f"{len(examples)} images get no finite answer. Nothing was published; take --dtype "
+            f"{'bfloat16 or ' if precision.dtype == 'float16' else ''}float32."
+        )

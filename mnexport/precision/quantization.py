@@ -1,0 +1,110 @@
+"""The backbone's convolutions in int8, by ONNX Runtime's quantiser; everything else stays as it is.
+
+Quantise–dequantise pairs around every convolution, symmetric and per output channel, so that TensorRT reads them too:
+for that, biases stay float32, and ONNX Runtime quantises them when it loads the file.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.quant_utils import add_pre_process_metadata
+
+from mnexport.errors import GraphError
+from mnexport.parity.comparison import Examples
+from mnexport.signature import ExportSignature
+
+_BATCH = 32
+_OPERATORS = ["Conv"]
+
+
+def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None:
+    """Quantise an ONNX file in place.
+
+    Args:
+        file: float32.
+        signature: its input.
+        examples: calibration images; ranges of activations are taken from them.
+
+    Raises:
+        GraphError: it has no convolution, or cannot be quantised.
+        OSError: the disk is full.
+    """
+    whole = onnx.load(str(file))
+    if not any(node.op_type in _OPERATORS for node in whole.graph.node):
+        raise GraphError("The backbone has no convolution, so there is nothing to quantise; take --dtype float32.")
+    prepared = file.with_name("prepared.onnx")
+    level = logging.root.level
+    logging.root.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _prepare(file, prepared)
+            quantize_static(
+                str(prepared),
+                str(file),
+                _Reader(signature, examples),
+                quant_format=QuantFormat.QDQ,
+                op_types_to_quantize=_OPERATORS,
+                per_channel=True,
+                activation_type=QuantType.QInt8,
+                weight_type=QuantType.QInt8,
+                extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
+            )
+    except (OSError, GraphError):  # a full disk is told by whoever made the folder
+        raise
+    except Exception as error:  # whatever the quantiser raises
+        raise GraphError(f"ONNX Runtime cannot quantise the exported graph: {error}") from error
+    finally:
+        logging.root.setLevel(level)
+        prepared.unlink(missing_ok=True)
+    lowered = onnx.load(str(file))
+    lowered.producer_name, lowered.producer_version = whole.producer_name, whole.producer_version
+    del lowered.metadata_props[:]
+    lowered.metadata_props.extend(whole.metadata_props)
+    onnx.save(lowered, str(file))
+
+
+def _prepare(file: Path, prepared: Path) -> None:
+    """Fold normalisation into convolutions, which would else be quantised apart from it, and infer shapes.
+
+    What ``quant_pre_process`` of ONNX Runtime does, but for its way with a full disk: it prints a traceback and goes on
+    with the graph as it was, or with half a file.
+
+    Raises:
+        GraphError: the graph cannot be folded.
+        OSError: the disk is full.
+    """
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.optimized_model_filepath = str(prepared)
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    try:
+        onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exception types share no public base class
+        # Whether it was the disk, only the system tells.
+        prepared.write_bytes(bytes(file.stat().st_size))
+        raise GraphError(f"ONNX Runtime cannot prepare the exported graph to be quantised: {error}") from error
+    model = onnx.shape_inference.infer_shapes(onnx.load(str(prepared)))
+    add_pre_process_metadata(model)
+    onnx.save(model, str(prepared))
+
+
+class _Reader(CalibrationDataReader):  # type: ignore[misc]
+    """Calibration images in batches."""
+
+    def __init__(self, signature: ExportSignature, examples: Examples) -> None:
+        inputs = signature.as_input(examples)
+        name = signature.input.name
+        self._batches: Iterator[dict[str, Any]] = (
+            {name: inputs[start : start + _BATCH]} for start in range(0, len(inputs), _BATCH)
+        )
+
+    def get_next(self) -> dict[str, Any] | None:
+        """The next batch, None at the end."""
+        return next(self._batches, None)

@@ -1,0 +1,1 @@
+"""Write model repositories: layout, config.pbtxt, versions, publishing."""

@@ -1,0 +1,153 @@
+"""What a published model says about itself: ``config.pbtxt``, ``labels.txt``, and the tensors of ``export.json``."""
+
+import json
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from mnexport.errors import PublishError
+from mnexport.repository.layout import LABELS_NAME
+from mnexport.signature import DataType, ExportSignature, ExportTensor
+from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
+
+_TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
+
+
+class Kind(NamedTuple):
+    """What a version is: all versions answer alike, whatever they compute."""
+
+    family: str
+    form: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """What ``config.pbtxt`` says about a model.
+
+    Args:
+        signature: what it takes and gives.
+        max_batch_size: rows the server may put into one batch.
+        family: model family.
+        form: static form.
+        engine: tensorrt where Triton shall run the engine instead of the ONNX file.
+
+    Raises:
+        PublishError: a label has no visible character, or one that steers a terminal.
+    """
+
+    signature: ExportSignature
+    max_batch_size: int
+    family: str
+    form: str
+    engine: EngineFormat | None = None
+
+    def __post_init__(self) -> None:
+        for index, label in enumerate(self.signature.labels or ()):
+            if not any(letter.isprintable() and not letter.isspace() for letter in label):
+                raise PublishError(
+                    f"Class {index} is called {label!r}, which nobody can read in labels.txt; give every class a "
+                    "visible name in the artifact's config.json."
+                )
+            control = [letter for letter in label if unicodedata.category(letter) == "Cc" and not letter.isspace()]
+            if control:
+                raise PublishError(
+                    f"Class {index} is called {label!r}, which holds the control character {control[0]!r}; it would "
+                    "steer the terminal of whoever reads the answers, so name the class without it in the artifact's "
+                    "config.json."
+                )
+
+    @property
+    def kind(self) -> Kind:
+        """What versions of one model may differ in."""
+        return Kind(family=self.family, form=self.form)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``export.json`` repeats of it."""
+        labels = self.signature.labels
+        return {
+            "family": self.family,
+            "form": self.form,
+            "max_batch_size": self.max_batch_size,
+            "input": self.signature.description,
+            "labels": None if labels is None else list(labels),
+            **tensor_specs(self.signature),
+        }
+
+    def config_pbtxt(self, name: str, kinds: Mapping[int, Kind] | None = None) -> str:
+        """The text of ``config.pbtxt``.
+
+        Args:
+            name: of the model.
+            kinds: of all versions that it is for, by number; where they differ, it says which is which. None is for
+                this version alone.
+        """
+        kinds = {1: self.kind} if kinds is None else kinds
+        parameters = {
+            "mn.family": _of_versions({version: kind.family for version, kind in kinds.items()}),
+            "mn.form": _of_versions({version: kind.form for version, kind in kinds.items()}),
+            "mn.input": json.dumps(self.signature.description, ensure_ascii=False),
+        }
+        if self.signature.labels is not None:
+            parameters["mn.labels"] = json.dumps(list(self.signature.labels), ensure_ascii=False)
+        on_request = [output.name for output in self.signature.outputs if output.on_request]
+        if on_request:
+            parameters["mn.on_request"] = json.dumps(on_request)
+        lines = [
+            f"name: {_quoted(name)}",
+            *_runtime(self.engine),
+            f"max_batch_size: {self.max_batch_size}",
+            f"input {{ {_declared(self.signature.input)} }}",
+        ]
+        for output in self.signature.outputs:
+            labels = f" label_filename: {_quoted(LABELS_NAME)}" if output.name == "probabilities" else ""
+            lines.append(f"output {{ {_declared(output)}{labels} }}")
+        lines.append("dynamic_batching { }")
+        lines += [
+            f"parameters {{ key: {_quoted(key)} value {{ string_value: {_quoted(value)} }} }}"
+            for key, value in parameters.items()
+        ]
+        return "\n".join(lines) + "\n"
+
+    def labels_txt(self) -> str | None:
+        """One label a line; line breaks inside a label become spaces. None for a model without classes."""
+        if self.signature.labels is None:
+            return None
+        return "".join(" ".join(label.split()) + "\n" for label in self.signature.labels)
+
+
+def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
+    """Inputs and outputs as ``export.json`` lists them; −1 is the batch axis."""
+
+    def listed(tensor: ExportTensor) -> dict[str, Any]:
+        return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
+
+    return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
+
+
+def _of_versions(words: Mapping[int, str]) -> str:
+    """One word where all versions have the same."""
+    if len(set(words.values())) == 1:
+        return next(iter(words.values()))
+    return ", ".join(f"{word} (version {version})" for version, word in sorted(words.items()))
+
+
+def _runtime(engine: EngineFormat | None) -> list[str]:
+    if engine == "tensorrt":
+        name = _quoted(ENGINE_NAMES[engine])
+        return ['backend: "tensorrt"', 'platform: "tensorrt_plan"', f"default_model_filename: {name}"]
+    # No server has a backend for engines of TensorRT for RTX: they are for programs that load them themselves.
+    return ['backend: "onnxruntime"', 'platform: "onnxruntime_onnx"']
+
+
+def _declared(tensor: ExportTensor) -> str:
+    dims = ", ".join(map(str, tensor.shape))
+    return f"name: {_quoted(tensor.name)} data_type: {_TRITON_TYPES[tensor.datatype]} dims: [ {dims} ]"
+
+
+def _quoted(text: str) -> str:
+    r"""A string in protobuf text format: printable ASCII stands for itself, every other byte is an octal escape."""
+    escaped = "".join(
+        chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in text.encode()
+    )
+    return f'"{escaped}"'

@@ -1,0 +1,170 @@
+"""Adding a model to a repository: whole or not at all, one export at a time.
+
+A new model appears by renaming a finished folder, and so does a further version inside the model's folder. Where the
+only version is replaced by one that takes or gives other tensors, the model's folder is replaced whole, so that no
+server finds a model under a configuration that does not fit it. Names in the making, and the lock, start with a dot.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from mnexport.errors import PublishError
+from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME
+from mnexport.repository.model_card import ModelCard
+from mnexport.repository.target import Target, agrees, kinds_of
+from mntrain.atomic_files import folder_atomically
+
+# How often the repository may vanish between making it and locking in it before we give up.
+_ATTEMPTS = 50
+_PAUSE = 0.005  # seconds
+
+
+@contextmanager
+def locked(target: Target) -> Iterator[None]:
+    """Nobody else chooses a version of this model or publishes one while the block runs; waits for its turn.
+
+    The lock is a file ``.NAME.lock`` in the repository; afterwards it is gone. A repository that had to be made for it
+    is removed again if nothing was published and nobody else uses it.
+
+    Raises:
+        PublishError: the repository cannot be written or locked, or an OSError left the block.
+    """
+    repository = target.repository
+    made: list[Path] = []
+    try:
+        if repository.is_file():
+            raise PublishError(f"{repository} is a file, not a model repository; give REPOSITORY/NAME.")
+        path = repository / f".{target.name}.lock"
+        handle = _acquire(path, made)
+        try:
+            yield
+        finally:
+            # Removed while still held: whoever waits on the removed file notices and starts again.
+            with contextlib.suppress(OSError):
+                path.unlink()
+            os.close(handle)
+    except OSError as error:
+        raise PublishError(
+            f"{target.folder} cannot be written: {error.strerror or error}. Nothing was published."
+        ) from error
+    finally:
+        for folder in made:
+            with contextlib.suppress(OSError):  # in use by now
+                folder.rmdir()
+
+
+@contextmanager
+def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
+    """A folder to put ``model.onnx`` and ``export.json`` into; published when the block ends without an error.
+
+    The model must be locked.
+
+    Raises:
+        OSError: the repository cannot be written; nothing was published.
+        PublishError: the version was published, but a file that describes the model could not be replaced.
+    """
+    fits = agrees(target, card)
+    # Where nothing fits, the version is the only one, and takes the place of itself.
+    kinds = (kinds_of(target) if fits else {}) | {version: card.kind}
+    texts = {CONFIG_NAME: card.config_pbtxt(target.name, kinds)}
+    if (labels := card.labels_txt()) is not None:
+        texts = {LABELS_NAME: labels} | texts
+    if fits:
+        with _staged(target.folder, texts) as staged:
+            changed = sorted(item.name for item in staged.iterdir())
+            with folder_atomically(target.folder / str(version)) as folder:
+                yield folder
+            _put_in_place(staged, changed, target.folder, version)
+        return
+    with folder_atomically(target.folder) as model:
+        _copy_others(target.folder, model, {*texts, str(version)})
+        for name, text in texts.items():
+            (model / name).write_text(text, encoding="utf-8")
+        folder = model / str(version)
+        folder.mkdir()
+        yield folder
+
+
+def _acquire(path: Path, made: list[Path]) -> int:
+    """Lock ``path``; the open file that holds the lock. Folders that had to be made are added to ``made``."""
+    missing = 0
+    while True:
+        made += [item for item in (path.parent, *path.parent.parents) if not item.exists() and item not in made]
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except (FileNotFoundError, FileExistsError):
+            # Another export that failed may just have removed the repository that it had made.
+            missing += 1
+            if missing == _ATTEMPTS:
+                raise
+            time.sleep(_PAUSE)
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_still(path, handle):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    """Whether ``path`` is the file that ``handle`` has open: its last holder may have removed it while we waited."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _staged(model: Path, texts: Mapping[str, str]) -> Iterator[Path]:
+    """A folder inside ``model`` with those ``texts`` that differ from its files; gone when the block ends."""
+    folder = Path(tempfile.mkdtemp(dir=model, prefix=".texts."))
+    try:
+        for name, text in texts.items():
+            old = model / name
+            if not old.is_file() or old.read_bytes() != text.encode():
+                with (folder / name).open("w", encoding="utf-8", newline="") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _put_in_place(staged: Path, names: list[str], model: Path, version: int) -> None:
+    """Rename the staged texts into the model's folder, where ``version`` already is."""
+    left = names.copy()
+    try:
+        while left:
+            (staged / left[0]).replace(model / left[0])
+            del left[0]
+    except OSError as error:
+        raise PublishError(
+            f"{model} version {version} was published, but not its {' and '.join(left)} "
+            f"({error.strerror or error}), so what stood there before still describes the model; "
+            f"export again with --version {version} --overwrite."
+        ) from error
+
+
+def _copy_others(old: Path, new: Path, replaced: set[str]) -> None:
+    """Copy what somebody else put into the model's folder."""
+    if not old.is_dir():
+        return
+    for item in old.iterdir():
+        if item.name in replaced or item.name.startswith("."):
+            continue
+        if item.is_dir() and not item.is_symlink():
+            shutil.copytree(item, new / item.name, symlinks=True)
+        else:
+            shutil.copy2(item, new / item.name, follow_symlinks=False)

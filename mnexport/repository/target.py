@@ -1,0 +1,210 @@
+"""A model repository in Triton's layout: which version an export becomes, and whether the model can take it.
+
+::
+
+    REPOSITORY/NAME/config.pbtxt      what the model takes and gives
+    REPOSITORY/NAME/labels.txt        one class name a line
+    REPOSITORY/NAME/VERSION/model.onnx
+    REPOSITORY/NAME/VERSION/export.json
+"""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mnexport.errors import PublishError, UsageError
+from mnexport.repository.layout import CONFIG_NAME, RECORD_NAME
+from mnexport.repository.model_card import Kind, ModelCard
+
+# Triton counts versions in a signed 64-bit integer.
+MAX_VERSION = 2**63 - 1
+# What config.pbtxt says, beside max_batch_size and the platform: true of all versions, since they have one.
+_SHARED = ("inputs", "outputs", "labels", "input")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_VERSION = re.compile(r"[1-9][0-9]{0,18}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Where a model goes: REPOSITORY/NAME, and which version.
+
+    Args:
+        repository: folder of all models.
+        name: of the model.
+        version: 1 to 2⁶³ − 1; None takes 1 for a new model and the next free number for one that exists.
+        overwrite: replace ``version`` if it exists; without a version there is nothing to replace.
+
+    Raises:
+        UsageError: a name or a version that cannot be, or ``overwrite`` without a version.
+    """
+
+    repository: Path
+    name: str
+    version: int | None = None
+    overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(
+                f"Model name {self.name!r} is not possible; use letters, digits, '.', '_' or '-', starting with a "
+                "letter or digit, as in REPOSITORY/NAME."
+            )
+        if self.version is not None and not 1 <= self.version <= MAX_VERSION:
+            raise UsageError(f"Version {self.version} is not possible; versions are integers from 1 to {MAX_VERSION}.")
+        if self.overwrite and self.version is None:
+            raise UsageError(
+                "--overwrite replaces the version that --version names; add --version N, or leave --overwrite out to "
+                "publish the next version."
+            )
+
+    @property
+    def folder(self) -> Path:
+        """REPOSITORY/NAME."""
+        return self.repository / self.name
+
+    def resolved_version(self) -> int:
+        """The version that will be written.
+
+        Raises:
+            PublishError: it exists already and shall not be replaced, or no number is left.
+        """
+        existing = versions(self.folder)
+        if self.version is None:
+            number = max(existing, default=0) + 1
+            if number > MAX_VERSION:
+                raise PublishError(f"{self.folder} has the highest version there is ({MAX_VERSION}); give --version.")
+            return number
+        if self.version in existing and not self.overwrite:
+            raise PublishError(
+                f"{self.folder} has a version {self.version} already; give another --version, or --overwrite."
+            )
+        return self.version
+
+
+def versions(model_folder: Path) -> list[int]:
+    """The version folders of a model, ascending: those named by an integer from 1 to 2⁶³ − 1."""
+    if not model_folder.is_dir():
+        return []
+    numbers = [int(item.name) for item in model_folder.iterdir() if _VERSION.fullmatch(item.name) and item.is_dir()]
+    return sorted(number for number in numbers if number <= MAX_VERSION)
+
+
+def check_target(target: Target, card: ModelCard) -> int:
+    """Whether the model may be published there, and as which version; nothing is changed.
+
+    The answer holds only while the model is locked.
+
+    Raises:
+        PublishError: the version exists, the folder is not a model of ours or cannot be written, or the interface
+            differs.
+    """
+    if target.folder.exists():
+        if not target.folder.is_dir():
+            raise PublishError(f"{target.folder} is a file, not the folder of a model; publish under another name.")
+        if not os.access(target.folder, os.W_OK | os.X_OK):
+            raise PublishError(f"{target.folder} cannot be written: Permission denied. Nothing was published.")
+    number = target.resolved_version()
+    _check_interface(target, card)
+    return number
+
+
+def agrees(target: Target, card: ModelCard) -> bool:
+    """Whether a published version takes and gives what this export does, so that ``config.pbtxt`` fits both.
+
+    Raises:
+        PublishError: a version was not written by mnexport.
+    """
+    return any(_written(target, version).shared == _wanted(card) for version in versions(target.folder))
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def kinds_of(target: Target) -> dict[int, Kind]:
+    """Family and form of each published version.
+
+    Raises:
+        PublishError: a version was not written by mnexport.
+    """
+    return {version: _written(target, version).kind for version in versions(target.folder)}
+
+
+def _check_interface(target: Target, card: ModelCard) -> None:
+    """Versions of one model share one ``config.pbtxt``: what it says has to be true of all of them.
+
+    A model that mnexport did not write is never touched, not even by ``--overwrite``.
+    """
+    existing = versions(target.folder)
+    if not existing and os.path.lexists(target.folder / CONFIG_NAME):
+        raise PublishError(
+            f"{target.folder} holds a model that mnexport did not write (it has a config.pbtxt and no version); "
+            "publish under another name."
+        )
+    wanted = _wanted(card)
+    for version in existing:
+        written = _written(target, version).shared
+        if target.overwrite and version == target.version:
+            continue
+        for what, old in written.items():
+            if old != wanted[what]:
+                remedy = "give --max-batch-size {old}, or publish it" if what == "max_batch_size" else "publish it"
+                raise PublishError(
+                    f"{target.folder} version {version} has {what} {old}, this export {wanted[what]}; versions of one "
+                    f"model share one config.pbtxt and must agree, so {remedy.format(old=old)} under another name."
+                )
+
+
+class _Written(NamedTuple):
+    """What ``export.json`` of a published version records."""
+
+    shared: dict[str, Any]
+    kind: Kind
+
+
+def _written(target: Target, version: int) -> _Written:
+    """What a published version says of itself.
+
+    Raises:
+        PublishError: it was not written by mnexport.
+    """
+    file = target.folder / str(version) / RECORD_NAME
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        engine = (found.get("engine") or {}).get("format")
+        shared = {what: found[what] for what in _SHARED} | {"platform": _platform(engine)}
+        shared["max_batch_size"] = found["max_batch_size"] if "max_batch_size" in found else _configured(target)
+        return _Written(shared, Kind(family=found["family"], form=found["form"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise PublishError(
+            f"{target.folder} holds a model that mnexport did not write ({file} is missing or damaged); "
+            "publish under another name."
+        ) from error
+
+
+def _configured(target: Target) -> int:
+    """``max_batch_size`` of ``config.pbtxt``, which an ``export.json`` did not always repeat.
+
+    Raises:
+        OSError, ValueError: there is none.
+    """
+    for line in (target.folder / CONFIG_NAME).read_text(encoding="utf-8").splitlines():
+        if line.startswith("max_batch_size:"):
+            return int(line.partition(":")[2])
+    raise ValueError("config.pbtxt has no max_batch_size")
+
+
+def _wanted(card: ModelCard) -> dict[str, Any]:
+    told = card.to_dict()
+    return {what: told[what] for what in (*_SHARED, "max_batch_size")} | {"platform": _platform(card.engine)}
+
+
+def _platform(engine: str | None) -> str:
+    """What Triton runs: the engine of standard TensorRT, or the ONNX file."""
+    return "tensorrt" if engine == "tensorrt" else "onnxruntime"

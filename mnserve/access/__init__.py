@@ -1,0 +1,1 @@
+"""Decide which callers may connect and call: TLS, tokens, authorization, limits of connections and rates."""

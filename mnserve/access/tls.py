@@ -1,0 +1,67 @@
+"""TLS of the server, with certificates that may be replaced while it runs."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import grpc
+
+from mnserve.access.certificates import read_authorities, read_identity
+from mnserve.access.settings import SecuritySettings
+from mnserve.access.watched_file import Reread
+from mnserve.errors import StartError
+
+__all__ = ["add_port", "server_credentials"]
+
+_log = logging.getLogger(__name__)
+
+
+def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | None:
+    """What a port is opened with; None where connections are plain.
+
+    The files are looked at before every handshake, so the next connection gets what they hold by then.
+
+    Raises:
+        CredentialsError: A file cannot be used.
+    """
+    if security.tls_certificate is None or security.tls_key is None:
+        return None
+    certificate, key = Path(security.tls_certificate), Path(security.tls_key)
+    clients = None if security.tls_client_ca is None else Path(security.tls_client_ca)
+
+    def read() -> grpc.ServerCertificateConfiguration:
+        identity = read_identity(certificate, key)
+        authorities = None if clients is None else read_authorities(clients, "--tls-client-ca")
+        return grpc.ssl_server_certificate_configuration([identity], authorities)
+
+    files = Reread([certificate, key, *([] if clients is None else [clients])], read)
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        """Called by gRPC in threads of its own; None leaves all as it is."""
+        try:
+            return files.content if files.look() else None
+        except Exception:  # noqa: BLE001 (gRPC would refuse the connection)
+            _log.exception("looking for new certificates failed; the old ones stay in force")
+            return None
+
+    return grpc.dynamic_ssl_server_credentials(
+        files.content,
+        fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
+        require_client_authentication=clients is not None,
+    )
+
+
+def add_port(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    """Lets a server listen, and returns the port that it took.
+
+    Raises:
+        StartError: It cannot.
+    """
+    try:
+        if credentials is None:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials)
+    except RuntimeError as error:  # gRPC tells a port in use and a kind of key that it does not know by no other words
+        keys = "" if credentials is None else ", or a certificate whose key is RSA or ECDSA"
+        raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port{keys}") from error

@@ -1,0 +1,94 @@
+"""Bearer tokens: the file they stand in, and which of them a caller has shown.
+
+A file has one token a line, followed by what it is good for: ``infer`` (where nothing is said) or ``control``, which
+includes it. What follows a ``#`` at the beginning of a line or after a space is a comment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from mnserve.access.credential_files import read_credentials
+from mnserve.errors import CredentialsError
+
+__all__ = ["MIN_CHARACTERS", "Right", "Tokens", "fault_of_token", "read_tokens"]
+
+Right = Literal["infer", "control"]
+
+MIN_CHARACTERS: Final = 16
+_MAX_CHARACTERS: Final = 4096
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""What may follow ``Bearer`` (RFC 6750)."""
+_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
+
+
+class Tokens:
+    """Tells what a caller may do, in a time that does not depend on how much of a token is right.
+
+    Args:
+        rights: Every token and what it is good for. Only digests are kept.
+    """
+
+    def __init__(self, rights: Mapping[str, Right]) -> None:
+        self._known = [(_digest(token), right) for token, right in rights.items()]
+
+    def right(self, shown: str) -> Right | None:
+        """What the token is good for, or None if nobody knows it."""
+        digest = _digest(shown)
+        found: Right | None = None
+        for known, right in self._known:  # all of them: to stop at the right one would tell where it stands
+            if hmac.compare_digest(known, digest):
+                found = right
+        return found
+
+
+def read_tokens(path: Path) -> dict[str, Right]:
+    """The tokens of a file and what each is good for.
+
+    Raises:
+        CredentialsError: The file cannot be read, has no token, or has one that is malformed. No message has a token.
+    """
+    try:
+        text = read_credentials(path, "--token-file", secret=True).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise CredentialsError(f"--token-file {path} is not UTF-8 text; write one token a line") from error
+    rights: dict[str, Right] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        words = _COMMENT.sub("", line).split()
+        if not words:
+            continue
+        where = f"--token-file {path}, line {number}"
+        token, right = words[0], words[1] if len(words) > 1 else "infer"
+        if len(words) > 2 or right not in get_args(Right):
+            raise CredentialsError(
+                f"{where}: a token is followed by nothing, `infer` or `control`; write TOKEN control"
+            )
+        fault = fault_of_token(token)
+        if fault:
+            raise CredentialsError(f"{where}: {fault}")
+        if token in rights:
+            raise CredentialsError(f"{where}: the token stands further up already; leave one of the two out")
+        rights[token] = cast("Right", right)
+    if not rights:
+        raise CredentialsError(
+            f"--token-file {path} has no token; write one a line, such as `openssl rand -hex 32` makes"
+        )
+    return rights
+
+
+def fault_of_token(token: str) -> str:
+    """What is wrong with a token, without the token itself; empty if nothing is."""
+    if not _TOKEN.fullmatch(token):
+        return "a token has characters other than A-Z a-z 0-9 . _ ~ + / - and = at its end; make another one"
+    if not MIN_CHARACTERS <= len(token) <= _MAX_CHARACTERS:
+        return f"a token has {len(token)} characters; it must have from {MIN_CHARACTERS} to {_MAX_CHARACTERS}"
+    return ""
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,1 @@
+"""Queue requests of one model and form batches of them: priorities, delays, limits."""

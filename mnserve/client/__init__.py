@@ -1,0 +1,1 @@
+"""Call a server: channels, TLS, tokens, images, errors as exceptions."""

@@ -1,0 +1,73 @@
+"""From a gRPC status to one sentence that a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import grpc
+
+from mnserve.errors import AnswerTimeoutError, ClientError, RequestRefusedError, ServerUnreachableError
+from mnserve.text.names import listed
+
+__all__ = ["translate"]
+
+_CONNECTION_SIGNS = (
+    "connect",
+    "dns",
+    "name resolution",
+    "socket closed",
+    "connection reset",
+    "goaway",
+    "handshake",
+)
+_TLS_SIGNS = ("ssl handshake failed", "tsi_")
+
+
+def translate(
+    error: grpc.Call, *, url: str, timeout: float, model: str | None = None, known: Sequence[str] = ()
+) -> ClientError:
+    """The error that the caller of the client gets.
+
+    Args:
+        error: the failed call.
+        url: address of the server.
+        timeout: seconds that were waited at most.
+        model: name of the model that was asked for, if any.
+        known: names of the models that the server has, if it could tell.
+    """
+    code, details = error.code(), " ".join((error.details() or "").split()).rstrip(".")
+    if code is grpc.StatusCode.UNAVAILABLE and any(sign in details.lower() for sign in _CONNECTION_SIGNS):
+        reason = details.rsplit(": ", 1)[-1]  # gRPC puts every layer in front of the system's own words
+        if any(sign in details.lower() for sign in _TLS_SIGNS):
+            return ServerUnreachableError(
+                f"no encrypted connection to {url} came about ({reason}); look at --tls-ca (who vouches for the "
+                "server), at --tls-certificate (if it wants one), and at whether it speaks TLS"
+            )
+        return ServerUnreachableError(
+            f"no server answers at {url} ({reason}); start one with `mnserve serve REPOSITORY`, or give its "
+            "address with --url HOST:PORT, or grpcs://HOST:PORT if it wants TLS"
+        )
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return AnswerTimeoutError(
+            f"the server at {url} gave no answer within {timeout:g} s; raise --timeout, or send smaller batches"
+        )
+    if code is grpc.StatusCode.NOT_FOUND and model is not None:
+        tells = "; the server has " in details or all(name in details for name in known)
+        has = "" if tells else f"; it has {listed(known)}"
+        return RequestRefusedError(f"the server at {url} does not serve '{model}': {details}{has}")
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return RequestRefusedError(
+            f"the server at {url} wants another token: {details}; give it with --token-file FILE or in MNSERVE_TOKEN"
+        )
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return RequestRefusedError(f"the server at {url} is not ready for this request: {details}; try again later")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return RequestRefusedError(
+            f"the server at {url} does not offer this call: {details or 'no reason given'}; is it a server "
+            "of the Open Inference Protocol over gRPC, and is this its gRPC port?"
+        )
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return RequestRefusedError(
+            f"the server at {url} has no room for this request: {details}; send smaller batches or raise its limit"
+        )
+    return RequestRefusedError(f"the server at {url} answered {code.name}: {details or 'no reason given'}")

@@ -1,0 +1,65 @@
+"""How a client reaches a server that asks for TLS or a token."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mnserve.access.certificates import check_both_given
+from mnserve.access.tokens import fault_of_token, read_tokens
+from mnserve.errors import CredentialsError, SettingsError
+
+__all__ = ["TOKEN_VARIABLE", "ConnectionSettings"]
+
+TOKEN_VARIABLE: Final = "MNSERVE_TOKEN"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionSettings:
+    """TLS and a bearer token for the server at --url.
+
+    Raises:
+        SettingsError: an option is given without the one that it needs.
+    """
+
+    tls_ca: str | None = None
+    """PEM file with the certificate authorities that may vouch for the server; gRPC's own list where none is given."""
+    tls_certificate: str | None = None
+    """PEM file with a certificate of this client, for servers that want one."""
+    tls_key: str | None = None
+    """PEM file with its private key, without a password."""
+    token_file: str | None = None
+    """File with the bearer token; without it the variable MNSERVE_TOKEN counts."""
+    insecure_tokens: bool = False
+    """Send the token to another machine without TLS."""
+
+    def __post_init__(self) -> None:
+        check_both_given(self.tls_certificate, self.tls_key)
+
+    @property
+    def asks_for_tls(self) -> bool:
+        """Whether something is given that only TLS has a use for."""
+        return self.tls_ca is not None or self.tls_certificate is not None
+
+    def token(self) -> str | None:
+        """The token to show, if there is one.
+
+        Raises:
+            CredentialsError: The file cannot be read, or does not have exactly one.
+            SettingsError: The variable has something else in it.
+        """
+        if self.token_file is not None:
+            tokens = read_tokens(Path(self.token_file))
+            if len(tokens) > 1:
+                raise CredentialsError(
+                    f"--token-file {self.token_file} has {len(tokens)} tokens, and a client shows one; give a file "
+                    "with that alone"
+                )
+            return next(iter(tokens))
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        fault = fault_of_token(token) if token else ""
+        if fault:
+            raise SettingsError(f"the variable {TOKEN_VARIABLE}: {fault}")
+        return token or None

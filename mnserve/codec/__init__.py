@@ -1,0 +1,1 @@
+"""Decode inference requests to arrays and encode arrays as responses, over messages or shared memory."""

@@ -1,0 +1,97 @@
+"""Arrays -> the answer to an inference request, within the limit on one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mnserve.codec.shared_memory import Regions, Slice
+from mnserve.codec.shared_tensors import BYTE_SIZE, OFFSET, REGION
+from mnserve.codec.signature import RequestSignature
+from mnserve.codec.tensors import INLINE_BYTES, array_to_raw
+from mnserve.errors import AnswerTooLargeError
+from mnserve.protocol import service_pb2 as pb
+
+__all__ = ["encode_response", "is_large"]
+
+Array = np.ndarray[Any, Any]
+
+_ENVELOPE_BYTES: Final = 65_536
+"""More than an answer has beside its contents and its id."""
+
+
+def encode_response(
+    *,
+    signature: RequestSignature,
+    version: int,
+    request_id: str,
+    names: Sequence[str],
+    arrays: Sequence[Array],
+    max_bytes: int | None = None,
+    targets: Mapping[str, Slice] | None = None,
+    regions: Regions | None = None,
+) -> pb.ModelInferResponse:
+    """Puts arrays into an answer, always as raw contents, or into shared memory.
+
+    Args:
+        signature: The model's signature.
+        version: Version that answers.
+        request_id: Id that the request brought.
+        names: Outputs, in the order of the answer.
+        arrays: Their contents.
+        max_bytes: Largest message that may leave; None for no limit.
+        targets: Outputs that go into shared memory, and where.
+        regions: The shared memory.
+
+    Raises:
+        InvalidRequestError: An output does not fit into its place in shared memory.
+        AnswerTooLargeError: The answer is larger than ``max_bytes``.
+    """
+    response = pb.ModelInferResponse(model_name=signature.model, model_version=str(version), id=request_id)
+    rules = signature.output_rules
+    size = len(request_id.encode("utf-8"))
+    for name, array in zip(names, arrays, strict=True):
+        datatype = rules[name].datatype
+        output = response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
+        if targets and regions is not None and name in targets:
+            _write_shared(output, array_to_raw(array, datatype), targets[name], regions, signature)
+            response.raw_output_contents.append(b"")  # clients count through them
+            continue
+        if not datatype.is_bytes:
+            _check_size(size + array.size * datatype.dtype.itemsize, max_bytes, signature)
+        raw = array_to_raw(array, datatype)
+        size += len(raw)
+        _check_size(size, max_bytes, signature)
+        response.raw_output_contents.append(raw)
+    if max_bytes is not None and size + _ENVELOPE_BYTES > max_bytes:  # finding out the exact size costs a copy
+        _check_size(response.ByteSize(), max_bytes, signature)
+    return response
+
+
+def _write_shared(
+    output: pb.ModelInferResponse.InferOutputTensor,
+    raw: bytes,
+    where: Slice,
+    regions: Regions,
+    signature: RequestSignature,
+) -> None:
+    regions.write(where, raw, f"model '{signature.model}': output '{output.name}'")
+    output.parameters[REGION].string_param = where.region
+    output.parameters[BYTE_SIZE].int64_param = len(raw)
+    if where.offset:
+        output.parameters[OFFSET].int64_param = where.offset
+
+
+def is_large(arrays: Sequence[Array]) -> bool:
+    """Whether encoding them takes more than about a millisecond. Strings count as large: their sizes are not known."""
+    return any(array.dtype == object for array in arrays) or sum(array.nbytes for array in arrays) > INLINE_BYTES
+
+
+def _check_size(size: int, max_bytes: int | None, signature: RequestSignature) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise AnswerTooLargeError(
+            f"model '{signature.model}': the answer has at least {size} bytes, more than the limit of {max_bytes} for "
+            "one message; ask for fewer rows or outputs, or start the server with a larger --max-message-bytes"
+        )

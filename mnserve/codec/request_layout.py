@@ -1,0 +1,233 @@
+"""The form of an inference request: what can be checked, and remembered, without looking into its tensors.
+
+Shapes: B rows of the batch; a model with ``max_batch_size`` 0 has no batch dimension and its requests count as one
+row. Every fault is an InvalidRequestError (or UnsupportedError) that names what came and what was expected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from mnserve.codec.shared_memory import Regions, Slice
+from mnserve.codec.shared_tensors import slices
+from mnserve.codec.signature import RequestSignature, TensorRule
+from mnserve.codec.tensors import INLINE_BYTES
+from mnserve.errors import InvalidRequestError, UnsupportedError
+from mnserve.protocol import service_pb2 as pb
+from mnserve.text.names import shortened
+
+__all__ = ["MAX_BYTES_ELEMENTS", "RequestLayout", "describe", "layout_key", "read_layout"]
+
+MAX_BYTES_ELEMENTS: Final = 2**20
+"""Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
+empty elements would take gigabytes."""
+_MOST_DIMENSIONS: Final = 32
+"""Shapes of more are not looked at but for their length: a message of 64 MiB may be one shape."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLayout:
+    """What requests of one form have in common, however different their tensors are.
+
+    Attributes:
+        positions: For each of the model's inputs, in order, where the request has it.
+        raw_positions: For each position of the request, which of the raw contents is its; None for shared memory.
+        shapes: Shapes of the model's inputs, (B, *dims) or (*dims).
+        nbytes: Their sizes as raw contents; None where elements have lengths of their own.
+        rows: B, or 1 for a model without a batch dimension.
+        outputs: Outputs wanted, in the order of the answer.
+    """
+
+    positions: tuple[int, ...]
+    raw_positions: tuple[int | None, ...]
+    shapes: tuple[list[int], ...]
+    nbytes: tuple[int | None, ...]
+    rows: int
+    outputs: tuple[str, ...]
+
+    @cached_property
+    def large(self) -> bool:
+        """Whether decoding raw contents takes more than about a millisecond. Strings count as large: their sizes are
+        not known before they are taken apart."""
+        return None in self.nbytes or sum(nbytes or 0 for nbytes in self.nbytes) > INLINE_BYTES
+
+
+def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Hashable:
+    """All that the form of a request depends on; None where it has parameters, which are looked at every time, or more
+    of anything than a request that keeps the rules."""
+    inputs, outputs = request.inputs, request.outputs
+    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):
+        return None
+    key: list[Hashable] = [len(request.raw_input_contents)]
+    for tensor in inputs:
+        shape = tensor.shape
+        if tensor.parameters or len(shape) > _MOST_DIMENSIONS:
+            return None
+        key += (tensor.name, tensor.datatype, tuple(shape))
+    for wanted in outputs:
+        if wanted.parameters:
+            return None
+        key.append(wanted.name)
+    return tuple(key)
+
+
+def read_layout(
+    request: pb.ModelInferRequest, signature: RequestSignature, regions: Regions | None
+) -> tuple[RequestLayout, Mapping[str, Slice], Mapping[str, Slice]]:
+    """Checks the names, types, shapes and parameters of a request.
+
+    Args:
+        request: The message.
+        signature: The model's signature.
+        regions: Shared memory that callers have registered; None where there is none.
+
+    Returns:
+        Its form; inputs that lie in shared memory, and where; outputs that are wanted there, and where.
+
+    Raises:
+        InvalidRequestError: The request breaks a rule.
+        UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
+    """
+    _refuse_parameters(request.parameters, ("sequence_id",), "the request")
+    tensors = _by_name(request, signature)
+    outputs = _requested_outputs(request, signature)
+    sources = slices(request.inputs, "input", signature.model, regions)
+    targets = slices(request.outputs, "output", signature.model, regions)
+    raw_positions = _raw_positions(request, signature, sources)
+    shapes: list[list[int]] = []
+    rows: int | None = None
+    for rule in signature.inputs:
+        shape = _check_shape(request.inputs[tensors[rule.name]], rule, signature)
+        if signature.max_batch_size > 0:
+            if rows is not None and shape[0] != rows:
+                raise InvalidRequestError(
+                    f"model '{signature.model}': input '{rule.name}' has {shape[0]} rows, expected {rows} as in input "
+                    f"'{signature.inputs[0].name}'"
+                )
+            rows = shape[0]
+        shapes.append(shape)
+    form = RequestLayout(
+        positions=tuple(tensors[rule.name] for rule in signature.inputs),
+        raw_positions=raw_positions,
+        shapes=tuple(shapes),
+        nbytes=tuple(
+            None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
+            for rule, shape in zip(signature.inputs, shapes, strict=True)
+        ),
+        rows=1 if rows is None else rows,
+        outputs=outputs,
+    )
+    return form, sources, targets
+
+
+def _by_name(request: pb.ModelInferRequest, signature: RequestSignature) -> dict[str, int]:
+    """Input name -> position in the request, after checking that exactly the model's inputs are there."""
+    positions: dict[str, int] = {}
+    for position, tensor in enumerate(request.inputs):
+        name = tensor.name
+        if name in positions:
+            raise InvalidRequestError(f"model '{signature.model}': input '{shortened(name)}' is given twice")
+        if name not in signature.input_names:
+            raise InvalidRequestError(
+                f"model '{signature.model}' has no input '{shortened(name)}'; it has {_names(signature.inputs)}"
+            )
+        positions[name] = position
+    missing = [rule.name for rule in signature.inputs if rule.name not in positions]
+    if missing:
+        raise InvalidRequestError(
+            f"model '{signature.model}': input {', '.join(map(repr, missing))} is missing; expected "
+            f"{len(signature.inputs)} inputs ({_names(signature.inputs)}), got {len(positions)}"
+        )
+    return positions
+
+
+def _requested_outputs(request: pb.ModelInferRequest, signature: RequestSignature) -> tuple[str, ...]:
+    rules = signature.output_rules
+    if not request.outputs:
+        return signature.default_outputs
+    wanted: dict[str, None] = {}
+    for tensor in request.outputs:
+        name = tensor.name
+        if name in wanted:
+            raise InvalidRequestError(f"model '{signature.model}': output '{shortened(name)}' is requested twice")
+        if name not in rules:
+            raise InvalidRequestError(
+                f"model '{signature.model}' has no output '{shortened(name)}'; it has {_names(signature.outputs)}"
+            )
+        if tensor.parameters:
+            _refuse_parameters(tensor.parameters, ("classification",), f"output '{name}'")
+        wanted[name] = None
+    return tuple(wanted)
+
+
+def _raw_positions(
+    request: pb.ModelInferRequest, signature: RequestSignature, sources: Mapping[str, Slice]
+) -> tuple[int | None, ...]:
+    """For each input of a request its place among the raw contents, which those in shared memory have none of."""
+    raw, positions, count = request.raw_input_contents, list[int | None](), 0
+    for tensor in request.inputs:
+        shared = tensor.name in sources
+        if shared and tensor.HasField("contents"):
+            raise InvalidRequestError(
+                f"model '{signature.model}': input '{tensor.name}' has contents, and is in shared memory; send it once"
+            )
+        positions.append(None if shared else count)
+        count += not shared
+    if raw and len(raw) != count:
+        raise InvalidRequestError(
+            f"model '{signature.model}': {len(raw)} raw_input_contents for {count} inputs"
+            f"{' that are not in shared memory' if sources else ''}; send one for each input, or none"
+        )
+    return tuple(positions)
+
+
+def describe(rule: TensorRule, signature: RequestSignature) -> str:
+    """How messages call an input."""
+    return f"model '{signature.model}': input '{rule.name}'"
+
+
+def _check_shape(
+    tensor: pb.ModelInferRequest.InferInputTensor, rule: TensorRule, signature: RequestSignature
+) -> list[int]:
+    what = describe(rule, signature)
+    if tensor.datatype != rule.datatype.name:
+        raise InvalidRequestError(f"{what} has datatype '{shortened(tensor.datatype)}', expected {rule.datatype.name}")
+    expected = signature.full_shape(rule)
+    if len(tensor.shape) != len(expected):
+        got = f"{list(tensor.shape[:8])}{' and more' if len(tensor.shape) > 8 else ''}"
+        raise InvalidRequestError(
+            f"{what} has shape {got} with {len(tensor.shape)} dimensions, expected {expected} with {len(expected)}"
+        )
+    shape = list(tensor.shape)
+    if any(size < 0 for size in shape):
+        raise InvalidRequestError(f"{what} has shape {shape} with a negative size, expected {expected}")
+    if any(size not in (-1, given) for size, given in zip(expected, shape, strict=True)):
+        raise InvalidRequestError(f"{what} has shape {shape}, expected {expected}")
+    if signature.is_empty_batch(rule, shape):
+        raise InvalidRequestError(f"{what} has shape {shape} with 0 rows, expected at least 1")
+    if signature.max_batch_size > 0 and shape[0] > signature.max_batch_size:
+        raise InvalidRequestError(
+            f"{what} has {shape[0]} rows, expected at most {signature.max_batch_size} (max_batch_size); split the "
+            "request"
+        )
+    if rule.datatype.is_bytes and math.prod(shape) > MAX_BYTES_ELEMENTS:
+        raise InvalidRequestError(
+            f"{what} has shape {shape}, {math.prod(shape)} elements of BYTES, expected at most {MAX_BYTES_ELEMENTS}; "
+            "split the request"
+        )
+    return shape
+
+
+def _refuse_parameters(parameters: Mapping[str, Any], unsupported: Sequence[str], owner: str) -> None:
+    """Parameters that would change the answer are refused where they do not work; others are ignored."""
+    for name in unsupported:
+        if name in parameters:
+            raise UnsupportedError(f"{owner} has the parameter '{name}', but {name} is not supported; leave it out")
+
+
+def _names(rules: Sequence[TensorRule]) -> str:
+    return ", ".join(f"'{rule.name}'" for rule in rules)

@@ -1,0 +1,82 @@
+"""What requests to a model have to look like, and its answers do look like.
+
+Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``max_batch_size`` > 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from mnserve.codec.datatypes import Datatype
+
+__all__ = ["RequestSignature", "TensorRule"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorRule:
+    """What one input or output looks like.
+
+    Attributes:
+        name: Name in the protocol.
+        datatype: Element type.
+        dims: Sizes without the batch dimension; -1 is any size.
+    """
+
+    name: str
+    datatype: Datatype
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestSignature:
+    """What requests to a model have to look like.
+
+    Attributes:
+        model: Name of the model, for messages.
+        max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
+        inputs: Inputs, all of them required.
+        outputs: Outputs on offer.
+        on_request: Names of the outputs that only those get who name them.
+        allow_non_finite: Let NaN and infinite inputs through.
+    """
+
+    model: str
+    max_batch_size: int
+    inputs: tuple[TensorRule, ...]
+    outputs: tuple[TensorRule, ...]
+    on_request: frozenset[str] = frozenset()
+    allow_non_finite: bool = False
+
+    @cached_property
+    def input_names(self) -> frozenset[str]:
+        """Names of the inputs."""
+        return frozenset(rule.name for rule in self.inputs)
+
+    @cached_property
+    def output_rules(self) -> Mapping[str, TensorRule]:
+        """Outputs by name, in the model's order."""
+        return {rule.name: rule for rule in self.outputs}
+
+    @cached_property
+    def default_outputs(self) -> tuple[str, ...]:
+        """What a request gets that names no outputs, in the model's order."""
+        return tuple(name for name in self.output_rules if name not in self.on_request)
+
+    @cached_property
+    def forms(self) -> dict[Hashable, Any]:
+        """What ``mnserve.codec.decoding`` remembers of requests that kept the rules."""
+        return {}
+
+    def is_empty_batch(self, rule: TensorRule, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape has no rows, on which some engines crash, so that none ever gets there.
+
+        The first dimension of a model without a batch dimension counts too, where it may have any size.
+        """
+        return bool(shape) and shape[0] == 0 and self.full_shape(rule)[0] == -1
+
+    def full_shape(self, rule: TensorRule) -> list[int]:
+        """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""
+        return [-1, *rule.dims] if self.max_batch_size > 0 else list(rule.dims)

@@ -1,0 +1,1 @@
+"""Run batches on engine instances, each in a thread, under a watchdog."""

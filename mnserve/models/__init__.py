@@ -1,0 +1,1 @@
+"""Load, warm up, find, replace and drain the models of a repository."""

@@ -1,0 +1,136 @@
+"""One model of a repository in this process, without a server: what predict and bench run.
+
+It is found, checked and completed as a server does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from mnserve.engines.base import Engine, EngineOptions
+from mnserve.errors import ModelConfigError
+from mnserve.models.loading import LoadOptions, load
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_files import verified_path
+from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
+
+__all__ = ["LocalModel"]
+
+Array = np.ndarray[Any, Any]
+
+NEIGHBORS_NAME = "neighbors.npz"
+
+
+class LocalModel:
+    """A loaded model; a context manager that frees it.
+
+    Args:
+        engine: runs the model.
+        config: complete configuration.
+        version: version that was loaded.
+        file: name of the file that gives the outputs that need not be asked for.
+        labels: class names; empty where there are none.
+        training_images: file of training images that was published with the model.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        config: ModelConfig,
+        version: int,
+        file: str,
+        labels: tuple[str, ...] = (),
+        training_images: Path | None = None,
+    ) -> None:
+        self.engine = engine
+        self.version = version
+        self.file = file
+        self._config = config
+        self._labels = labels
+        self._training_images = training_images
+
+    @classmethod
+    def open(cls, root: Path, name: str, options: EngineOptions | None = None) -> LocalModel:
+        """Loads the version of model ``name`` in repository ``root`` that a server would answer with by
+        default.
+
+        Raises:
+            RepositoryError: the model is not there, damaged, or its configuration does not fit.
+            EngineLoadError: the engine cannot load it.
+        """
+        versions = served_versions(read_config(root, name), list_versions(root, name))
+        if not versions:
+            read_model(root, name)  # raises with the reason
+        loaded = load(
+            root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False, alone=True)
+        )
+        try:
+            labels = _read_labels(root, loaded.config)
+            images = verified_path(read_model(root, name, loaded.version), NEIGHBORS_NAME)
+        except BaseException:
+            loaded.engine.close()
+            raise
+        return cls(
+            engine=loaded.engine,
+            config=loaded.config,
+            version=loaded.version,
+            file=loaded.file,
+            labels=labels,
+            training_images=images,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.engine.close()
+
+    @property
+    def config(self) -> ModelConfig:
+        """Complete configuration."""
+        return self._config
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class names from the label file; empty where the configuration names none."""
+        return self._labels
+
+    @property
+    def training_images(self) -> Path | None:
+        """File of the training images nearest to each neighbor; None where none was published with the model."""
+        return self._training_images
+
+    def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+        """Runs one batch: input name -> array in, output name -> array out.
+
+        Raises:
+            EngineRunError: the model cannot run on these inputs.
+        """
+        return dict(zip(outputs, self.engine.run(feeds, outputs), strict=True))
+
+
+def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
+    """Lines of the first label file that an output names, one for each class."""
+    for output in config.output:
+        if not output.label_filename:
+            continue
+        path = root / config.name / output.label_filename
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                text = stream.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ModelConfigError(
+                f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
+                f"({error}); restore it, or remove label_filename from config.pbtxt"
+            ) from error
+        # An empty line is a class without a name; only line feeds end a line, whatever else a name holds.
+        return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
+    return ()

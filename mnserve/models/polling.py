@@ -1,0 +1,114 @@
+"""Which models are served: all of the repository, all as it changes, or those that somebody asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from mnserve.errors import LoadFailedError, MnServeError, RepositoryError, StoppingError, UnsupportedError
+from mnserve.models.registry import Models
+from mnserve.repository.reader import list_models
+from mnserve.settings import Control
+
+__all__ = ["Poller", "check_asked_for"]
+
+_log = logging.getLogger(__name__)
+
+_EXPLICIT: Final = "explicit"
+
+
+def check_asked_for(control: Control) -> None:
+    """Whether callers may load and unload models.
+
+    Raises:
+        UnsupportedError: They may not.
+    """
+    if control != _EXPLICIT:
+        raise UnsupportedError(
+            f"callers load and unload models with --model-control {_EXPLICIT} alone, and this server has {control}"
+        )
+
+
+class Poller:
+    """Looks for changes in a repository: new models are loaded, changed ones loaded again, others unloaded.
+
+    A model that cannot be loaded is not tried again before it changes.
+
+    Args:
+        root: The repository.
+        models: What is served.
+        seconds: Between two looks.
+    """
+
+    def __init__(self, root: Path, models: Models, seconds: float) -> None:
+        self._root = root
+        self._models = models
+        self._seconds = seconds
+        self._seen: dict[str, object] = {}
+
+    async def look(self) -> None:
+        """Remembers what is there, without loading anything."""
+        self._seen = await asyncio.to_thread(_fingerprints, self._root)
+
+    async def run(self) -> None:
+        """Polls until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._seconds)
+            try:
+                await self.poll()
+            except RepositoryError as error:
+                _log.error("the repository cannot be looked through, and what is served stays: %s", error)
+            except StoppingError:
+                return
+            except Exception:  # noqa: BLE001 (logged, and the next look may succeed)
+                _log.exception("looking through the repository failed; what is served stays, and it is tried again")
+
+    async def poll(self) -> None:
+        """Loads and unloads what has changed since the last look.
+
+        Raises:
+            RepositoryError: The repository cannot be read.
+            StoppingError: The server is stopping.
+        """
+        found = await asyncio.to_thread(_fingerprints, self._root)
+        before, self._seen = self._seen, found
+        for name in before.keys() - found.keys():
+            _log.info("model '%s' is gone from the repository", name)
+            await self._models.forget(name)
+        for name in sorted(found):
+            if found[name] == before.get(name):
+                continue
+            try:
+                await self._models.load(name)
+            except StoppingError:
+                raise
+            except LoadFailedError:
+                pass  # logged with its reason, and kept in the list of models
+            except MnServeError as error:
+                _log.error("model '%s' cannot be loaded: %s", name, error)
+
+
+def _fingerprints(root: Path) -> dict[str, object]:
+    """For every model something that differs once one of its files does."""
+    return {name: _fingerprint(root / name) for name in list_models(root)}
+
+
+def _fingerprint(folder: Path) -> object:
+    found = []
+    try:
+        paths = [*folder.glob("*"), *folder.glob("*/*")]
+    except OSError:  # deleted while it is looked through: what is left of it is seen at the next look
+        return None
+    for path in paths:
+        # What starts with a dot is on its way in or out.
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        if path.is_file():
+            found.append((str(path.relative_to(folder)), status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(sorted(found))

@@ -1,0 +1,232 @@
+"""What is served: every model of the repository with its state, found by name and version.
+
+A model that cannot be loaded stands beside the others with the reason; it does not keep them from being served. One
+that is loaded again takes the place of what was there in a single step, and what was there finishes what it admitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from functools import partial
+from pathlib import Path
+
+from mnserve.errors import (
+    LoadFailedError,
+    ModelNotFoundError,
+    ModelNotReadyError,
+    StoppingError,
+    UnknownModelError,
+)
+from mnserve.models.draining import DrainingModels
+from mnserve.models.lifecycle import load_versions
+from mnserve.models.load_tasks import LoadTasks
+from mnserve.models.loading import LoadOptions
+from mnserve.models.served import ModelEntry, ModelState, ServedModel
+from mnserve.models.statistics import ModelCounters
+from mnserve.models.version_lookup import NOT_LOADED, find_version
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.reader import list_models, list_versions
+from mnserve.text.names import listed
+
+__all__ = ["ModelState", "Models", "ServedModel"]
+
+
+class Models:
+    """Every model of one repository.
+
+    Args:
+        root: The repository.
+        options: What applies to every model.
+        on_change: Called when readiness changes after the start.
+    """
+
+    def __init__(self, root: Path, options: LoadOptions, on_change: Callable[[], None] = lambda: None) -> None:
+        self._root = root
+        self._options = options
+        self._on_change = on_change
+        self._entries: dict[str, ModelEntry] = {}
+        self._loads = LoadTasks()
+        self._retiring = DrainingModels()
+        self._stopping = False
+        self.closing = asyncio.Event()
+        """Set once nothing new is admitted."""
+
+    async def load_all(self, only: Collection[str] | None = None) -> None:
+        """Loads models, one after the other, and starts their batchers.
+
+        Args:
+            only: Names of those to load; None loads all.
+
+        Raises:
+            RepositoryNotFoundError: The repository is no folder.
+            UnknownModelError: One of ``only`` is not in it.
+        """
+        names = await asyncio.to_thread(list_models, self._root)
+        if only is not None and (unknown := sorted(set(only) - set(names))):
+            raise UnknownModelError(f"there is no model '{unknown[0]}' in {self._root}; it has {listed(names)}")
+        for name in names:
+            entry = self._entries[name] = ModelEntry(loaded=only is None or name in only)
+            if entry.loaded:
+                served, faults = await self._load(name, {})
+                _replace(entry, served, faults)
+
+    async def load(self, name: str, override: ModelConfig | None = None) -> None:
+        """Loads a model, or loads it again as it is on disk now.
+
+        What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
+        what was served before stays. A load that has begun goes on if its caller is cancelled, unless the server stops.
+
+        Args:
+            name: The model.
+            override: What counts instead of its config.pbtxt until it is loaded again.
+
+        Raises:
+            UnknownModelError: There is no such model.
+            LoadFailedError: A version cannot be loaded.
+            StoppingError: The server is stopping.
+        """
+        try:
+            await asyncio.to_thread(list_versions, self._root, name)
+        except ModelNotFoundError as error:
+            raise UnknownModelError(str(error)) from error
+        entry = self._entries.setdefault(name, ModelEntry(loaded=False))
+        await self._loads.carry(name, entry.lock, partial(self._load_into, entry, name, override))
+
+    async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
+        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
+        self._check_running(name)
+        served, faults = await self._load(name, entry.served, override)
+        if faults and entry.served:
+            self._retiring.add(served.values())
+            reasons = "; ".join(faults.values())
+            raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
+        self._retiring.add(_replace(entry, served, faults).values())
+        self._on_change()
+        if faults:
+            raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
+
+    async def unload(self, name: str) -> None:
+        """Takes a model out; requests that were admitted are still answered.
+
+        Raises:
+            UnknownModelError: There is no such model.
+            StoppingError: The server is stopping.
+        """
+        entry = self._entry(name)
+        async with entry.lock:
+            self._check_running(name)
+            old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
+            self._retiring.add(old.values())
+        self._on_change()
+
+    async def forget(self, name: str) -> None:
+        """Unloads a model that is not in the repository any more, and its name with it."""
+        if name in self._entries:
+            await self.unload(name)
+            del self._entries[name]
+
+    async def _load(
+        self, name: str, before: dict[int, ServedModel], override: ModelConfig | None = None
+    ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
+        return await load_versions(self._root, name, self._options, before, self._on_change, override)
+
+    def _check_running(self, name: str) -> None:
+        if self._stopping:
+            raise StoppingError(f"model '{name}' is neither loaded nor unloaded, as the server is stopping")
+
+    def states(self) -> list[ModelState]:
+        """All models, by name and version."""
+        states: list[ModelState] = []
+        for name, entry in sorted(self._entries.items()):
+            for version, served in entry.served.items():
+                reason = served.fault or ("the server is stopping" if self._stopping else "")
+                states.append(ModelState(name=name, version=version, served=served, reason=reason))
+            for failed, reason in entry.faults.items():
+                states.append(ModelState(name=name, version=failed, served=None, reason=reason))
+            if not entry.loaded:
+                states.append(ModelState(name=name, version=None, served=None, reason=NOT_LOADED, loaded=False))
+        return sorted(states, key=lambda state: (state.name, state.version or 0))
+
+    def counters(self) -> list[ModelCounters]:
+        """Counters of the models that were loaded."""
+        return [state.served.counters for state in self.states() if state.served is not None]
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model that is to be served answers requests."""
+        return not self._stopping and all(state.ready for state in self.states() if state.loaded)
+
+    def find(self, name: str, version: str = "") -> ServedModel:
+        """The model that a request means, ready or stopping.
+
+        Args:
+            name: Name of the model.
+            version: Its version; empty is the highest that is ready.
+
+        Raises:
+            UnknownModelError: There is no such model, or it is not served in this version.
+            InvalidRequestError: The version is not a number.
+            ModelNotReadyError: The model is there but cannot answer.
+        """
+        return find_version(name, self._entry(name), version)
+
+    def check_known(self, name: str) -> None:
+        """Whether there is such a model, loaded or not.
+
+        Raises:
+            UnknownModelError: There is none.
+        """
+        self._entry(name)
+
+    def _entry(self, name: str) -> ModelEntry:
+        if name not in self._entries:
+            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._entries))}")
+        return self._entries[name]
+
+    def is_ready(self, name: str, version: str = "") -> bool:
+        """Whether a model answers requests; False for one that does not exist.
+
+        Raises:
+            InvalidRequestError: The version is not a number.
+        """
+        try:
+            self.find(name, version)
+        except (UnknownModelError, ModelNotReadyError):
+            return False
+        return not self._stopping
+
+    def stop(self) -> None:
+        """Calls everything not ready from now on, and abandons loads; requests are still answered."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._loads.abandon()
+        self._on_change()
+
+    async def drain(self, timeout: float) -> bool:
+        """Refuses new requests, finishes those that were admitted, and closes the engines.
+
+        Args:
+            timeout: Seconds to wait for them.
+
+        Returns:
+            Whether all of them finished in time, and no thread hangs in an engine.
+        """
+        until = asyncio.get_running_loop().time() + timeout
+        self.stop()
+        self.closing.set()
+        for entry in self._entries.values():
+            self._retiring.add(entry.served.values())
+        await self._loads.ended(timeout)
+        return await self._retiring.finish(max(0.0, until - asyncio.get_running_loop().time()))
+
+
+def _replace(
+    entry: ModelEntry, served: dict[int, ServedModel], faults: dict[int | None, str]
+) -> dict[int, ServedModel]:
+    """Puts what was loaded in the place of what was there, which is returned."""
+    old, entry.served, entry.faults, entry.loaded = entry.served, served, faults, True
+    for model in served.values():
+        model.take_over()
+    return old

@@ -1,0 +1,58 @@
+"""Which of the versions of a model a request means, and why there is none that can answer it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mnserve.errors import InvalidRequestError, ModelNotReadyError, UnknownModelError
+from mnserve.models.served import ModelEntry, ServedModel
+from mnserve.repository.reader import MAX_VERSION_DIGITS
+
+__all__ = ["NOT_LOADED", "find_version"]
+
+NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
+"""Why a model that nobody has asked for does not answer."""
+
+
+def find_version(name: str, entry: ModelEntry, version: str) -> ServedModel:
+    """The version of a model that a request means.
+
+    Args:
+        name: Name of the model.
+        entry: What is known of it.
+        version: Its version; empty is the highest that is ready.
+
+    Raises:
+        UnknownModelError: It is not served in this version.
+        InvalidRequestError: The version is not a number.
+        ModelNotReadyError: The version is there but cannot answer.
+    """
+    if version:
+        return _named(name, entry, _number(version))
+    ready = [number for number, model in entry.served.items() if model.fault is None]
+    if ready:
+        return entry.served[max(ready)]
+    faults = [*entry.faults.values(), *(model.fault for model in entry.served.values() if model.fault)]
+    raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else NOT_LOADED}")
+
+
+def _named(name: str, entry: ModelEntry, version: int) -> ServedModel:
+    if version in entry.served:
+        model = entry.served[version]
+        if model.fault is not None:
+            raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {model.fault}")
+        return model
+    if version in entry.faults:
+        raise ModelNotReadyError(f"model '{name}' version {version} is not ready: {entry.faults[version]}")
+    if not entry.loaded:
+        raise ModelNotReadyError(f"model '{name}' is not ready: {NOT_LOADED}")
+    known = ", ".join(map(str, sorted(entry.served))) or "none"
+    raise UnknownModelError(f"model '{name}' has no version {version}; the server has {known}")
+
+
+def _number(version: str) -> int:
+    if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
+        raise InvalidRequestError(
+            f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
+        )
+    return int(version)

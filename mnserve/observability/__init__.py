@@ -1,0 +1,1 @@
+"""Export metrics, logs and traces."""

@@ -1,0 +1,66 @@
+"""Set-up of logging for the command line: text or JSON lines on standard error."""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from mnserve.text.names import printable
+
+__all__ = ["REQUEST_ID", "JsonFormatter", "TextFormatter", "configure"]
+
+REQUEST_ID: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="")
+"""Id of the request that is worked on, as its caller gave it; empty where it gave none."""
+
+_ID_LENGTH: Final = 128
+
+
+def _request_id() -> str:
+    return printable(REQUEST_ID.get()[:_ID_LENGTH])
+
+
+class TextFormatter(logging.Formatter):
+    """One line, with the id of the request where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """See :meth:`logging.Formatter.formatMessage`."""
+        text, request_id = printable(super().formatMessage(record)), _request_id()
+        return f"{text} [request {request_id}]" if request_id else text
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, and request id and traceback where there are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See :meth:`logging.Formatter.format`."""
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id := _request_id():
+            entry["request_id"] = request_id
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False)
+
+
+def configure(level: str, style: str) -> None:
+    """Sends our log, and warnings of the libraries, to standard error.
+
+    Args:
+        level: Least severe level of ours, such as ``info``.
+        style: ``text`` or ``json``.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("mnserve").setLevel(level.upper())

@@ -1,0 +1,124 @@
+"""The models' counters as Prometheus metrics under Triton's names, over HTTP.
+
+Series exist only for models that the server has loaded, so no client can create one.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from mnserve.errors import StartError
+from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
+from mnserve.observability.metrics_http import MetricsHTTPServer
+
+__all__ = ["MetricsServer", "ModelCollector"]
+
+_COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
+    ("nv_inference_request_success", "Requests answered", lambda c: c.success.count),
+    ("nv_inference_count", "Rows answered", lambda c: c.rows),
+    ("nv_inference_exec_count", "Runs of the engine", lambda c: c.runs),
+    ("nv_inference_request_duration_us", "Time from arrival to answer", lambda c: c.success.ns / 1e3),
+    ("nv_inference_queue_duration_us", "Time spent waiting", lambda c: c.queue.ns / 1e3),
+    ("nv_inference_compute_input_duration_us", "Time joining rows", lambda c: c.input.ns / 1e3),
+    ("nv_inference_compute_infer_duration_us", "Time in the engine", lambda c: c.infer.ns / 1e3),
+    ("nv_inference_compute_output_duration_us", "Time splitting rows", lambda c: c.output.ns / 1e3),
+    ("nv_cache_num_hits_per_model", "Requests whose answer was kept", lambda c: c.cache_hit.count),
+    ("nv_cache_num_misses_per_model", "Requests whose answer was looked for in vain", lambda c: c.cache_miss.count),
+    ("nv_cache_hit_duration_per_model", "Time looking for answers that were kept", lambda c: c.cache_hit.ns / 1e3),
+    ("nv_cache_miss_duration_per_model", "Time looking in vain", lambda c: c.cache_miss.ns / 1e3),
+)
+
+_NO_VERSION: Final = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9}){0,3}[ \t]*(?:[,;]|$))")
+"""A version of a format that the library cannot compare with those it knows."""
+
+
+class ModelCollector(Collector):
+    """Reads the counters whenever metrics are asked for.
+
+    Args:
+        counters: Gives the counters of the models that are loaded now.
+    """
+
+    def __init__(self, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        """One family for each metric, one sample for each model version."""
+        models = list(self._counters())
+        for name, text, value in _COUNTERS:
+            # Typed "unknown": the library appends _total to the name of anything typed "counter".
+            family = Metric(name, text, "unknown")
+            for model in models:
+                family.add_sample(name, _labels(model), value(model))
+            yield family
+        failures = Metric("nv_inference_request_failure", "Requests without an answer", "unknown")
+        for model in models:
+            for reason in FAILURE_REASONS:
+                labels = {**_labels(model), "reason": reason}
+                failures.add_sample(failures.name, labels, model.failure[reason].count)
+        yield failures
+        pending = GaugeMetricFamily(
+            "nv_inference_pending_request_count", "Requests waiting", labels=("model", "version")
+        )
+        for model in models:
+            pending.add_metric(tuple(_labels(model).values()), model.pending())
+        yield pending
+
+
+def _labels(model: ModelCounters) -> dict[str, str]:
+    return {"model": model.name, "version": str(model.version)}
+
+
+class MetricsServer:
+    """Serves ``/metrics`` from a thread of its own.
+
+    Args:
+        host: Address to bind.
+        port: Port to bind; 0 picks a free one.
+        counters: Gives the counters of the models that are loaded now.
+
+    Raises:
+        StartError: The port cannot be bound.
+    """
+
+    def __init__(self, host: str, port: int, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+        registry = CollectorRegistry()
+        registry.register(ModelCollector(counters))
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+                0
+            ]
+            self._server = MetricsHTTPServer(family, (str(address[0]), port))
+        except OSError as error:
+            raise StartError(
+                f"cannot serve metrics on {host}:{port}: {error.strerror or error}; choose another --metrics-port"
+            ) from error
+        self._server.set_app(_with_readable_accept(make_wsgi_app(registry)))
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+        self.port: int = self._server.server_port
+
+    def close(self) -> None:
+        """Stops serving and frees the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _with_readable_accept(app: Callable[..., Any]) -> Callable[..., Any]:
+    """An app that answers in its default format where the header Accept has a version that is none."""
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        if _NO_VERSION.search(environ.get("HTTP_ACCEPT", "")):
+            del environ["HTTP_ACCEPT"]
+        return app(environ, start_response)
+
+    return answer

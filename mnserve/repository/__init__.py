@@ -1,0 +1,1 @@
+"""Read model repositories: versions, config.pbtxt, verified files."""

@@ -1,0 +1,61 @@
+"""The configuration that a call brings along instead of the one on disk: JSON of a ModelConfig."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
+
+from mnserve.errors import InvalidRequestError
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.text.json_text import parse_json
+from mnserve.text.message_json import mismatch
+from mnserve.text.names import printable, shortened
+
+__all__ = ["parse_override"]
+
+_MOST_CHARACTERS: Final = 256 * 1024
+"""Of the JSON: reading so many takes up to half a second of a CPU, and no configuration that is meant has more."""
+_MOST_REASON: Final = 400
+"""Characters of what is wrong: a place can be deep."""
+
+
+def parse_override(text: str, name: str) -> ModelConfig:
+    """The configuration with ``name`` filled in.
+
+    Args:
+        text: JSON; fields as in config.pbtxt, or in lowerCamelCase.
+        name: The model that it is for.
+
+    Raises:
+        InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have,
+            or is for another model.
+    """
+    where = f"model '{printable(shortened(name))}': the parameter 'config'"
+    if len(text) > _MOST_CHARACTERS:
+        raise InvalidRequestError(
+            f"{where} has {len(text)} characters, expected at most {_MOST_CHARACTERS}; put what is so long into "
+            "config.pbtxt"
+        )
+    try:
+        found = parse_json(text, strict=True)
+    except ValueError as error:
+        raise InvalidRequestError(f"{where} is no JSON: {error}") from error
+    wrong = mismatch(found, cast(Descriptor, ModelConfig.DESCRIPTOR))
+    if wrong is not None:
+        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MOST_REASON)}")
+    config = ModelConfig()
+    try:
+        json_format.ParseDict(found, config)
+    except json_format.ParseError as error:
+        raise InvalidRequestError(
+            f"{where} is no ModelConfig; write what json_format.MessageToJson makes of one, or what ModelConfig answers"
+        ) from error
+    if config.name not in ("", name):
+        raise InvalidRequestError(
+            f"{where} names the model '{printable(shortened(config.name))}'; make both names agree, or leave the one "
+            "in it out"
+        )
+    config.name = name
+    return config

@@ -1,0 +1,82 @@
+"""What config.pbtxt may ask for and this server does not do: refused where answers, files or safety depend on it, and a
+warning where only speed does."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from mnserve.errors import ModelConfigError
+from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInput, ModelOutput
+from mnserve.repository.model_config import BACKEND, PLATFORM
+
+__all__ = ["check_supported", "ignored", "warn_of_ignored"]
+
+_log = logging.getLogger(__name__)
+
+_BACKEND_PARAMETERS: Final = {
+    "inter_op_thread_count": "--inter-op-threads",
+    "cudnn_conv_algo_search": "--provider-options cuda.cudnn_conv_algo_search=...",
+    "gpu_mem_limit": "--provider-options cuda.gpu_mem_limit=...",
+}
+"""Parameters of Triton's backend for ONNX that users tune, and what to say here instead."""
+
+
+def check_supported(config: ModelConfig) -> None:
+    """Refuses what this server would have to ignore although answers depend on it.
+
+    Raises:
+        ModelConfigError: Names the setting and the remedy.
+    """
+    faults = [
+        (config.backend not in ("", BACKEND), f"backend '{config.backend}'; only '{BACKEND}' is served"),
+        (config.platform not in ("", PLATFORM), f"platform '{config.platform}'; only '{PLATFORM}' is served"),
+        (config.HasField("sequence_batching"), "sequence_batching; remove it"),
+        (config.HasField("ensemble_scheduling"), "ensemble_scheduling; serve its steps one by one"),
+        (config.model_transaction_policy.decoupled, "a decoupled transaction policy; remove it"),
+        (bool(config.batch_input or config.batch_output), "batch_input or batch_output; remove them"),
+        (bool(config.cc_model_filenames), "cc_model_filenames; name one file with default_model_filename"),
+        (bool(config.model_operations.op_library_filename), "model_operations; libraries of operators are not loaded"),
+        (
+            bool(config.model_repository_agents.agents),
+            "model_repository_agents; none is run, so that what they would check or change is not; remove them",
+        ),
+        (config.max_batch_size < 0, f"max_batch_size {config.max_batch_size}; it must be 0 or more"),
+    ]
+    tensors: list[ModelInput | ModelOutput] = [*config.input, *config.output]
+    for tensor in tensors:
+        faults += [
+            (tensor.HasField("reshape"), f"reshape on '{tensor.name}'; change the model's shape instead"),
+            (tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it"),
+        ]
+    for item in config.input:
+        faults += [
+            (item.allow_ragged_batch, f"allow_ragged_batch on '{item.name}'; remove it"),
+            (item.optional, f"optional on '{item.name}'; every input has to be sent"),
+        ]
+    for faulty, text in faults:
+        if faulty:
+            raise ModelConfigError(f"model '{config.name}': config.pbtxt asks for {text}")
+
+
+def ignored(config: ModelConfig) -> list[str]:
+    """What a configuration asks for that is done without; answers are the same."""
+    optimization = config.optimization
+    found = [
+        (optimization.HasField("execution_accelerators"), "optimization.execution_accelerators (see --providers)"),
+        (optimization.cuda.graphs, "optimization.cuda.graphs (see --cuda-graph-batches)"),
+        (optimization.HasField("graph"), "optimization.graph.level (the highest is used)"),
+        (optimization.priority != 0, "optimization.priority"),
+        (optimization.eager_batching, "optimization.eager_batching"),
+        (any(group.HasField("rate_limiter") for group in config.instance_group), "instance_group.rate_limiter"),
+        (any(group.host_policy for group in config.instance_group), "instance_group.host_policy"),
+        (any(group.profile for group in config.instance_group), "instance_group.profile"),
+        *((name in config.parameters, f"parameter {name} (see {told})") for name, told in _BACKEND_PARAMETERS.items()),
+    ]
+    return [text for there, text in found if there]
+
+
+def warn_of_ignored(config: ModelConfig) -> None:
+    """Logs what is done without."""
+    if texts := ignored(config):
+        _log.warning("model '%s': ignored in config.pbtxt: %s", config.name, "; ".join(texts))

@@ -1,0 +1,114 @@
+"""One version of a model on disk, and whether it still is what was published."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mnserve.errors import CorruptModelError
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.text.json_text import parse_json
+from mnserve.text.names import is_text
+
+__all__ = ["EXPORT_NAME", "ModelFiles", "no_regular_file", "plain_name", "read_export", "verified_path", "verify"]
+
+EXPORT_NAME = "export.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """One version of one model on disk.
+
+    Attributes:
+        name: Folder name, the name under which it is served.
+        version: Number of the version folder.
+        config: Content of config.pbtxt, or what counts instead, with ``name`` filled in; almost empty without a file.
+        model_path: The model file.
+        export: Content of export.json, or None where there is none.
+    """
+
+    name: str
+    version: int
+    config: ModelConfig
+    model_path: Path
+    export: Mapping[str, Any] | None
+
+
+def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
+    """Content of a model's export.json, or None where there is none.
+
+    Raises:
+        CorruptModelError: It cannot be read, or is no JSON object.
+    """
+    if not os.path.lexists(path):
+        return None
+    if wrong := no_regular_file(path):
+        raise CorruptModelError(f"model '{name}': {path} {wrong}; restore the file, or export the model again")
+    try:
+        export = parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
+    if not isinstance(export, dict):
+        raise CorruptModelError(f"model '{name}': {path} is not a JSON object; export it again")
+    return export
+
+
+def verify(files: ModelFiles) -> None:
+    """Compares the files with the hashes that export.json recorded; without export.json nothing is checked.
+
+    Raises:
+        CorruptModelError: A file is missing or was changed after it was published.
+    """
+    hashes = (files.export or {}).get("sha256", {})
+    if not isinstance(hashes, dict):
+        raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
+    for file_name, expected in hashes.items():
+        path = files.model_path.parent / plain_name(file_name, files.name)
+        if not path.is_file():  # opening a pipe would wait for somebody to write into it
+            raise CorruptModelError(f"model '{files.name}': {path} is missing or is no file; export it again")
+        try:
+            with path.open("rb") as stream:
+                actual = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError as error:
+            raise CorruptModelError(f"model '{files.name}': cannot read {path}: {error.strerror}") from error
+        if actual != expected:
+            raise CorruptModelError(
+                f"model '{files.name}' version {files.version}: {file_name} has SHA-256 {actual}, but {EXPORT_NAME} "
+                f"recorded {expected}; the file was changed or damaged after its export, export it again"
+            )
+
+
+def verified_path(files: ModelFiles, name: str) -> Path | None:
+    """The file ``name`` beside the model where export.json vouches for it; others may have such a name by chance.
+
+    Its content is what was published once :func:`verify` has passed.
+    """
+    return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
+
+
+def no_regular_file(path: Path) -> str | None:
+    """What something that is there is instead of a regular file, as the end of a sentence; None where it is one.
+
+    Opening a pipe would wait for somebody to write into it.
+    """
+    if os.path.isfile(path):
+        return None
+    if os.path.isdir(path):
+        return "is a folder"
+    return "is no regular file" if os.path.exists(path) else "is a link that points to nothing"
+
+
+def plain_name(file_name: str, model: str) -> str:
+    """A file name from a configuration, which leads nowhere but into the folder of its model's version.
+
+    Raises:
+        CorruptModelError: It might.
+    """
+    plain = file_name == Path(file_name).name and file_name not in ("", ".", "..") and "\0" not in file_name
+    if not plain or not is_text(file_name):
+        raise CorruptModelError(f"model '{model}': {file_name!r} is not a plain file name")
+    return file_name

@@ -1,0 +1,200 @@
+"""What is on disk: a model repository in Triton's layout.
+
+::
+
+    REPOSITORY/NAME/config.pbtxt     optional; completed from the model file where it leaves gaps
+    REPOSITORY/NAME/1/model.onnx     one folder for each version, named by a positive integer
+    REPOSITORY/NAME/1/export.json    optional; hashes and provenance
+
+Entries that start with a dot belong to a publish in progress and do not exist as far as this module is concerned.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from errno import ENOENT, ENOTDIR
+from pathlib import Path
+
+from google.protobuf import text_format
+
+from mnserve.errors import (
+    CorruptModelError,
+    ModelConfigError,
+    ModelNotFoundError,
+    RepositoryNotFoundError,
+    VersionNotFoundError,
+)
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, no_regular_file, plain_name, read_export
+from mnserve.text.names import is_text, listed, printable, shortened
+
+__all__ = [
+    "MAX_VERSION_DIGITS",
+    "list_models",
+    "list_versions",
+    "read_config",
+    "read_model",
+    "served_versions",
+]
+
+_log = logging.getLogger(__name__)
+
+MAX_VERSION_DIGITS = 18
+"""Longest version number: what fits 64 bits whatever the digits."""
+CONFIG_NAME = "config.pbtxt"
+MODEL_NAME = "model.onnx"
+
+
+def list_models(root: Path) -> list[str]:
+    """Names of the models in ``root``, sorted. Folders whose names are no text are left out with a warning.
+
+    Raises:
+        RepositoryNotFoundError: ``root`` is not a folder, or may not be read.
+    """
+    try:
+        entries = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reasons = {ENOENT: "does not exist", ENOTDIR: "is not a folder"}
+        reason = getattr(error, "strerror", None) or error
+        what = reasons.get(getattr(error, "errno", 0), f"cannot be read ({reason})")
+        raise RepositoryNotFoundError(
+            f"model repository '{root}' {what}; give the folder that holds the model folders"
+        ) from error
+    for name in entries:
+        if not is_text(name):
+            _log.warning("the folder %r of the model repository is left out: its name is not UTF-8; rename it", name)
+    return [name for name in entries if is_text(name)]
+
+
+def list_versions(root: Path, name: str) -> list[int]:
+    """Versions of a model, ascending. Folders that are not positive integers of up to 18 digits are no versions.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+    """
+    folder = _model_folder(root, name)
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:  # deleted since it was looked for, or nobody may read it
+        reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
+        raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
+    versions = [
+        int(entry.name)
+        for entry in entries
+        if entry.name.isascii()
+        and entry.name.isdigit()
+        and entry.name[0] != "0"
+        and len(entry.name) <= MAX_VERSION_DIGITS
+        and entry.is_dir()
+    ]
+    return sorted(versions)
+
+
+def read_config(root: Path, name: str) -> ModelConfig:
+    """The model's config.pbtxt with ``name`` filled in.
+
+    Raises:
+        ModelNotFoundError: There is no such model.
+        ModelConfigError: The file does not parse, names another model, or what is there is no file.
+    """
+    path = _model_folder(root, name) / CONFIG_NAME
+    config = ModelConfig()
+    if os.path.lexists(path):
+        if wrong := no_regular_file(path):
+            raise ModelConfigError(
+                f"model '{name}': {path} {wrong}; put the file there, or take it away for the defaults"
+            )
+        try:
+            text_format.Parse(path.read_text(encoding="utf-8"), config)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
+        except OSError as error:
+            raise ModelConfigError(f"model '{name}': cannot read {path}: {error.strerror}") from error
+    if config.name and config.name != name:
+        raise ModelConfigError(
+            f"model '{name}': {CONFIG_NAME} names it '{config.name}'; make the folder and the name agree"
+        )
+    config.name = name
+    return config
+
+
+def read_model(root: Path, name: str, version: int | None = None, override: ModelConfig | None = None) -> ModelFiles:
+    """Finds one version of a model; the highest where none is given. The model file itself is not opened.
+
+    Args:
+        root: The repository.
+        name: The model.
+        version: Its version.
+        override: What counts instead of config.pbtxt, with ``name`` filled in.
+
+    Raises:
+        RepositoryNotFoundError: ``root`` is not a folder.
+        ModelNotFoundError: There is no such model.
+        VersionNotFoundError: There is no such version, or none at all.
+        ModelConfigError: config.pbtxt is malformed.
+        CorruptModelError: The model file is missing, or export.json is unreadable.
+    """
+    versions = list_versions(root, name)
+    if not versions:
+        raise VersionNotFoundError(f"model '{name}' has no version folder; put the model file under {name}/1/")
+    if version is None:
+        version = versions[-1]
+    if version not in versions:
+        known = ", ".join(map(str, versions))
+        raise VersionNotFoundError(f"model '{name}' has no version {version}; it has {known}")
+    config = read_config(root, name) if override is None else override
+    folder = root / name / str(version)
+    return ModelFiles(
+        name=name,
+        version=version,
+        config=config,
+        model_path=_model_path(folder, config),
+        export=read_export(folder / EXPORT_NAME, name),
+    )
+
+
+def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
+    """The versions that the model's version policy selects; without a policy the highest one.
+
+    Args:
+        config: The model's configuration.
+        versions: Versions on disk, ascending.
+
+    Raises:
+        ModelConfigError: The policy names a version that is not on disk.
+    """
+    policy = config.version_policy
+    if policy.HasField("all"):
+        return versions
+    if policy.HasField("specific"):
+        wanted = sorted(set(policy.specific.versions))
+        missing = [version for version in wanted if version not in versions]
+        if missing:
+            raise ModelConfigError(
+                f"model '{config.name}': version_policy names {missing}, but the versions on disk are {versions}"
+            )
+        return wanted
+    count = policy.latest.num_versions if policy.HasField("latest") else 1
+    return versions[-max(1, count) :]
+
+
+def _model_folder(root: Path, name: str) -> Path:
+    folder = root / name
+    plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
+    if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
+        known = listed(list_models(root))  # raises with the reason if there is no repository
+        asked = printable(shortened(name))
+        raise ModelNotFoundError(f"model repository '{root}' has no model '{asked}'; it has {known}")
+    return folder
+
+
+def _model_path(folder: Path, config: ModelConfig) -> Path:
+    file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
+    path = folder / file_name
+    if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
+        raise CorruptModelError(
+            f"model '{config.name}' version {folder.name}: {path} is missing; put the model file "
+            "there, or export it again"
+        )
+    return path

@@ -1,0 +1,1 @@
+"""Answer the calls of the Open Inference Protocol."""

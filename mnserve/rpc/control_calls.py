@@ -1,0 +1,231 @@
+"""The calls that administer a server: which models are served, shared memory, the log, and traces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from mnserve.access.rate_limits import RateLimits
+from mnserve.codec.shared_memory import Region, Regions
+from mnserve.errors import InvalidRequestError, MnServeError, UnsupportedError
+from mnserve.failing import fail
+from mnserve.models.polling import check_asked_for
+from mnserve.models.registry import Models
+from mnserve.observability.log_settings import LogControl, LogValue
+from mnserve.observability.tracing import Tracing
+from mnserve.protocol import service_pb2 as pb
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.config_override import parse_override
+from mnserve.rpc.unimplemented_calls import UnsupportedCalls
+from mnserve.settings import Control
+
+__all__ = ["ControlCalls", "ServiceOptions"]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+_CONFIG: Final = "config"
+_LOG_PARAMETERS: Final = {bool: "bool_param", int: "uint32_param", str: "string_param"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """What callers may do beside inference.
+
+    Attributes:
+        control: Who decides which models are served.
+        regions: Shared memory of callers on this machine; None where it is not offered.
+        log: What callers may change about logging; None where they may not.
+        tracing: Sends spans of requests; None where nothing is traced.
+        limits: How many requests a caller may send; None for no limit.
+        by_token: Whether callers are told apart by their tokens, and not by their addresses.
+    """
+
+    control: Control = "none"
+    regions: Regions | None = None
+    log: LogControl | None = None
+    tracing: Tracing | None = None
+    limits: RateLimits | None = None
+    by_token: bool = False
+
+    @property
+    def extensions(self) -> list[str]:
+        """Names of those extensions of the protocol that work."""
+        offered = {
+            "model_repository": self.control == "explicit",
+            "system_shared_memory": self.regions is not None,
+            "logging": self.log is not None,
+            "trace": self.tracing is not None,
+        }
+        return [name for name, works in offered.items() if works]
+
+
+class ControlCalls(UnsupportedCalls):
+    """Answers them for one server.
+
+    Args:
+        models: What is served.
+        offered: What callers may do.
+    """
+
+    def __init__(self, models: Models, offered: ServiceOptions) -> None:
+        self._models = models
+        self._offered = offered
+
+    async def RepositoryIndex(self, request: pb.RepositoryIndexRequest, context: Context) -> pb.RepositoryIndexResponse:
+        """Every model and version with its state; with ``ready`` those alone that answer."""
+        try:
+            _check_repository(request.repository_name)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.RepositoryIndexResponse(
+            models=[
+                pb.RepositoryIndexResponse.ModelIndex(
+                    name=state.name,
+                    version="" if state.version is None else str(state.version),
+                    state="READY" if state.ready else "UNAVAILABLE",
+                    reason=state.reason,
+                )
+                for state in self._models.states()
+                if state.ready or not request.ready
+            ]
+        )
+
+    async def RepositoryModelLoad(
+        self, request: pb.RepositoryModelLoadRequest, context: Context
+    ) -> pb.RepositoryModelLoadResponse:
+        """Loads a model, or loads it again, as it is in the repository or with a configuration that the call brings;
+        answers once it is served."""
+        try:
+            check_asked_for(self._offered.control)
+            _check_repository(request.repository_name)
+            _check_parameters(request.parameters, (_CONFIG,))
+            override = await asyncio.to_thread(_override, request) if request.parameters else None
+            await self._models.load(request.model_name, override)
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
+        return pb.RepositoryModelLoadResponse()
+
+    async def RepositoryModelUnload(
+        self, request: pb.RepositoryModelUnloadRequest, context: Context
+    ) -> pb.RepositoryModelUnloadResponse:
+        """Takes a model out; what it had admitted is still answered after this."""
+        try:
+            check_asked_for(self._offered.control)
+            _check_repository(request.repository_name)
+            _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
+            await self._models.unload(request.model_name)
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
+        return pb.RepositoryModelUnloadResponse()
+
+    async def SystemSharedMemoryStatus(
+        self, request: pb.SystemSharedMemoryStatusRequest, context: Context
+    ) -> pb.SystemSharedMemoryStatusResponse:
+        """One region of shared memory, or all where no name is given."""
+        response = pb.SystemSharedMemoryStatusResponse()
+        try:
+            for name, region in self._shared_memory().status(request.name).items():
+                status = response.regions[name]
+                status.name, status.key = region.name, region.key
+                status.offset, status.byte_size = region.offset, region.byte_size
+        except MnServeError as error:
+            await fail(context, error)
+        return response
+
+    async def SystemSharedMemoryRegister(
+        self, request: pb.SystemSharedMemoryRegisterRequest, context: Context
+    ) -> pb.SystemSharedMemoryRegisterResponse:
+        """Makes a region known."""
+        region = Region(name=request.name, key=request.key, offset=request.offset, byte_size=request.byte_size)
+        try:
+            self._shared_memory().register(region)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.SystemSharedMemoryRegisterResponse()
+
+    async def SystemSharedMemoryUnregister(
+        self, request: pb.SystemSharedMemoryUnregisterRequest, context: Context
+    ) -> pb.SystemSharedMemoryUnregisterResponse:
+        """Forgets one region, or all where no name is given."""
+        try:
+            self._shared_memory().unregister(request.name)
+        except MnServeError as error:
+            await fail(context, error)
+        return pb.SystemSharedMemoryUnregisterResponse()
+
+    async def LogSettings(self, request: pb.LogSettingsRequest, context: Context) -> pb.LogSettingsResponse:
+        """Every log setting, after those that the request names were changed."""
+        try:
+            log = self._offered.log
+            if log is None:
+                raise UnsupportedError("log settings cannot be changed here; start the server with --log-level")
+            log.change({name: _log_value(name, value) for name, value in request.settings.items()})
+        except MnServeError as error:
+            await fail(context, error)
+        response = pb.LogSettingsResponse()
+        for name, value in log.settings().items():
+            setattr(response.settings[name], _LOG_PARAMETERS[type(value)], value)
+        return response
+
+    async def TraceSetting(self, request: pb.TraceSettingRequest, context: Context) -> pb.TraceSettingResponse:
+        """The trace settings of one model, or of all, after those that the request names were changed."""
+        try:
+            tracing = self._offered.tracing
+            if tracing is None:
+                raise UnsupportedError(
+                    "nothing is traced; start the server with --trace-endpoint http://COLLECTOR:4317"
+                )
+            if request.model_name:
+                self._models.check_known(request.model_name)
+            settings = tracing.settings
+            settings.change(request.model_name, {name: item.value for name, item in request.settings.items()})
+        except MnServeError as error:
+            await fail(context, error)
+        response = pb.TraceSettingResponse()
+        for name, values in settings.of(request.model_name).values().items():
+            response.settings[name].value.extend(values)
+        return response
+
+    def _shared_memory(self) -> Regions:
+        if self._offered.regions is None:
+            raise UnsupportedError(
+                "shared memory is switched off; start the server with --shared-memory on, or send tensors as they are"
+            )
+        return self._offered.regions
+
+
+def _log_value(name: str, value: pb.LogSettingsRequest.SettingValue) -> LogValue:
+    kind = value.WhichOneof("parameter_choice")
+    if kind is None:
+        raise InvalidRequestError(f"the log setting '{name[:64]}' comes without a value")
+    found: LogValue = getattr(value, kind)
+    return found
+
+
+def _check_repository(name: str) -> None:
+    if name:
+        raise UnsupportedError(f"repository_name is '{name[:64]}', but there is one repository; leave it out")
+
+
+def _override(request: pb.RepositoryModelLoadRequest) -> ModelConfig | None:
+    """The configuration that a call brings; None where it brings none."""
+    if _CONFIG not in request.parameters:
+        return None
+    parameter = request.parameters[_CONFIG]
+    kind = parameter.WhichOneof("parameter_choice")
+    if kind != "string_param":
+        raise InvalidRequestError(f"the parameter '{_CONFIG}' comes as {kind or 'nothing'}, expected string_param")
+    return parse_override(parameter.string_param, request.model_name)
+
+
+def _check_parameters(parameters: Mapping[str, Any], known: Collection[str]) -> None:
+    for name in parameters:
+        if name not in known:
+            raise UnsupportedError(
+                f"the parameter '{name[:64]}' is not supported: leave it out: the files of a model are those in the "
+                "repository"
+            )

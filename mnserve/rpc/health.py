@@ -1,0 +1,103 @@
+"""``grpc.health.v1``, answered from the real state of the models.
+
+Services: the empty name and ``inference.GRPCInferenceService`` for the server as a whole (every model ready, not
+stopping), and the name of each model.
+
+The servicer of ``grpcio-health-checking`` is not used: it holds a lock while it writes to a watcher, so that one who
+reads nothing stops the health of the whole server, and once one watcher of a service has left the others are told
+nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from mnserve.models.registry import Models
+from mnserve.protocol import service_pb2
+from mnserve.rpc.services import Services
+from mnserve.text.names import printable, shortened
+
+__all__ = ["Health"]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
+
+_GRPC_SECONDS: Final = 5.0
+"""How long gRPC may take to cancel a call whose caller has left."""
+
+
+class Health(health_pb2_grpc.HealthServicer):
+    """The health service.
+
+    Args:
+        models: What is served.
+    """
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+        self._names: set[str] = set()
+        self._watchers: set[asyncio.Event] = set()
+        self._closed = False
+
+    def add_to(self, services: Services) -> None:
+        """Adds the service to those of a server."""
+        services.add(health_pb2_grpc.add_HealthServicer_to_server, self)
+
+    def update(self) -> None:
+        """Has every watcher look at the present state."""
+        self._names |= {state.name for state in self._models.states()}
+        for changed in self._watchers:
+            changed.set()
+
+    def close(self) -> None:
+        """Ends the calls of all watchers: the server is about to be gone."""
+        self._closed = True
+        self.update()
+
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+        """Whether a service can be used now."""
+        status = self._status(request.service)
+        if status is None:
+            name = printable(shortened(request.service))
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service or model '{name}'")
+        return _response(status)
+
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
+        """The same now, and again whenever it has changed. A watcher that reads slowly misses what was in between."""
+        changed = asyncio.Event()
+        told: health_pb2.HealthCheckResponse | None = None
+        self._watchers.add(changed)
+        try:
+            while not self._closed:
+                changed.clear()
+                response = _response(self._status(request.service))
+                if response != told:
+                    await context.write(response)
+                    told = response
+                await changed.wait()
+        except grpc.aio.InternalError:  # it has left, which gRPC would log; a cancelled call it does not
+            await asyncio.sleep(_GRPC_SECONDS)
+            raise
+        finally:
+            self._watchers.discard(changed)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping; watch another one")
+
+    def _status(self, service: str) -> bool | None:
+        """Whether a service can be used; None where nobody has heard of it."""
+        if service in SERVER_SERVICES:
+            return self._models.ready
+        if service in self._names:  # also of models that are gone: somebody may be watching
+            return self._models.is_ready(service)
+        return None
+
+
+def _response(status: bool | None) -> health_pb2.HealthCheckResponse:
+    kinds = health_pb2.HealthCheckResponse
+    if status is None:
+        return kinds(status=kinds.SERVICE_UNKNOWN)
+    return kinds(status=kinds.SERVING if status else kinds.NOT_SERVING)

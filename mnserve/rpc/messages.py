@@ -1,0 +1,90 @@
+"""Messages that do not parse, or would take far more memory than they have bytes: INVALID_ARGUMENT for the caller
+instead of a traceback in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from inspect import isasyncgenfunction, iscoroutinefunction
+from typing import Any, Final, TypeAlias
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from mnserve.rpc.wire import has_more_fields
+
+__all__ = ["MAX_FIELDS", "checked"]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+MAX_FIELDS: Final = 65_536
+"""Most fields of a message, such as inputs and their raw contents. protobuf makes an object of some 90 bytes of each,
+which may have come in two."""
+_SMALL_BYTES: Final = 2**20
+"""Messages up to this size may have as many fields as they like."""
+
+
+class _Refused:
+    """Stands where the message would be."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class _BrokenStreamError(Exception):
+    """A message of a stream cannot be taken apart."""
+
+
+def checked(handler: Any) -> Handler:
+    """The handler behind a check of its request: a call with one that cannot be taken apart is answered for it, and a
+    stream ends at the first of them.
+    """
+    call = handler.unary_stream or handler.unary_unary or handler.stream_stream
+    parse = handler.request_deserializer
+    if parse is None or call is None or not (iscoroutinefunction(call) or isasyncgenfunction(call)):
+        unchanged: Handler = handler
+        return unchanged
+    # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
+    kind = getattr(getattr(parse, "__self__", None), "__name__", "message")
+
+    def try_parse(data: bytes) -> Any:
+        if len(data) > _SMALL_BYTES and has_more_fields(data, MAX_FIELDS):
+            return _Refused(f"the {kind} has more than {MAX_FIELDS} fields; send each input once")
+        try:
+            return parse(data)
+        except DecodeError:
+            return _Refused(f"the message is not a valid {kind}")
+
+    async def answer(request: Any, context: Context) -> Any:
+        if isinstance(request, _Refused):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.reason)
+        return await call(request, context)
+
+    async def answer_stream(requests: AsyncIterator[Any], context: Context) -> Any:
+        try:
+            return await call(_taken(requests), context)
+        except _BrokenStreamError as error:  # what came before it has its answers by now
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    async def generate_stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+        try:
+            async for response in call(_taken(requests), context):
+                yield response
+        except _BrokenStreamError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    if handler.request_streaming:
+        behind = generate_stream if isasyncgenfunction(call) else answer_stream
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(behind, try_parse, handler.response_serializer)
+        return streaming
+    make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
+    result: Handler = make(answer, try_parse, handler.response_serializer)
+    return result
+
+
+async def _taken(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        if isinstance(request, _Refused):
+            raise _BrokenStreamError(request.reason)
+        yield request

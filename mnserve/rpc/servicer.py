@@ -1,0 +1,152 @@
+"""The calls of the protocol: health, metadata and inference; those that administer come from ControlCalls. Method names
+are those of the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from importlib.metadata import version as distribution_version
+from typing import Any, Final
+
+import grpc
+
+from mnserve.access.caller_identity import caller_of
+from mnserve.codec.signature import TensorRule
+from mnserve.errors import MnServeError, StoppingError
+from mnserve.failing import fail, refusal
+from mnserve.models.registry import Models, ServedModel
+from mnserve.protocol import service_pb2 as pb
+from mnserve.rpc.control_calls import ControlCalls, ServiceOptions
+from mnserve.rpc.inference import Call, Inference
+from mnserve.rpc.streaming import answer_in_order
+
+__all__ = ["Servicer"]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+FINAL_ASKED: Final = "triton_enable_empty_final_response"
+"""Parameter of a request in a stream whose client wants to be told which answer is the last of a request's."""
+FINAL: Final = "triton_final_response"
+"""Parameter of such an answer. Here every request has one answer, which is its last."""
+SERVER_NAME: Final = "mnserve"
+EXTENSIONS: Final = ("model_configuration", "statistics", "schedule_policy")
+"""Only what works."""
+
+
+class Servicer(ControlCalls):
+    """Answers for the models of one server.
+
+    Args:
+        models: What is served.
+        max_message_bytes: Largest answer; None for no limit.
+        offered: What callers may do beside inference.
+    """
+
+    def __init__(
+        self, models: Models, max_message_bytes: int | None = None, offered: ServiceOptions | None = None
+    ) -> None:
+        super().__init__(models, offered or ServiceOptions())
+        self._inference = Inference(models, max_message_bytes, self._offered.regions, self._offered.limits)
+
+    async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
+        """True as long as the process answers at all."""
+        return pb.ServerLiveResponse(live=True)
+
+    async def ServerReady(self, request: pb.ServerReadyRequest, context: Context) -> pb.ServerReadyResponse:
+        """True if every model of the repository is ready and the server is not stopping."""
+        return pb.ServerReadyResponse(ready=self._models.ready)
+
+    async def ModelReady(self, request: pb.ModelReadyRequest, context: Context) -> pb.ModelReadyResponse:
+        """Whether one model is ready; false for one that does not exist."""
+        try:
+            return pb.ModelReadyResponse(ready=self._models.is_ready(request.name, request.version))
+        except MnServeError as error:
+            await fail(context, error)
+
+    async def ServerMetadata(self, request: pb.ServerMetadataRequest, context: Context) -> pb.ServerMetadataResponse:
+        """Name, version and the extensions that work."""
+        return pb.ServerMetadataResponse(
+            name=SERVER_NAME,
+            version=distribution_version("mn-runtime"),
+            extensions=[*EXTENSIONS, *self._offered.extensions],
+        )
+
+    async def ModelMetadata(self, request: pb.ModelMetadataRequest, context: Context) -> pb.ModelMetadataResponse:
+        """Versions, inputs and outputs of a model; shapes have the batch dimension."""
+        served = await self._find(request, context)
+        rules = served.model.signature
+
+        def describe(rule: TensorRule) -> pb.ModelMetadataResponse.TensorMetadata:
+            return pb.ModelMetadataResponse.TensorMetadata(
+                name=rule.name, datatype=rule.datatype.name, shape=rules.full_shape(rule)
+            )
+
+        ready = [state for state in self._models.states() if state.name == request.name and state.served]
+        return pb.ModelMetadataResponse(
+            name=served.model.name,
+            versions=[str(state.version) for state in ready],
+            platform=served.model.config.platform,
+            inputs=[describe(rule) for rule in rules.inputs],
+            outputs=[describe(rule) for rule in rules.outputs],
+        )
+
+    async def ModelConfig(self, request: pb.ModelConfigRequest, context: Context) -> pb.ModelConfigResponse:
+        """The configuration of a model with its gaps filled."""
+        served = await self._find(request, context)
+        return pb.ModelConfigResponse(config=served.model.config)
+
+    async def ModelStatistics(self, request: pb.ModelStatisticsRequest, context: Context) -> pb.ModelStatisticsResponse:
+        """Counters of one model, or of all where no name is given."""
+        if not request.name:
+            counters = self._models.counters()
+        elif not request.version:
+            await self._find(request, context)
+            counters = [item for item in self._models.counters() if item.name == request.name]
+        else:
+            counters = [(await self._find(request, context)).counters]
+        return pb.ModelStatisticsResponse(model_stats=[item.message() for item in counters])
+
+    async def ModelInfer(self, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
+        """Inference."""
+        try:
+            return await self._answer("ModelInfer", request, context)
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
+
+    async def ModelStreamInfer(self, requests: AsyncIterator[pb.ModelInferRequest], context: Context) -> None:
+        """Inference over a stream: every request gets one answer, in the order of the requests. One that fails gets a
+        message instead, and the stream goes on."""
+
+        async def answer(request: pb.ModelInferRequest) -> pb.ModelStreamInferResponse:
+            try:
+                response = await self._answer("ModelStreamInfer", request, context)
+            except Exception as error:  # noqa: BLE001 (every error becomes a message)
+                response = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
+                return pb.ModelStreamInferResponse(error_message=refusal(error).details, infer_response=response)
+            if FINAL_ASKED in request.parameters and request.parameters[FINAL_ASKED].bool_param:
+                response.parameters[FINAL].bool_param = True
+            return pb.ModelStreamInferResponse(infer_response=response)
+
+        ended = await answer_in_order(requests, answer, context.write, enough=self._models.closing)
+        if not ended:
+            await fail(context, StoppingError("the server is stopping; open the stream again, at another server"))
+
+    async def _answer(self, method: str, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
+        offered, trace, caller = self._offered, None, ""
+        if offered.tracing is not None:
+            metadata = context.invocation_metadata() or ()
+            trace = offered.tracing.begin(method, request.model_name, request.id, metadata)
+        if offered.limits is not None:
+            caller = caller_of(context, by_token=offered.by_token)
+        call = Call(remaining=context.time_remaining(), trace=trace, caller=caller)
+        return await self._inference.answer(request, call)
+
+    async def _find(
+        self,
+        request: pb.ModelMetadataRequest | pb.ModelConfigRequest | pb.ModelStatisticsRequest,
+        context: Context,
+    ) -> ServedModel:
+        try:
+            return self._models.find(request.name, request.version)
+        except MnServeError as error:
+            await fail(context, error)

@@ -1,0 +1,1 @@
+"""Parse and print names, numbers and JSON that come from outside."""

@@ -1,0 +1,66 @@
+"""Real images nearest to learned neighbors (Fig. 9 and 10).
+
+Shapes: N images, S entries, C classes, d features. features [N, d], attention ω [N, S], values v [S, C].
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+
+_NEAREST, _MOST_ROWS, _MOST_PER_CLASS = 5, 30, 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearestImages:
+    """One entry and what lies around it.
+
+    Args:
+        entry: its number j.
+        entry_class: where v_j is largest.
+        certainty: v_j of that class.
+        images: positions of the nearest images, nearest first.
+    """
+
+    entry: int
+    entry_class: int
+    certainty: float
+    images: tuple[int, ...]
+
+
+@torch.inference_mode()
+def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) -> tuple[NearestImages, ...]:
+    """Nearest images, by the model's own similarity, of the entries of each class that get most attention.
+
+    Of many classes the 30 whose entries get most attention are taken, in the order of the classes.
+
+    Args:
+        features: z [N, d].
+        weights: ω [N, S].
+    """
+    keys, values = model.dictionary.keys, model.dictionary.values()
+    classes = values.argmax(dim=-1)
+    share = weights.mean(dim=0)
+    found = []
+    per_class = max(1, min(_MOST_PER_CLASS, _MOST_ROWS // values.shape[1]))
+    present = torch.unique(classes)
+    attention = torch.zeros(values.shape[1], dtype=share.dtype).index_add(0, classes, share)
+    chosen = present[attention[present].argsort(descending=True, stable=True)[:_MOST_ROWS]].sort().values
+    for index in chosen.tolist():
+        mine = torch.nonzero(classes == index).squeeze(-1)
+        best = mine[share[mine].argsort(descending=True, stable=True)[:per_class]]
+        scores = comparable_similarity(features, key_index(keys[best], model.similarity))
+        nearest = scores.topk(min(_NEAREST, len(features)), dim=0).indices
+        found += [
+            NearestImages(
+                entry=int(entry),
+                entry_class=int(index),
+                certainty=float(values[entry, index]),
+                images=tuple(nearest[:, column].tolist()),
+            )
+            for column, entry in enumerate(best.tolist())
+        ]
+    return tuple(found)

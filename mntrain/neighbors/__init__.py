@@ -1,0 +1,1 @@
+"""Find the training images nearest to dictionary entries, and store them in the artifact."""

@@ -1,0 +1,139 @@
+"""Training images nearest to each entry, from an artifact and its data into the artifact.
+
+Shapes: S entries, n nearest images of an entry.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from mntrain.artifact import ImageArtifact, load_artifact, read_config
+from mntrain.artifact_config import ImageArtifactConfig
+from mntrain.data.images import ImageArray, ImageSet, IndexArray
+from mntrain.errors import ArtifactError, ConfigError
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.neighbors.file import NAME, write_neighbors
+from mntrain.neighbors.images import NeighborImages
+from mntrain.neighbors.nearest import nearest_positions
+from mntrain.training.artifact_data import load_split
+
+_MOST = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighborOptions:
+    """Which images are added to what.
+
+    Args:
+        artifact: folder of a Meta-Neighborhoods classifier of images.
+        images: n, for each entry.
+        data_path: where the data lies now, if it has moved.
+        quiet: no progress.
+
+    Raises:
+        ConfigError: a number of images that cannot be.
+    """
+
+    artifact: Path
+    images: int = 3
+    data_path: str | None = None
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.images <= _MOST:
+            raise ConfigError(f"--images is {self.images}; it must be from 1 to {_MOST} (3 is the default).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeighborReport:
+    """What was added.
+
+    Args:
+        file: the file.
+        entries: S.
+        images: n.
+        looked_at: images of the training split.
+        stored: different images in the file.
+        size: of the file in bytes.
+        share_of_entry_class: share of the S·n images that are of their entry's likeliest class.
+    """
+
+    file: Path
+    entries: int
+    images: int
+    looked_at: int
+    stored: int
+    size: int
+    share_of_entry_class: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for ``--json``."""
+        return dict(vars(self)) | {"file": str(self.file)}
+
+
+def add_neighbors(options: NeighborOptions) -> NeighborReport:
+    """Find the nearest training images of every entry, and put them into the artifact.
+
+    Raises:
+        ArtifactError: the artifact cannot be read or written, or has no neighbors among images.
+        DataError: its data is not there, or has changed.
+        ConfigError: more images are asked for than there are.
+    """
+    artifact, model = _load(options.artifact)
+    train = load_split(artifact.config, "train", options.data_path)
+    assert isinstance(train, ImageSet)  # the digest says so
+    if options.images > len(train):
+        raise ConfigError(f"--images is {options.images}, but the training split has {len(train)} images.")
+    found = NeighborImages.gather(train, _search(artifact, model, train.images, options))
+    file = write_neighbors(artifact, found)
+    classes = model.dictionary.values().argmax(dim=-1).numpy()
+    return NeighborReport(
+        file=file,
+        entries=len(found.indices),
+        images=options.images,
+        looked_at=len(train),
+        stored=len(found.images),
+        size=file.stat().st_size,
+        share_of_entry_class=float((found.labels[found.indices] == classes[:, None]).mean()),
+    )
+
+
+def _load(path: Path) -> tuple[ImageArtifact, MetaNeighborhoods]:
+    """What can be refused is refused before minutes of work."""
+    config = read_config(path)
+    if not isinstance(config, ImageArtifactConfig):
+        raise ArtifactError(f"{path} holds a model of rows, which have no pictures; give an artifact of images.")
+    artifact = load_artifact(path)
+    assert isinstance(artifact, ImageArtifact)
+    if not isinstance(artifact.model, MetaNeighborhoods):
+        raise ArtifactError(
+            f"{path} is of family {config.family}, which looks no neighbors up; give an artifact of family "
+            "meta_neighborhoods."
+        )
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ArtifactError(f"{path / NAME} cannot be written: the folder takes no files. Copy the artifact elsewhere.")
+    return artifact, artifact.model
+
+
+def _search(
+    artifact: ImageArtifact, model: MetaNeighborhoods, images: ImageArray, options: NeighborOptions
+) -> IndexArray:
+    console = Console(stderr=True, quiet=options.quiet)
+    if not console.is_terminal:
+        console.print(f"looking at {len(images)} training images", highlight=False)
+    with Progress(
+        TextColumn("training images"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=options.quiet or not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(images))
+        return nearest_positions(
+            model, artifact.preprocessing, images, options.images, lambda done: bar.advance(task, done)
+        )

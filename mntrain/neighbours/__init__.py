@@ -1,1 +1,0 @@
-"""Training images nearest to the entries of a dictionary."""

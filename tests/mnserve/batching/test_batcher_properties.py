@@ -1,0 +1,200 @@
+"""Whatever callers do, every one of them gets its own rows or the error it deserves, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.options import BatcherOptions
+from mnserve.batching.queue_policy import QueuePolicy, QueueRules
+from mnserve.batching.request_queue import WaitingRequest
+from mnserve.engines.base import TensorSpec
+from mnserve.engines.fake import FakeEngine
+from mnserve.errors import DeadlineExceededError, EngineRunError, QueueFullError, QueueTimeoutError
+from mnserve.execution.batch import InferenceWork
+from mnserve.execution.engine_thread import EngineThread
+from mnserve.execution.instances import Instance
+
+Array = np.ndarray[Any, Any]
+POISON = -1.0
+OUTPUTS = (
+    TensorSpec(name="y", datatype="FP32", shape=(-1, -1)),
+    TensorSpec(name="z", datatype="FP32", shape=(-1,)),
+)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """One request and how its caller behaves."""
+
+    rows: int
+    width: int
+    fate: Literal["waits", "cancels", "deadline", "impatient", "poison"]
+    pause: int
+    """Turns of the event loop before the request is sent."""
+    patience: int
+    """Turns before it is cancelled, tenths of a millisecond before its deadline or its time in the queue is over."""
+    level: int
+    """Its priority."""
+
+
+CALLERS = st.builds(
+    Caller,
+    rows=st.integers(1, 4),
+    width=st.integers(1, 3),
+    fate=st.sampled_from(["waits", "waits", "waits", "cancels", "deadline", "impatient", "poison"]),
+    pause=st.integers(0, 6),
+    patience=st.integers(0, 8),
+    level=st.integers(1, 3),
+)
+RULES = QueueRules(
+    levels=3,
+    default_level=2,
+    default_policy=QueuePolicy(allow_override=True),
+    policies={
+        2: QueuePolicy(allow_override=True, max_requests=4),
+        3: QueuePolicy(allow_override=True, timeout=0.0005, delay_late=True),
+    },
+)
+"""Level 1 refuses who waited too long, level 2 holds few besides, level 3 lets everybody else of it go first."""
+
+
+class Engines:
+    """Instances that share one record of whose rows they answered."""
+
+    def __init__(self, count: int) -> None:
+        self.answered: Counter[int] = Counter()
+        """In how many runs that did not fail the rows of each caller were."""
+        self._lock = threading.Lock()
+        self.instances = [
+            Instance(engine=FakeEngine(function=self._run, outputs=OUTPUTS), thread=EngineThread("m"))
+            for _ in range(count)
+        ]
+
+    def _run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        x = feeds["x"]
+        assert 1 <= len(x) <= 4
+        if (x == POISON).any():
+            raise EngineRunError("poison")
+        with self._lock:
+            self.answered.update(set((x[:, 0] // 1000).astype(int).tolist()))
+        return {"y": x * 2, "z": x.sum(axis=1)}
+
+
+class Watched:
+    """Checks every batch that is taken from the line of a batcher."""
+
+    def __init__(self, batcher: Batcher) -> None:
+        self._line = batcher._waiting
+        self._take = self._line.take_batch
+        self._line.take_batch = self.take  # type: ignore[method-assign]
+        self._taken: set[int] = set()
+        self._last: dict[tuple[int, Hashable], int] = {}
+
+    def take(self, **fields: Any) -> list[WaitingRequest]:
+        batch = self._take(**fields)
+        left = list(self._line._requests.values())
+        for request in batch:
+            assert request.number not in self._taken  # nobody runs twice
+            self._taken.add(request.number)
+            if not request.rank[1]:  # those of a level and shape go in order, unless they are late
+                kind = (request.rank[0], request.bucket)
+                assert self._last.get(kind, -1) < request.number
+                self._last[kind] = request.number
+        if batch:
+            assert len({request.bucket for request in batch}) == 1
+            assert all(batch[0].rank <= other.rank for other in left)
+            same = [other.rank for other in left if other.bucket == batch[0].bucket]
+            assert max(request.rank for request in batch) <= min(same, default=(99, True))
+        return batch
+
+
+def request(number: int, caller: Caller) -> InferenceWork:
+    """Every element tells whose it is and where it belongs."""
+    x = 1000.0 * number + 1 + np.arange(caller.rows * caller.width, dtype=np.float32).reshape(caller.rows, caller.width)
+    if caller.fate == "poison":
+        x[-1, -1] = POISON
+    return InferenceWork(feeds={"x": x}, rows=caller.rows, outputs=("z", "y") if number % 2 else ("y",))
+
+
+def check(item: InferenceWork, answer: InferenceResult) -> None:
+    expected = {"y": item.feeds["x"] * 2, "z": item.feeds["x"].sum(axis=1)}
+    assert len(answer.arrays) == len(item.outputs)
+    for name, array in zip(item.outputs, answer.arrays, strict=True):
+        np.testing.assert_array_equal(array, expected[name])
+
+
+async def play(callers: list[Caller], options: BatcherOptions, instances: int) -> None:
+    engines = Engines(instances)
+    batcher = Batcher(engines.instances, name="m", options=options)
+    Watched(batcher)
+    batcher.start()
+
+    async def one(number: int, caller: Caller) -> None:
+        for _ in range(caller.pause):
+            await asyncio.sleep(0)
+        item = request(number, caller)
+        loop = asyncio.get_running_loop()
+        seconds = caller.patience * 1e-4
+        deadline = loop.time() + seconds if caller.fate == "deadline" else None
+        wait = seconds if caller.fate == "impatient" else 0.0
+        task = asyncio.ensure_future(batcher.infer(item, deadline=deadline, level=caller.level, wait=wait))
+        if caller.fate == "cancels":
+            for _ in range(caller.patience):
+                await asyncio.sleep(0)
+            task.cancel()
+        answered = False
+        try:
+            check(item, await task)
+            answered = True
+            assert caller.fate != "poison"
+        except QueueFullError:
+            pass
+        except QueueTimeoutError:
+            assert caller.fate == "impatient"
+            assert caller.level < 3  # level 3 waits on
+            assert engines.answered[number] == 0
+        except DeadlineExceededError:
+            assert caller.fate == "deadline"
+        except EngineRunError:
+            assert caller.fate == "poison"
+        except asyncio.CancelledError:
+            assert caller.fate == "cancels"
+        if caller.fate in ("waits", "impatient"):
+            assert engines.answered[number] == answered
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*(one(number, caller) for number, caller in enumerate(callers)))
+        assert (batcher.waiting_rows, batcher.waiting_requests, batcher.waiting_bytes) == (0, 0, 0)
+        assert not batcher._waiting.has_full_batch
+        assert (batcher._waiting.first_deadline, batcher._waiting.delay_until) == (math.inf, math.inf)
+        await batcher.drain()
+        assert batcher.idle
+    assert all(count == 1 for count in engines.answered.values())
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    callers=st.lists(CALLERS, min_size=1, max_size=16),
+    max_queue_rows=st.integers(4, 20),
+    delay=st.sampled_from([0.0, 0.0, 0.001]),
+    preferred=st.sampled_from([(), (), (2,), (2, 4)]),
+    instances=st.integers(1, 3),
+)
+def test_every_caller_gets_its_own(
+    callers: list[Caller], max_queue_rows: int, delay: float, preferred: tuple[int, ...], instances: int
+) -> None:
+    options = BatcherOptions(
+        max_batch_size=4, max_queue_rows=max_queue_rows, max_delay=delay, preferred_sizes=preferred, queue=RULES
+    )
+    asyncio.run(play(callers, options, instances))

@@ -1,0 +1,150 @@
+"""A repository that changes while it is served."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mnserve.engines.base import EngineOptions
+from mnserve.errors import RepositoryNotFoundError, SettingsError
+from mnserve.models.loading import LoadOptions
+from mnserve.models.polling import Poller
+from mnserve.models.registry import Models
+from mnserve.settings import ServeSettings
+
+WriteModel = Callable[..., Path]
+
+
+async def test_what_changes_on_disk_changes_what_is_served(repository: Path, double_model: WriteModel) -> None:
+    stays, goes = double_model("stays"), double_model("goes")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    first = models.find("stays")
+    await poller.poll()
+    assert models.find("stays") is first, "nothing has changed"
+
+    double_model("new")
+    double_model("stays", version=2)
+    shutil.rmtree(goes)
+    await poller.poll()
+    assert sorted(state.name for state in models.states()) == ["new", "stays"]
+    assert models.find("stays").model.version == 2
+
+    second = models.find("stays")
+    (stays / "3").mkdir()
+    (stays / "3" / "model.onnx").write_bytes(b"garbage")
+    (stays / ".publishing").mkdir()
+    await poller.poll()
+    assert models.find("stays") is second
+    (stays / "3" / "model.onnx").write_bytes((stays / "2" / "model.onnx").read_bytes())
+    await poller.poll()
+    assert models.find("stays").model.version == 3
+
+    third = models.find("stays")
+    config = stays / "config.pbtxt"
+    text = config.read_text() if config.exists() else ""
+    config.write_text(text + "max_batch_size: 3\n")
+    os.utime(config, ns=(1, 1))
+    await poller.poll()
+    assert models.find("stays") is not third
+    assert models.find("stays").model.signature.max_batch_size == 3
+    assert await models.drain(20)
+
+
+async def test_a_model_that_cannot_be_loaded_is_tried_once_a_change(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    (double_model("m") / "1" / "model.onnx").write_bytes(b"garbage")
+    for _ in range(3):
+        await poller.poll()
+    assert caplog.text.count("model 'm' version 1 cannot be served") == 1
+    assert [state.ready for state in models.states()] == [False]
+
+
+async def test_a_repository_that_is_gone_keeps_what_is_served(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    shutil.rmtree(repository)
+    with pytest.raises(RepositoryNotFoundError):
+        await poller.poll()
+    assert models.is_ready("m")
+    assert await models.drain(20)
+
+
+async def test_polling_goes_on_after_a_fault(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    poller, looks = Poller(repository, Models(repository, LoadOptions()), 0.001), asyncio.Semaphore(0)
+
+    async def poll() -> None:
+        looks.release()
+        raise OSError("a disk that stumbles")
+
+    monkeypatch.setattr(poller, "poll", poll)
+    polling = asyncio.ensure_future(poller.run())
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await looks.acquire()
+    polling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await polling
+    assert "a disk that stumbles" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"load_model": ("m",)}, "--load-model goes with --model-control explicit"),
+        ({"model_control": "poll", "poll_seconds": 0.0}, "--poll-seconds is 0.0"),
+        (
+            {"model_control": "explicit", "providers": ("cuda", "cpu"), "cuda_graph_batches": (1,)},
+            "--cuda-graph-batches goes with --model-control none",
+        ),
+    ],
+)
+def test_options_that_do_not_go_together(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        ServeSettings(repository="r", **fields)
+
+
+async def test_a_model_that_vanishes_while_it_is_looked_through(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Between the list of models and the list of a model's files, somebody deletes it."""
+    double_model("stays")
+    goes = double_model("goes")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    scan = os.scandir
+
+    def scan_late(path: Any) -> Any:
+        if not isinstance(path, int) and Path(path) == goes and goes.exists():
+            goes.rename(goes.with_name(".deleted"))
+        return scan(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scan_late)
+        await poller.poll()
+    assert models.is_ready("goes"), "half a look is no reason to unload it"
+    assert models.is_ready("stays")
+    await poller.poll()
+    assert sorted(state.name for state in models.states()) == ["stays"]
+    assert "Traceback" not in caplog.text
+    assert await models.drain(20)

@@ -1,0 +1,275 @@
+"""Loading a repository: good models, broken ones, and which one a request means."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mnserve.batching.batcher import Batcher
+from mnserve.engines.base import EngineOptions, TensorSpec
+from mnserve.engines.fake import FakeEngine
+from mnserve.errors import (
+    EngineLoadError,
+    EngineRunError,
+    InvalidRequestError,
+    ModelConfigError,
+    ModelNotReadyError,
+    RepositoryNotFoundError,
+    StoppingError,
+    UnknownModelError,
+)
+from mnserve.execution.batch import InferenceWork
+from mnserve.models.loading import LoadOptions, load
+from mnserve.models.registry import Models
+from mnserve.models.served import ModelEntry
+
+WriteModel = Callable[..., Path]
+
+
+@asynccontextmanager
+async def loaded(root: Path, on_change: Callable[[], None] = lambda: None, **fields: Any) -> AsyncIterator[Models]:
+    models = Models(root, LoadOptions(engine=EngineOptions(intra_op_threads=1), **fields), on_change)
+    await models.load_all()
+    yield models
+    await models.drain(20)
+
+
+async def test_broken_models_stand_beside_good_ones(repository: Path, double_model: WriteModel) -> None:
+    double_model("good")
+    (double_model("garbage") / "1" / "model.onnx").write_bytes(b"garbage")
+    (double_model("half") / "1" / "model.onnx").write_bytes(
+        (repository / "good" / "1" / "model.onnx").read_bytes()[:60]
+    )
+    double_model("unparsable", config="}")
+    double_model("disagreeing", config='max_batch_size: 2 input { name: "q" data_type: TYPE_FP32 dims: 4 }')
+    (repository / "empty").mkdir()
+    async with loaded(repository) as models:
+        states = {state.name: state for state in models.states()}
+        assert [name for name, state in states.items() if state.ready] == ["good"]
+        assert "ONNX Runtime cannot load" in states["garbage"].reason
+        assert "does not parse" in states["unparsable"].reason
+        assert "input 'q'" in states["disagreeing"].reason
+        assert "empty/1/" in states["empty"].reason
+        assert states["empty"].version is None
+        assert not models.ready
+        assert models.is_ready("good")
+        assert not models.is_ready("garbage")
+        with pytest.raises(ModelNotReadyError, match="does not parse"):
+            models.find("unparsable")
+        with pytest.raises(ModelNotReadyError, match="cannot load"):
+            models.find("garbage", "1")
+        assert [counters.name for counters in models.counters()] == ["good"]
+
+
+async def test_versions(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="version_policy { latest { num_versions: 2 } }")
+    double_model("m", version=2)
+    (double_model("m", version=3) / "3" / "model.onnx").write_bytes(b"garbage")
+    async with loaded(repository) as models:
+        assert models.find("m").model.version == 2  # the highest that is ready
+        assert models.find("m", "2").model.version == 2
+        with pytest.raises(ModelNotReadyError, match="version 3"):
+            models.find("m", "3")
+        for version in ("1", "9", "9" * 18):
+            with pytest.raises(UnknownModelError, match="the server has 2"):
+                models.find("m", version)
+        for version in ("x", "-1", "1.0", " 1", "9" * 5000, "\u0661"):
+            with pytest.raises(InvalidRequestError, match="not a number"):
+                models.find("m", version)
+        with pytest.raises(UnknownModelError, match="no model 'n'; the server has m"):
+            models.find("n")
+        assert not models.is_ready("n")
+        with pytest.raises(InvalidRequestError):
+            models.is_ready("m", "x")
+
+
+async def test_every_model_ready(repository: Path, double_model: WriteModel) -> None:
+    double_model("a")
+    double_model("b")
+    changes: list[bool] = []
+    async with loaded(repository, lambda: changes.append(True)) as models:
+        assert models.ready
+        models.stop()
+        assert not models.ready
+        assert not models.is_ready("a")
+        assert changes == [True]
+        work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
+        assert (await models.find("a").batcher.infer(work)).arrays[0].tolist() == [[2, 2, 2, 2]]
+        assert await models.drain(20)
+        with pytest.raises(StoppingError):
+            await models.find("a").batcher.infer(work)
+
+
+async def test_a_dead_batch_loop_takes_its_model_out(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    changes: list[bool] = []
+    async with loaded(repository, lambda: changes.append(True)) as models:
+        served = models.find("m")
+        served.batcher._on_batch = lambda execution: 1 / 0  # type: ignore[assignment,return-value]
+        work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
+        with pytest.raises(ModelNotReadyError):
+            await served.batcher.infer(work)
+        assert changes == [True]
+        assert not models.ready
+        with pytest.raises(ModelNotReadyError, match="batch loop died"):
+            models.find("m")
+
+
+async def test_drain_gives_up_on_an_engine_that_hangs(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    gate = threading.Event()
+    engine = FakeEngine(gate=gate)
+    models = Models(repository, LoadOptions(warm_up=False, factory=lambda path, options: engine))
+    await models.load_all()
+    work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
+    task = asyncio.ensure_future(models.find("m").batcher.infer(work))
+    assert await asyncio.to_thread(engine.started.wait, 20)
+    assert not await models.drain(0.05)
+    with pytest.raises(StoppingError):
+        await task
+    gate.set()
+
+
+async def test_no_repository(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryNotFoundError):
+        await Models(tmp_path / "none", LoadOptions()).load_all()
+
+
+def test_limits_from_the_configuration(repository: Path, double_model: WriteModel) -> None:
+    options = LoadOptions(engine=EngineOptions(intra_op_threads=1), default_max_batch_size=16)
+    double_model("bare")
+    batching = load(repository, "bare", 1, options).batching
+    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (16, 1024, 0)
+    double_model(
+        "full",
+        config="max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2500 "
+        "default_queue_policy { max_queue_size: 20 } }",
+    )
+    batching = load(repository, "full", 1, options).batching
+    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (8, 512, 0.0025)
+    assert batching.queue.policy(0).max_requests == 20
+
+
+def test_warm_up_runs_one_row_and_the_maximum(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="max_batch_size: 8")
+    engine = FakeEngine()
+    load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert [call["x"].shape for call in engine.calls] == [(1, 1), (8, 1)]
+
+
+def test_warm_up_asks_with_and_without_what_comes_on_request(repository: Path, double_model: WriteModel) -> None:
+    """Either may run on a file of its own, which the first request would otherwise find cold."""
+    asked: list[tuple[int, tuple[str, ...]]] = []
+
+    class Recording(FakeEngine):
+        def run(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
+            asked.append((len(feeds["x"]), tuple(outputs)))
+            return super().run(feeds, outputs)
+
+    shape = (-1, -1)
+    engine = Recording(
+        outputs=[TensorSpec(name=name, datatype="FP32", shape=shape) for name in ("y", "why")],
+        function=lambda feeds: {"y": feeds["x"], "why": feeds["x"]},
+    )
+    on_request = r'parameters { key: "mn.on_request" value { string_value: "[\"why\"]" } }'
+    double_model("m", config=f"max_batch_size: 8 {on_request}")
+    load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert asked == [(rows, outputs) for rows in (1, 8) for outputs in (("y",), ("y", "why"))]
+
+
+def test_a_model_that_fails_its_warm_up(repository: Path, double_model: WriteModel) -> None:
+    def one_row_only(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        if len(feeds["x"]) > 1:
+            raise EngineRunError("one row only")
+        return {"y": feeds["x"]}
+
+    shape = (-1, 4)
+    engine = FakeEngine(
+        function=one_row_only,
+        inputs=[TensorSpec(name="x", datatype="FP32", shape=shape)],
+        outputs=[TensorSpec(name="y", datatype="FP32", shape=shape)],
+    )
+    double_model("m")
+    with pytest.raises(EngineLoadError, match="warm-up batch of 32 rows of zeros: one row only"):
+        load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+
+
+def test_outputs_that_are_not_what_the_configuration_says(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="max_batch_size: 8")
+    for function, words in (
+        (lambda feeds: {"y": feeds["x"].astype(np.float64)}, "float64, expected FP32"),
+        (lambda feeds: {"y": feeds["x"][..., None]}, r"shape \[1, 1, 1\]"),
+    ):
+        engine = FakeEngine(function=function)
+        with pytest.raises(EngineRunError, match=words):
+            load(repository, "m", 1, LoadOptions(factory=lambda path, options, engine=engine: engine))
+        assert engine.closed
+
+
+async def test_the_highest_version_that_is_ready_answers(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="version_policy { all {} }")
+    double_model("m", version=2)
+    async with loaded(repository) as models:
+        assert [state.ready for state in models.states()] == [True, True]
+        assert models.find("m").model.version == 2
+
+
+async def test_an_idle_server_drains_without_any_time(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    engine = FakeEngine()
+    models = Models(repository, LoadOptions(warm_up=False, factory=lambda path, options: engine))
+    await models.load_all()
+    assert await models.drain(0)
+    assert engine.closed
+
+
+async def test_idle_models_have_finished_however_long_they_take_to_notice(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drain = Batcher.drain
+
+    async def slowly(batcher: Batcher) -> None:
+        await asyncio.sleep(0.05)
+        await drain(batcher)
+
+    monkeypatch.setattr(Batcher, "drain", slowly)
+    double_model("m")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    await models.load_all()
+    assert await models.drain(0)
+
+
+async def test_many_models_are_not_all_listed(repository: Path) -> None:
+    models = Models(repository, LoadOptions())
+    models._entries = {f"m{number:02}": ModelEntry() for number in range(23)}
+    with pytest.raises(UnknownModelError, match=r"has m00, .*, m19 and 3 more$"):
+        models.find("n")
+
+
+def test_no_warm_up_that_no_memory_holds(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    double_model("m", config="max_batch_size: 2000000000")
+    engine = FakeEngine()
+    loaded_model = load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert loaded_model.signature.max_batch_size == 2_000_000_000
+    assert [len(call["x"]) for call in engine.calls] == [1]
+    assert "no warm-up batch of 2000000000 rows" in caplog.text
+
+
+def test_a_warm_up_without_memory_names_the_remedy(repository: Path, double_model: WriteModel) -> None:
+    def exhaust(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise MemoryError
+
+    double_model("m")
+    engine = FakeEngine(function=exhaust)
+    with pytest.raises(ModelConfigError, match="no memory for a warm-up batch of 1 rows; lower max_batch_size"):
+        load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
+    assert engine.closed

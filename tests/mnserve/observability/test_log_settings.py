@@ -1,0 +1,114 @@
+"""How much is logged: levels that build on each other, and ids of requests."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from mnserve.errors import InvalidRequestError, UnsupportedError
+from mnserve.observability.log_settings import LogControl, LogValue
+from mnserve.observability.logs import REQUEST_ID, JsonFormatter, TextFormatter
+
+
+@pytest.fixture
+def logger() -> logging.Logger:
+    return logging.Logger("test", logging.INFO)
+
+
+def steps(control: LogControl) -> str:
+    """Of the four levels those that are on, by their first letters."""
+    names = ("log_verbose_level", "log_info", "log_warning", "log_error")
+    return "".join(name[4] for name in names if control.settings()[name])
+
+
+def test_what_is_told(logger: logging.Logger) -> None:
+    assert LogControl("json", logger).settings() == {
+        "log_file": "",
+        "log_verbose_level": 0,
+        "log_info": True,
+        "log_warning": True,
+        "log_error": True,
+        "log_format": "json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        ("iwe", {}, "iwe"),
+        ("iwe", {"log_verbose_level": 1}, "viwe"),
+        ("we", {"log_verbose_level": 3}, "viwe"),
+        ("viwe", {"log_verbose_level": 0}, "iwe"),
+        ("viwe", {"log_info": False}, "we"),
+        ("iwe", {"log_warning": False}, "e"),
+        ("iwe", {"log_error": False}, ""),
+        ("", {"log_warning": True}, "we"),
+        ("e", {"log_info": False}, "e"),
+        ("viwe", {"log_info": False, "log_warning": False, "log_error": True}, "e"),
+        ("iwe", {"log_file": "", "log_format": "text"}, "iwe"),
+    ],
+)
+def test_levels_that_are_not_named_follow(
+    before: str, wanted: dict[str, LogValue], after: str, logger: logging.Logger
+) -> None:
+    levels = {"viwe": 10, "iwe": 20, "we": 30, "e": 40, "": 50}
+    logger.setLevel(levels[before])
+    control = LogControl("text", logger)
+    control.change(wanted)
+    assert steps(control) == after
+    assert logger.level == levels[after]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words", "kind"),
+    [
+        ({"log_info": True, "log_error": False}, "log_info is on and log_error off", InvalidRequestError),
+        ({"log_verbose_level": 1, "log_info": False}, "log_verbose_level is on and log_info off", InvalidRequestError),
+        ({"log_colour": True}, "there is no log setting 'log_colour'", InvalidRequestError),
+        ({"log_info": "yes"}, "log_info comes as string_param, expected bool_param", InvalidRequestError),
+        ({"log_verbose_level": True}, "comes as bool_param, expected uint32_param", InvalidRequestError),
+        ({"log_file": "/etc/passwd"}, "log_file stays ''", UnsupportedError),
+        ({"log_info": False, "log_format": "ISO8601"}, "log_format stays 'text'", UnsupportedError),
+    ],
+)
+def test_what_cannot_be_changes_nothing(
+    wanted: dict[str, LogValue], words: str, kind: type[Exception], logger: logging.Logger
+) -> None:
+    control = LogControl("text", logger)
+    with pytest.raises(kind, match=words):
+        control.change(wanted)
+    assert steps(control) == "iwe"
+
+
+def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter())
+    logger.addHandler(handler)
+    logger.info("model '%s' is served", "a\nforged\u2028")
+    logger.info("model '%s' is served", "größe")
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith(r"model 'a\nforged\u2028' is served")
+    assert second.endswith("model 'größe' is served")
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_a_line_names_the_request_it_is_about(formatter: logging.Formatter, logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    logger.info("before")
+    token = REQUEST_ID.set("r-1\nforged" + "x" * 500)
+    logger.info("meanwhile")
+    REQUEST_ID.reset(token)
+    before, meanwhile = stream.getvalue().splitlines()
+    assert "request" not in before
+    if isinstance(formatter, JsonFormatter):
+        assert json.loads(meanwhile)["request_id"].startswith("r-1\\nforged")
+    else:
+        assert "meanwhile [request r-1\\nforged" in meanwhile
+    assert len(meanwhile) < 400

@@ -1,0 +1,172 @@
+"""One source of counters, shown as metrics and as statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import select
+import socket
+import struct
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from mnserve.errors import StartError
+from mnserve.execution.batch import BatchResult, BatchTimes
+from mnserve.models.statistics import ModelCounters
+from mnserve.observability.metrics import MetricsServer, ModelCollector
+
+PATIENCE = 30
+"""Seconds within which anything is answered on a machine with other work."""
+TIMES = BatchTimes(input_ns=1_000, infer_ns=20_000, output_ns=300)
+
+
+@pytest.fixture
+def counters() -> ModelCounters:
+    item = ModelCounters("m", 3, lambda: 5)
+    item.record_batch(BatchResult(answers=[], rows=3, times=TIMES))
+    item.record_success(rows=1, total_ns=50_000, queue_ns=4_000, times=TIMES)
+    item.record_success(rows=2, total_ns=60_000, queue_ns=5_000, times=TIMES)
+    item.record_kept(total_ns=0, lookup_ns=400)
+    item.record_miss(300)
+    item.record_miss(400)
+    item.record_failure(reason="REJECTED", total_ns=7_000)
+    return item
+
+
+def test_statistics(counters: ModelCounters) -> None:
+    message = counters.message()
+    assert (message.name, message.version) == ("m", "3")
+    assert (message.inference_count, message.execution_count) == (3, 1)
+    assert message.last_inference > 1_500_000_000_000
+    stats = message.inference_stats
+    assert (stats.success.count, stats.success.ns) == (3, 110_000)
+    assert (stats.fail.count, stats.fail.ns) == (1, 7_000)
+    assert (stats.queue.count, stats.queue.ns) == (2, 9_000)
+    assert (stats.compute_infer.count, stats.compute_infer.ns) == (2, 40_000)
+    (batch,) = message.batch_stats
+    assert (batch.batch_size, batch.compute_infer.count, batch.compute_infer.ns) == (3, 1, 20_000)
+
+
+def test_metrics(counters: ModelCounters) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as response:
+            lines = response.read().decode().splitlines()
+    finally:
+        server.close()
+    samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    where = 'model="m",version="3"'
+    assert {name: float(value) for name, value in samples.items()} == {
+        f"nv_inference_request_success{{{where}}}": 3,
+        f"nv_inference_count{{{where}}}": 3,
+        f"nv_inference_exec_count{{{where}}}": 1,
+        f"nv_inference_request_duration_us{{{where}}}": 110,
+        f"nv_inference_queue_duration_us{{{where}}}": 9,
+        f"nv_inference_compute_input_duration_us{{{where}}}": 2,
+        f"nv_inference_compute_infer_duration_us{{{where}}}": 40,
+        f"nv_inference_compute_output_duration_us{{{where}}}": 0.6,
+        'nv_inference_request_failure{model="m",reason="REJECTED",version="3"}': 1,
+        'nv_inference_request_failure{model="m",reason="CANCELED",version="3"}': 0,
+        'nv_inference_request_failure{model="m",reason="BACKEND",version="3"}': 0,
+        'nv_inference_request_failure{model="m",reason="OTHER",version="3"}': 0,
+        f"nv_inference_pending_request_count{{{where}}}": 5,
+        f"nv_cache_num_hits_per_model{{{where}}}": 1,
+        f"nv_cache_num_misses_per_model{{{where}}}": 2,
+        f"nv_cache_hit_duration_per_model{{{where}}}": 0.4,
+        f"nv_cache_miss_duration_per_model{{{where}}}": 0.7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("accept", "format"),
+    [
+        ("application/openmetrics-text; version=1.0.0", "application/openmetrics-text"),
+        ("application/openmetrics-text; version=1.0.0 ;q=0.5,text/plain;version=0.0.4", "application/openmetrics-text"),
+        *[
+            (f"{kind}; version={version}", "text/plain; version=0.0.4")
+            for kind in ("application/openmetrics-text", "text/plain")
+            for version in ("abc", "1.0.x", "2.x", "2.", '"1.0.0"', "9" * 5000)
+        ],
+    ],
+)
+def test_a_version_that_is_none_is_answered_in_the_default_format(
+    counters: ModelCounters, accept: str, format: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    request = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept": accept})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            assert response.headers["Content-Type"].startswith(format)
+            assert b"nv_inference_count" in response.read()
+    finally:
+        server.close()
+    assert capfd.readouterr().err == ""
+
+
+def ask(port: int) -> socket.socket:
+    """A connection on its way, without waiting for it."""
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(("127.0.0.1", port))
+    return connection
+
+
+def sent_again(connection: socket.socket) -> int:
+    """Segments that TCP sent more than once, the one that opens the connection among them (``tcpi_total_retrans``)."""
+    return int(struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 100)[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO of Linux says what had to be sent again")
+def test_a_burst_of_connections_is_taken_at_once(counters: ModelCounters) -> None:
+    """Where the system drops connections because too few may wait, TCP asks again after a second or more."""
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    connections = [ask(server.port) for _ in range(200)]
+    try:
+        for connection in connections:
+            connection.settimeout(PATIENCE)
+            select.select([], [connection], [], PATIENCE)
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        answers = [connection.makefile("rb").read() for connection in connections]
+        dropped = sum(sent_again(connection) > 0 for connection in connections)
+    finally:
+        for connection in connections:
+            connection.close()
+        server.close()
+    assert all(b"200 OK" in answer and b"nv_inference_count" in answer for answer in answers)
+    assert dropped == 0
+
+
+def test_closing_waits_for_no_connection(counters: ModelCounters) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+    with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as silent:
+        server.close()
+        with contextlib.suppress(ConnectionResetError):  # it had not been accepted yet
+            assert silent.recv(1) == b""
+
+
+def test_port_in_use() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StartError, match=f"127.0.0.1:{port}.*--metrics-port"):
+            MetricsServer("127.0.0.1", port, list)
+
+
+def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(counters: ModelCounters) -> None:
+    dashboard = json.loads((Path(__file__).parents[3] / "docs" / "grafana.json").read_text(encoding="utf-8"))
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    families = list(ModelCollector(lambda: [counters]).collect())
+    names = {sample.name for family in families for sample in family.samples}
+    labels = {label for family in families for sample in family.samples for label in sample.labels}
+    asked = {name for query in queries for name in re.findall(r"nv_\w+", query)}
+    assert asked == names
+    grouped = {
+        label for query in queries for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(", ")
+    }
+    assert grouped <= labels
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])

@@ -1,0 +1,81 @@
+"""What config.pbtxt may ask for and does not get: refused or warned about, never left out in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from mnserve.engines.base import EngineOptions
+from mnserve.errors import ModelConfigError
+from mnserve.models.loading import LoadOptions, load
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.config_support import check_supported, ignored
+
+BOTH = 'input { name: "x" data_type: TYPE_FP32 dims: [3, 8] } output { name: "y" data_type: TYPE_INT64 dims: [] }'
+
+
+def parse(text: str) -> ModelConfig:
+    return text_format.Parse(f'name: "m" {text}', ModelConfig())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'backend: "python"',
+        'platform: "tensorrt_plan"',
+        "sequence_batching { }",
+        "ensemble_scheduling { }",
+        "model_transaction_policy { decoupled: true }",
+        "max_batch_size: -1",
+        'batch_input { target_name: "n" }',
+        'input { name: "x" reshape { shape: [1] } }',
+        'input { name: "x" optional: true }',
+        'input { name: "x" allow_ragged_batch: true }',
+        'output { name: "y" is_shape_tensor: true }',
+        'cc_model_filenames { key: "8.0" value: "model.onnx" }',
+        'model_operations { op_library_filename: "ops.so" }',
+        'model_repository_agents { agents { name: "checksum" } }',
+    ],
+)
+def test_what_would_be_ignored_although_answers_depend_on_it(text: str) -> None:
+    with pytest.raises(ModelConfigError, match=r"model 'm': config\.pbtxt asks for"):
+        check_supported(parse(text))
+
+
+def test_supported() -> None:
+    check_supported(parse(f'platform: "onnxruntime_onnx" backend: "onnxruntime" max_batch_size: 4 {BOTH}'))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }', "--providers"),
+        ("optimization { cuda { graphs: true } }", "--cuda-graph-batches"),
+        ("optimization { graph { level: -1 } }", "graph.level"),
+        ("optimization { priority: PRIORITY_MAX }", "optimization.priority"),
+        ("optimization { eager_batching: true }", "eager_batching"),
+        ("instance_group { rate_limiter { priority: 2 } }", "rate_limiter"),
+        ('instance_group { host_policy: "numa0" }', "host_policy"),
+        ('instance_group { profile: "1" }', "profile"),
+        ('parameters { key: "inter_op_thread_count" value { string_value: "2" } }', "--inter-op-threads"),
+    ],
+)
+def test_what_is_done_without_is_named(text: str, words: str) -> None:
+    check_supported(parse(text))
+    (found,) = ignored(parse(text))
+    assert words in found
+
+
+def test_nothing_is_named_where_nothing_is_done_without() -> None:
+    assert ignored(parse(f"max_batch_size: 4 instance_group {{ count: 2 }} dynamic_batching {{ }} {BOTH}")) == []
+
+
+def test_the_log_says_what_is_ignored(
+    repository: Path, double_model: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    double_model("m", config="max_batch_size: 4 optimization { priority: PRIORITY_MAX eager_batching: true }")
+    load(repository, "m", 1, LoadOptions(engine=EngineOptions(intra_op_threads=1))).engine.close()
+    assert "model 'm': ignored in config.pbtxt: optimization.priority; optimization.eager_batching" in caplog.text

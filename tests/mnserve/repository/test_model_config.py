@@ -1,0 +1,110 @@
+"""Configurations: completed from the engine, and compared with it."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf import text_format
+
+from mnserve.engines.base import TensorSpec
+from mnserve.errors import ModelConfigError
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_config import complete, signature
+
+X = TensorSpec(name="x", datatype="FP32", shape=(-1, 3, -1))
+Y = TensorSpec(name="y", datatype="INT64", shape=(-1,))
+BOTH = 'input { name: "x" data_type: TYPE_FP32 dims: [3, 8] } output { name: "y" data_type: TYPE_INT64 dims: [] }'
+
+
+def parse(text: str) -> ModelConfig:
+    return text_format.Parse(f'name: "m" {text}', ModelConfig())
+
+
+def filled(text: str, inputs: tuple[TensorSpec, ...] = (X,), outputs: tuple[TensorSpec, ...] = (Y,)) -> ModelConfig:
+    return complete(parse(text), inputs, outputs, default_max_batch_size=32)
+
+
+def test_everything_is_found_out() -> None:
+    config = filled("")
+    assert config.max_batch_size == 32
+    assert (config.platform, config.backend) == ("onnxruntime_onnx", "onnxruntime")
+    assert config.HasField("dynamic_batching")
+    assert list(config.input[0].dims) == [3, -1]
+    assert list(config.output[0].dims) == []
+    rules = signature(config, (X,), (Y,))
+    assert rules.full_shape(rules.inputs[0]) == [-1, 3, -1]
+    assert rules.full_shape(rules.outputs[0]) == [-1]
+    assert not rules.allow_non_finite
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (), (2,)])
+def test_no_batch_dimension_without_a_leading_dimension_of_any_size(shape: tuple[int, ...]) -> None:
+    fixed = TensorSpec(name="x", datatype="FP32", shape=shape)
+    config = filled("", (fixed,))
+    assert config.max_batch_size == 0
+    assert not config.HasField("dynamic_batching")
+    assert tuple(config.input[0].dims) == shape
+    assert signature(config, (fixed,), (Y,)).full_shape(signature(config, (fixed,), (Y,)).inputs[0]) == list(shape)
+
+
+def test_what_the_file_says_stays() -> None:
+    config = filled(f"max_batch_size: 8 {BOTH}")
+    assert config.max_batch_size == 8
+    assert list(config.input[0].dims) == [3, 8]
+    only_batch = filled("max_batch_size: 8")
+    assert only_batch.max_batch_size == 8
+    assert list(only_batch.input[0].dims) == [3, -1]
+    unbatched = filled('input { name: "x" data_type: TYPE_FP32 dims: [1, 3, 8] }')
+    assert unbatched.max_batch_size == 0
+
+
+def test_inputs_come_in_the_order_of_the_engine() -> None:
+    other = TensorSpec(name="a", datatype="BOOL", shape=(-1, 1))
+    config = filled(
+        'max_batch_size: 2 input { name: "a" data_type: TYPE_BOOL dims: 1 } '
+        'input { name: "x" data_type: TYPE_FP32 dims: [3, 2] }',
+        (X, other),
+    )
+    assert [rule.name for rule in signature(config, (X, other), (Y,)).inputs] == ["x", "a"]
+
+
+def test_not_every_output_has_to_be_offered() -> None:
+    extra = TensorSpec(name="z", datatype="FP32", shape=(-1, 2))
+    config = filled(f"max_batch_size: 8 {BOTH}", (X,), (Y, extra))
+    assert [rule.name for rule in signature(config, (X,), (Y, extra)).outputs] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('max_batch_size: 8 input { name: "q" data_type: TYPE_FP32 dims: [3, 8] }', "input 'q'.*x"),
+        ('max_batch_size: 8 input { name: "x" data_type: TYPE_FP16 dims: [3, 8] }', "FP16.*FP32"),
+        ('max_batch_size: 8 input { name: "x" dims: [3, 8] }', "no data_type.*FP32"),
+        ('max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [4, 8] }', r"\[-1, 4, 8\].*\[-1, 3, -1\]"),
+        ('max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [3] }', r"\[-1, 3\].*\[-1, 3, -1\]"),
+        ('max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [-1, 8] }', r"\[-1, -1, 8\]"),
+        ('max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: [3, -2] }', r"-2"),
+        ('max_batch_size: 8 output { name: "q" data_type: TYPE_FP32 dims: [3, 8] }', "output 'q'.*y"),
+        (f"max_batch_size: 8 {BOTH} {BOTH}", "'x' 2 times"),
+        ('parameters { key: "allow_non_finite" value { string_value: "maybe" } }', "maybe"),
+    ],
+)
+def test_configuration_and_engine_disagree(text: str, words: str) -> None:
+    with pytest.raises(ModelConfigError, match=f"model 'm'.*{words}"):
+        signature(filled(text), (X,), (Y,))
+
+
+def test_an_input_of_the_engine_is_missing() -> None:
+    other = TensorSpec(name="a", datatype="BOOL", shape=(-1, 1))
+    with pytest.raises(ModelConfigError, match=r"input a, but config\.pbtxt only x"):
+        signature(filled(f"max_batch_size: 8 {BOTH}", (X, other)), (X, other), (Y,))
+
+
+def test_a_fixed_batch_cannot_be_a_batch_dimension() -> None:
+    fixed = TensorSpec(name="x", datatype="FP32", shape=(1, 3, 8))
+    with pytest.raises(ModelConfigError, match="set max_batch_size to 0 instead of 8"):
+        signature(filled("max_batch_size: 8", (fixed,)), (fixed,), (Y,))
+
+
+def test_non_finite_values_can_be_allowed() -> None:
+    config = filled('parameters { key: "allow_non_finite" value { string_value: "true" } }')
+    assert signature(config, (X,), (Y,)).allow_non_finite

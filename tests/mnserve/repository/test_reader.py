@@ -1,0 +1,222 @@
+"""What is found on disk, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from mnserve.errors import (
+    CorruptModelError,
+    ModelConfigError,
+    ModelNotFoundError,
+    RepositoryNotFoundError,
+    VersionNotFoundError,
+)
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.model_files import verify
+from mnserve.repository.reader import list_models, list_versions, read_model, served_versions
+
+WriteModel = Callable[..., Path]
+
+
+def test_models_and_versions(repository: Path, double_model: WriteModel) -> None:
+    double_model("b")
+    double_model("a")
+    double_model("a", version=10)
+    double_model("a", version=2)
+    for name in (".staging", "a/.3", "a/03", "a/0", "a/-1", "a/latest"):
+        (repository / name).mkdir()
+    (repository / "README.txt").write_text("not a model")
+    (repository / "a" / "7").write_text("not a folder")
+    assert list_models(repository) == ["a", "b"]
+    assert list_versions(repository, "a") == [1, 2, 10]
+    files = read_model(repository, "a")
+    assert (files.name, files.version, files.config.name) == ("a", 10, "a")
+    assert files.model_path == repository / "a" / "10" / "model.onnx"
+    assert files.export is None
+    assert read_model(repository, "a", 2).version == 2
+
+
+def test_configuration_and_export_are_read(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m", config='max_batch_size: 8 parameters { key: "k" value { string_value: "v" } }')
+    (folder / "1" / "export.json").write_text('{"schema": 1}')
+    files = read_model(repository, "m")
+    assert files.config.max_batch_size == 8
+    assert files.config.parameters["k"].string_value == "v"
+    assert files.export == {"schema": 1}
+
+
+def test_default_model_filename(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m", config='default_model_filename: "net.onnx"')
+    (folder / "1" / "model.onnx").rename(folder / "1" / "net.onnx")
+    assert read_model(repository, "m").model_path.name == "net.onnx"
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryNotFoundError, match="does not exist"):
+        list_models(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RepositoryNotFoundError, match="is not a folder"):
+        read_model(tmp_path / "file", "m")
+
+
+@pytest.mark.parametrize("name", ["c", "", ".", "..", "../m", "m/1", ".hidden", "m\0"])
+def test_names_that_are_no_models(repository: Path, double_model: WriteModel, name: str) -> None:
+    double_model("m")
+    (repository / ".hidden" / "1").mkdir(parents=True)
+    with pytest.raises(ModelNotFoundError, match="it has m"):
+        read_model(repository, name)
+
+
+def test_no_such_version(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    with pytest.raises(VersionNotFoundError, match="no version 4; it has 1"):
+        read_model(repository, "m", 4)
+    (repository / "empty").mkdir()
+    with pytest.raises(VersionNotFoundError, match="empty/1/"):
+        read_model(repository, "empty")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("max_batch_size: many", "does not parse"),
+        ("no_such_field: 1", "no_such_field"),
+        ('name: "other"', "'other'"),
+    ],
+)
+def test_wrong_configuration(repository: Path, double_model: WriteModel, config: str, words: str) -> None:
+    double_model("m", config=config)
+    with pytest.raises(ModelConfigError, match=words):
+        read_model(repository, "m")
+
+
+def test_configuration_that_is_no_text(repository: Path, double_model: WriteModel) -> None:
+    (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ModelConfigError, match="does not parse"):
+        read_model(repository, "m")
+
+
+NO_FILES: list[tuple[Callable[[Path], object], str]] = [
+    (lambda path: path.symlink_to(path.with_name("gone")), "is a link that points to nothing"),
+    (lambda path: path.symlink_to(path), "is a link that points to nothing"),
+    (Path.mkdir, "is a folder"),
+    (os.mkfifo, "is no regular file"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), NO_FILES)
+def test_a_configuration_that_is_no_file(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    path = double_model("m") / "config.pbtxt"
+    path.unlink(missing_ok=True)
+    make(path)
+    with pytest.raises(ModelConfigError, match=rf"model 'm': .*config\.pbtxt {words}; put the file there"):
+        read_model(repository, "m")
+
+
+@pytest.mark.parametrize(("make", "words"), NO_FILES)
+def test_an_export_that_is_no_file(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    make(double_model("m") / "1" / "export.json")
+    with pytest.raises(CorruptModelError, match=rf"model 'm': .*export\.json {words}; restore the file"):
+        read_model(repository, "m")
+
+
+def test_a_configuration_may_be_a_link(repository: Path, double_model: WriteModel, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text("max_batch_size: 3")
+    path = double_model("m") / "config.pbtxt"
+    path.unlink(missing_ok=True)
+    path.symlink_to(tmp_path / "elsewhere")
+    assert read_model(repository, "m").config.max_batch_size == 3
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "\udcff", pytest.param("[" * 100_000, id="deep")])
+def test_unreadable_export(repository: Path, double_model: WriteModel, text: str) -> None:
+    (double_model("m") / "1" / "export.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(CorruptModelError, match="export it again"):
+        read_model(repository, "m")
+
+
+def test_missing_model_file(repository: Path, double_model: WriteModel) -> None:
+    (double_model("m") / "1" / "model.onnx").unlink()
+    with pytest.raises(
+        CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
+    ):
+        read_model(repository, "m")
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("", [5]),
+        ("latest { num_versions: 1 }", [5]),
+        ("latest { num_versions: 2 }", [3, 5]),
+        ("latest { num_versions: 9 }", [1, 3, 5]),
+        ("all { }", [1, 3, 5]),
+        ("specific { versions: [3, 1] }", [1, 3]),
+    ],
+)
+def test_version_policy(policy: str, expected: list[int]) -> None:
+    config = text_format.Parse(f"version_policy {{ {policy} }}" if policy else "", ModelConfig())
+    assert served_versions(config, [1, 3, 5]) == expected
+    assert served_versions(ModelConfig(), []) == []
+
+
+@pytest.mark.parametrize("file_name", ["a\0b", "\ud800", "../model.onnx", ""])
+def test_hashes_of_names_that_are_no_files(repository: Path, double_model: WriteModel, file_name: str) -> None:
+    folder = double_model("m")
+    (folder / "1" / "export.json").write_text(json.dumps({"sha256": {file_name: "0"}}))
+    with pytest.raises(CorruptModelError, match="is not a plain file name"):
+        verify(read_model(repository, "m"))
+
+
+def test_version_policy_names_a_version_that_is_not_there() -> None:
+    config = text_format.Parse("version_policy { specific { versions: [2] } }", ModelConfig())
+    with pytest.raises(ModelConfigError, match=r"names \[2\]"):
+        served_versions(config, [1])
+
+
+def test_names_that_are_no_text(repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture) -> None:
+    double_model("good")
+    odd = os.fsdecode(b"odd-\xff")
+    (repository / odd / "1").mkdir(parents=True)
+    assert list_models(repository) == ["good"]
+    assert "its name is not UTF-8" in caplog.text
+    with pytest.raises(ModelNotFoundError, match="it has good"):
+        read_model(repository, odd)
+
+
+def test_version_numbers_that_no_request_can_name(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    (repository / "m" / ("9" * 19)).mkdir()
+    (repository / "m" / ("9" * 18)).mkdir()
+    assert list_versions(repository, "m") == [1, 10**18 - 1]
+
+
+def test_names_that_are_too_long(repository: Path, double_model: WriteModel) -> None:
+    long = "a" * 300
+    with pytest.raises(RepositoryNotFoundError, match="File name too long"):
+        list_models(repository / long)
+    with pytest.raises(ModelNotFoundError):
+        read_model(repository, long)
+    double_model("m", config=f'default_model_filename: "{long}"')
+    with pytest.raises(CorruptModelError, match="is missing"):
+        read_model(repository, "m")
+
+
+def test_a_model_that_vanishes_between_two_looks(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(double_model("m"))
+    monkeypatch.setattr(os.path, "isdir", lambda path: True)  # it was there a moment ago
+    with pytest.raises(ModelNotFoundError, match="is gone; publish it again"):
+        list_versions(repository, "m")
