@@ -1,17 +1,18 @@
 # make demo   train, export, serve and measure on digits; everything stays under build/demo/
-# make test   lint, types, proto drift and the test suite: what continuous integration runs
+# make test   lint, types, proto drift, documentation site and the test suite: what continuous integration runs
+# make docs   the documentation site in build/site
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format types protos protos-check unit clean
+.PHONY: demo test lint format types protos protos-check docs unit clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
-test: lint types protos-check unit
+test: lint types protos-check docs unit
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -31,6 +32,9 @@ protos: $(INSTALLED)
 
 protos-check: $(INSTALLED)
 	$(BIN)/python protos/generate.py --check
+
+docs: $(INSTALLED)
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs -d build/site-state . build/site
 
 unit: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --hypothesis-profile ci --numprocesses auto --dist loadfile --durations=15

@@ -1,4 +1,4 @@
-"""The whole path on digits: train, export, serve, predict through a client of other people, measure.
+"""Train, export and serve on digits, predict through NVIDIA's client, and measure.
 
 Run it with ``make demo``. Everything it makes stays under ``build/demo/``.
 """

@@ -1,0 +1,78 @@
+"""Sphinx configuration of the documentation site; `make docs` builds it.
+
+The source folder is the repository, so that links between the README, these pages and source files are the same on the
+site as in the repository.
+"""
+
+from typing import Final
+
+from sphinx.application import Sphinx
+
+project = "mn-runtime"
+extensions = ["myst_parser"]
+root_doc = "README"
+include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"]
+exclude_patterns = [".*", "build", "runs", "dist", "benchmarks", "examples", "mn*", "protos", "tests"]
+
+myst_heading_anchors = 4
+# An input may be written as `key: "value"` in a block that names no language; guesses would be wrong colors.
+highlight_language = "none"
+
+html_theme = "furo"
+html_title = "mn-runtime"
+html_copy_source = False
+html_show_copyright = False
+html_additional_pages = {"index": "redirect.html"}
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+templates_path = ["templates"]
+
+_TREE: Final = {
+    "Start": ("docs/quickstart", "docs/architecture", "docs/api"),
+    "Train": ("docs/models", "docs/training", "docs/data", "docs/comparing-and-reports", "docs/regression"),
+    "Export": ("docs/export/getting-started", "docs/export/static-forms", "docs/export/repository"),
+    "Serve": (
+        "docs/serving/getting-started",
+        "docs/serving/configuration",
+        "docs/serving/config-pbtxt",
+        "docs/serving/batching",
+        "docs/serving/protocol",
+        "docs/serving/security",
+        "docs/serving/model-control",
+        "docs/serving/operations",
+        "docs/serving/tuning",
+        "docs/predicting",
+    ),
+    "Benchmarks": (
+        "docs/benchmarks/measuring",
+        "docs/benchmarks/accuracy",
+        "docs/benchmarks/adaptation",
+        "docs/benchmarks/parity",
+        "docs/benchmarks/serving",
+        "docs/benchmarks/robustness",
+    ),
+    "Project": (
+        "docs/decisions/mntrain",
+        "docs/decisions/mnexport",
+        "docs/decisions/mnserve",
+        "docs/decisions/tools-and-tests",
+        "CONTRIBUTING",
+        "CHANGELOG",
+    ),
+}
+"""Pages of the side bar by section; a page that is in none is a warning, and so an error."""
+
+
+def _add_side_bar(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Append the pages to the front page, which the repository shows without them."""
+    if name == root_doc:
+        trees = (
+            "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *(f"/{page}" for page in pages), "```"])
+            for caption, pages in _TREE.items()
+        )
+        source[0] = "\n\n".join([source[0], *trees])
+
+
+def setup(app: Sphinx) -> None:
+    """Join the build."""
+    app.connect("source-read", _add_side_bar)

@@ -1,0 +1,78 @@
+"""The documentation keeps its limits: short pages, links that resolve, every page on the map and in the side bar."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+MOST_WORDS = 1800
+MOST_README_LINES = 150
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def without_code(text: str) -> str:
+    """Text without blocks of code, whose brackets and number signs are no links and headings."""
+    return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Anchors of the headings of a page, as repositories and the site make them."""
+    found: set[str] = set()
+    seen: Counter[str] = Counter()
+    for heading in re.findall(r"^#{1,6} +(.+)$", without_code(page.read_text("utf-8")), flags=re.MULTILINE):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.add(slug if not seen[slug] else f"{slug}-{seen[slug]}")
+        seen[slug] += 1
+    return found
+
+
+def links(page: Path) -> list[str]:
+    """Targets of the links and pictures of a page within the repository."""
+    text = re.sub(r"`[^`\n]*`", "", without_code(page.read_text("utf-8")))
+    return [target for target in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in target]
+
+
+def test_there_are_pages_to_check() -> None:
+    assert len(PAGES) > 20
+    assert sum(len(links(page)) for page in PAGES) > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_page_is_short_enough_to_be_read_at_once(page: Path) -> None:
+    assert len(page.read_text("utf-8").split()) <= MOST_WORDS
+
+
+def test_the_readme_fits_on_a_few_screens() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < MOST_README_LINES
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for link in links(page):
+        target, _, anchor = link.partition("#")
+        path = (page.parent / target).resolve() if target else page
+        if not path.is_file() or (anchor and anchor not in anchors(path)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_on_the_map_of_the_readme() -> None:
+    readme = ROOT / "README.md"
+    mapped = {(ROOT / link.partition("#")[0]).resolve() for link in links(readme)}
+    assert [name(page) for page in PAGES if page not in mapped | {readme}] == []
+
+
+def test_every_picture_is_shown_and_fetches_nothing() -> None:
+    shown = {(page.parent / link).resolve() for page in PAGES for link in links(page)}
+    for picture in (ROOT / "docs").rglob("*.svg"):
+        assert picture in shown, name(picture)
+        fetched = re.findall(r"(?:href|src)=\"(?!#)[^\"]*|@import|url\((?!#)", picture.read_text("utf-8"))
+        assert fetched == [], name(picture)
