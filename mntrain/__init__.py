@@ -1,0 +1,8 @@
+"""Train models that adapt to every input, and their baselines.
+
+Names load on first use, so that importing the package costs nothing; ``docs/api.md`` shows each in use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
