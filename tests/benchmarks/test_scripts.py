@@ -161,3 +161,12 @@ def test_soak(tmp_path: Path) -> None:
     assert found["calls"]["reload OK"] >= 1
     assert min(found["resident_bytes"]) > 2**20
     assert "0 lost, 0 swapped, 0 unexpected" in " ".join(out.split())
+
+
+def test_compare_revisions_compares_a_checkout_with_itself(tmp_path: Path) -> None:
+    file = tmp_path / "speed.json"
+    out = run("benchmarks/compare_revisions.py", str(ROOT), "--rounds", "1", "--seconds", "0.05", "--json", str(file))
+    (measured,) = json.loads(file.read_text())["rounds"]
+    assert measured["this"].keys() == measured["other"].keys()
+    assert all(value > 0 for values in measured.values() for value in values.values())
+    assert len(out.splitlines()) == len(measured["this"]) == 6
