@@ -116,7 +116,7 @@ def _measure(plan: Plan, probe: int, console: Console) -> list[dict[str, Any]]:
 def _probe(plan: Plan, words: list[str], images: int) -> float:
     """Seconds of an epoch over all training images; the first epoch, which pays for warming up, is not counted."""
     from mntrain.config import load_experiment
-    from mntrain.data.sources import load_images
+    from mntrain.data.loading import load_images
 
     total = len(load_images(load_experiment(plan.recipe, [*plan.overrides, *words]).data).train)
     part = min(images, total)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mntrain.config import ExperimentConfig
-from mntrain.data.images import check_names
+from mntrain.data.labels import check_names
 from mntrain.data.preprocessing import PreprocessingConfig
 from mntrain.data.standardization import StandardizationConfig
 

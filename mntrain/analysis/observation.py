@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mntrain.data.images import ImageArray, ImageSet, IndexArray
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageArray, ImageSet
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Model, Prediction
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods

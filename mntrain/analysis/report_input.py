@@ -10,8 +10,10 @@ import numpy as np
 from mntrain.analysis.trained_sweeps import TrainedSweep, read_sweeps
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 from mntrain.artifact_config import TableArtifactConfig
-from mntrain.data.images import ImageData, IndexArray, SourceImages
-from mntrain.data.sources import find_source, load_source
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageData, SourceImages
+from mntrain.data.loading import load_source
+from mntrain.data.registry import find_source
 from mntrain.data.tables import TableData
 from mntrain.errors import ArtifactError, ConfigError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods

@@ -64,7 +64,7 @@ def run(command: FitCommand) -> int:
     if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
-    from mntrain.data.sources import find_source
+    from mntrain.data.registry import find_source
     from mntrain.training.metric import metric_of
 
     test, folder = result["test"], options.runs / config.name

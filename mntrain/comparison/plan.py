@@ -7,7 +7,7 @@ from typing import Any
 
 from mntrain.comparison.variants import Sweep, Variant
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
-from mntrain.data.sources import load_data
+from mntrain.data.loading import load_data
 from mntrain.errors import ConfigError
 from mntrain.training.stored_run import RunState, check_same_run, read_metrics, read_split, run_state
 

@@ -17,7 +17,7 @@ from mntrain.crossval.results import Crossval, Scores, SetResult
 from mntrain.crossval.search import choose
 from mntrain.crossval.table import result_table
 from mntrain.crossval.training import Outcome, train
-from mntrain.data.sources import load_data
+from mntrain.data.loading import load_data
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.result_folder import result_folder

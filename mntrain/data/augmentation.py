@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from mntrain.errors import ConfigError
 
-__all__ = ["Augmentation", "AugmentationConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:

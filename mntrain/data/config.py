@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from mntrain.data.sources import SOURCES, find_source
+from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
-
-__all__ = ["ColorMode", "DataConfig", "TargetKind"]
 
 ColorMode = Literal["auto", "L", "RGB"]
 TargetKind = Literal["auto", "value", "class"]

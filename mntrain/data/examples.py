@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Examples"]
+IndexArray = NDArray[np.int64]
 
 
 class Examples(Protocol):

@@ -5,23 +5,19 @@ Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mntrain.data.examples import Examples
+from mntrain.data.examples import IndexArray
+from mntrain.data.labels import check_names
+from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
 
-__all__ = ["SPLITS", "ImageArray", "ImageData", "ImageSet", "IndexArray", "SourceImages", "SplitRecord", "check_names"]
-
-SPLITS = ("train", "validation", "test")
-
 ImageArray = NDArray[np.uint8]
-IndexArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,48 +82,6 @@ class SourceImages:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SplitRecord:
-    """Which example of the source went to which split; enough to draw the same split again and to check it."""
-
-    seed: int
-    """Seed that the split was drawn with."""
-    counts: Mapping[str, int]
-    """Examples in ``train``, ``validation`` and ``test``."""
-    origins: Mapping[str, str]
-    """The source's own split (``train``, ``test``, ``all`` …) that the examples of each split come from."""
-    indices: Mapping[str, IndexArray]
-    """Positions (int64) of the examples of each split within the source split named in ``origins``."""
-    sha256: str
-    """Digest over inputs, targets and indices of all splits."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: what ``split.json`` of a run holds."""
-        return {
-            "seed": self.seed,
-            "sha256": self.sha256,
-            "splits": {
-                name: {
-                    "count": self.counts[name],
-                    "source_split": self.origins[name],
-                    "indices": self.indices[name].tolist(),
-                }
-                for name in SPLITS
-            },
-        }
-
-    @staticmethod
-    def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
-        """SHA-256 over shape, inputs, targets and source positions of every split."""
-        sha = hashlib.sha256()
-        for name in SPLITS:
-            part = sets[name]
-            sha.update(f"{name} {list(part.inputs.shape)}\n".encode())
-            for values in (part.inputs, part.targets, indices[name]):
-                sha.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data)
-        return sha.hexdigest()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class ImageData:
     """The three splits of one image classification set; all images have the same [C, H, W].
 
@@ -189,19 +143,3 @@ class ImageData:
     def num_classes(self) -> int:
         """Number of classes; labels run from 0 to num_classes - 1."""
         return len(self.label_names)
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Class names must tell classes apart, on a screen and in a file.
-
-    Raises:
-        DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.
-    """
-    if len(names) < 2:
-        raise DataError(f"The data has {len(names)} class(es) {list(names)}; classification needs at least 2.")
-    for name in names:
-        if not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise DataError(f"A class is called {name!r}; give every class a name of printable text.")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mntrain.data.images import IndexArray
+from mntrain.data.examples import IndexArray
 from mntrain.errors import DataError
-
-__all__ = ["check_contiguous", "check_in_range", "listing"]
 
 _SHOWN = 8
 
@@ -56,3 +54,19 @@ def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
             f"{where}: image {int(wrong[0])} has label {value}{meaning}; {len(wrong)} label(s) are outside "
             f"0 to {classes - 1} ({classes} classes). Correct or remove those images."
         )
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Class names must tell classes apart, on a screen and in a file.
+
+    Raises:
+        DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.
+    """
+    if len(names) < 2:
+        raise DataError(f"The data has {len(names)} class(es) {list(names)}; classification needs at least 2.")
+    for name in names:
+        if not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise DataError(f"A class is called {name!r}; give every class a name of printable text.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")

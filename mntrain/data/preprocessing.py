@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from mntrain.data.images import ImageArray
 from mntrain.errors import ConfigError
 
-__all__ = ["Preprocessing", "PreprocessingConfig"]
-
 _BLOCK = 4096
 
 

@@ -15,12 +15,12 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import resample
 
 from mntrain.data.config import DataConfig
-from mntrain.data.images import SPLITS, ImageData, IndexArray, SourceImages, SplitRecord
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageData, SourceImages
 from mntrain.data.labels import listing
+from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.data.tables import SourceTable, TableData
 from mntrain.errors import ConfigError, DataError
-
-__all__ = ["split_images", "split_table"]
 
 
 class _Pool(Protocol):

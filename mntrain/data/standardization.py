@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from mntrain.data.tables import RowArray, TableSet
 from mntrain.errors import ConfigError
 
-__all__ = ["Standardization", "StandardizationConfig"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class StandardizationConfig:

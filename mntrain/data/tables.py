@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mntrain.data.images import SPLITS, IndexArray, SplitRecord, check_names
+from mntrain.data.examples import IndexArray
+from mntrain.data.labels import check_names
+from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
-
-__all__ = ["RowArray", "SourceTable", "TableData", "TableSet"]
 
 RowArray = NDArray[np.float32]
 

@@ -13,7 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from mntrain.artifact import ImageArtifact, load_artifact, read_config
 from mntrain.artifact_config import ImageArtifactConfig
-from mntrain.data.images import ImageArray, ImageSet, IndexArray
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageArray, ImageSet
 from mntrain.errors import ArtifactError, ConfigError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.neighbors.file import NAME, write_neighbors

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mntrain.data.images import ImageArray, ImageSet, IndexArray
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageArray, ImageSet
 from mntrain.errors import DataError
 
 EntryArray = NDArray[np.int32]

@@ -9,7 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from mntrain.data.images import ImageArray, IndexArray
+from mntrain.data.examples import IndexArray
+from mntrain.data.images import ImageArray
 from mntrain.errors import ArtifactError
 from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from mntrain.artifact import Artifact, ArtifactConfig, ImageArtifact, TableArtifact
-from mntrain.data import sources
+from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import DataError
@@ -36,7 +36,7 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | Ta
     if path is not None:
         source = dataclasses.replace(source, path=path)
     try:
-        data = sources.load_data(source)
+        data = loading.load_data(source)
     except DataError as error:
         raise DataError(f"{error} Say where the data lies now with --data-path.") from error
     expected = config.split["sha256"]

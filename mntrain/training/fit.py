@@ -13,8 +13,9 @@ from torch._dynamo.exc import TorchDynamoException
 from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
-from mntrain.data.images import SPLITS, ImageData
-from mntrain.data.sources import load_data
+from mntrain.data.images import ImageData
+from mntrain.data.loading import load_data
+from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.models.base import Model

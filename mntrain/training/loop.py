@@ -15,8 +15,8 @@ from lightning_fabric import Fabric
 from safetensors.torch import save_file
 
 from mntrain.atomic_files import write_atomically
+from mntrain.data.batch_loader import BatchLoader
 from mntrain.data.examples import Examples
-from mntrain.data.loader import BatchLoader
 from mntrain.distributed import process_rank
 from mntrain.errors import MnTrainError, TrainingError
 from mntrain.models.base import Batch, Pass

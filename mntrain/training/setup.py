@@ -17,8 +17,9 @@ from mntrain.artifact import (
 )
 from mntrain.config import ExperimentConfig
 from mntrain.data.augmentation import Augmentation, AugmentationConfig
-from mntrain.data.images import ImageData, ImageSet, SplitRecord
+from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.data.split_record import SplitRecord
 from mntrain.data.standardization import Standardization, StandardizationConfig
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import ConfigError

@@ -11,7 +11,7 @@ from PIL import Image
 
 from mnserve.client.images import PixelSize, read_image
 
-pixels = pytest.importorskip("mntrain.data.pixels", reason="the training extra is not installed")
+pixels = pytest.importorskip("mntrain.data.reading.pixels", reason="the training extra is not installed")
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])

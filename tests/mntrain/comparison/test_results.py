@@ -18,7 +18,7 @@ from mntrain.comparison.results import Comparison, gather
 from mntrain.comparison.table import cells, headings, print_comparison, result_table
 from mntrain.comparison.variants import built_in, custom, sweep
 from mntrain.data.config import DataConfig
-from mntrain.data.sources import load_data
+from mntrain.data.loading import load_data
 from mntrain.errors import ArtifactError, ConfigError
 from mntrain.training.metric import metric_of
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from mntrain.crossval.knn import _CANDIDATES, knn
-from mntrain.data import DataConfig, TableData, load_data
+from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_data
+from mntrain.data.tables import TableData
 
 
 @pytest.fixture(params=range(6))

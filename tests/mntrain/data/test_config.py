@@ -1,7 +1,7 @@
 import pytest
 
-from mntrain.data import DataConfig, load_images
-from mntrain.data.sources import SOURCES
+from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_images
 from mntrain.errors import ConfigError
 
 
@@ -39,13 +39,6 @@ def test_digits_are_the_default_and_use_the_whole_byte_range() -> None:
     assert data.label_names == tuple("0123456789")
     assert sum(data.split.counts.values()) == 1797
     assert (data.train.images.min(), data.train.images.max()) == (0, 255)
-
-
-def test_every_registered_source_names_a_loader_that_exists() -> None:
-    import pkgutil
-
-    for source in SOURCES.values():
-        assert callable(pkgutil.resolve_name(source.loader))
 
 
 def test_size_and_color_apply_to_array_sources() -> None:

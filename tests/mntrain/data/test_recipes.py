@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mntrain.config import load_experiment
-from mntrain.data.sources import load_images
+from mntrain.data.loading import load_images
 
 
 def test_pacs_holds_out_images_of_all_domains_together(shared_data: Path) -> None:

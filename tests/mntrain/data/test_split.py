@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mntrain.data import DataConfig, ImageSet, load_images
-from mntrain.data.images import SourceImages
+from mntrain.data.config import DataConfig
+from mntrain.data.images import ImageSet, SourceImages
+from mntrain.data.loading import load_images
 from mntrain.data.split import split_images
 from mntrain.errors import ConfigError, DataError
 

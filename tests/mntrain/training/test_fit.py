@@ -22,7 +22,7 @@ from mntrain.artifact import load_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.augmentation import Augmentation
 from mntrain.data.config import DataConfig
-from mntrain.data.sources import load_data, load_images
+from mntrain.data.loading import load_data, load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import load_state, save_state
 from mntrain.training.evaluation import Evaluation, EvaluationPlan, evaluate

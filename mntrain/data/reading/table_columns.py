@@ -19,8 +19,6 @@ from mntrain.data.labels import listing
 from mntrain.data.tables import RowArray
 from mntrain.errors import DataError
 
-__all__ = ["is_number", "read_features", "read_targets"]
-
 _EXACT = 2**53  # from here on 64-bit floating point skips whole numbers
 # A column whose spread float32 cannot tell apart from rounding is not what its reader thinks it is.
 _MOST_ROUNDING = 1e-3

@@ -7,9 +7,7 @@ from sklearn.datasets import load_digits
 
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageSet, SourceImages
-from mntrain.data.pixels import from_grey
-
-__all__ = ["load"]
+from mntrain.data.reading.pixels import from_grey
 
 _LEVELS = 16  # scikit-learn's digits hold counts of 0 to 16 set pixels in each 4x4 block
 

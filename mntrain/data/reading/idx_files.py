@@ -16,51 +16,25 @@ from numpy.typing import NDArray
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_contiguous, check_in_range
-from mntrain.data.pixels import from_grey
+from mntrain.data.reading.pixels import from_grey
 from mntrain.errors import DataError
 
-__all__ = ["FASHION_MNIST_FOLDER", "load", "load_fashion_mnist"]
-
-FASHION_MNIST_FOLDER = "/usr/share/datasets/fashion-mnist"
-"""Where Debian's package dataset-fashion-mnist puts the files."""
-
-_FASHION_MNIST_NAMES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
 _PREFIXES = {"train": "train", "test": "t10k"}
 _UINT8 = 0x08
 
 
-def load(config: DataConfig) -> SourceImages:
-    """The ``train`` and ``test`` splits of the folder ``config.path``; classes are named by their number.
+def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | None, remedy: str) -> SourceImages:
+    """Load the ``train`` and ``test`` splits of a folder.
+
+    Args:
+        folder: holds the four files of images and labels.
+        config: colour and size of the images.
+        names: of the classes; None names them by their number.
+        remedy: end of the message where a file or the folder is missing.
 
     Raises:
         DataError: the folder or a file is missing, a file is corrupt, or images and labels do not match.
     """
-    return _load(Path(config.path or "").expanduser(), config, names=None, remedy="check data.path.")
-
-
-def load_fashion_mnist(config: DataConfig) -> SourceImages:
-    """Fashion-MNIST from ``config.path``, or from where Debian installs it.
-
-    Raises:
-        DataError: as ``load``; where the folder is missing, the message says how to get it.
-    """
-    folder = Path(config.path or FASHION_MNIST_FOLDER).expanduser()
-    remedy = "install the Debian package dataset-fashion-mnist, or set data.path to a folder that holds its files."
-    return _load(folder, config, names=_FASHION_MNIST_NAMES, remedy=remedy)
-
-
-def _load(folder: Path, config: DataConfig, *, names: tuple[str, ...] | None, remedy: str) -> SourceImages:
     if not folder.is_dir():
         state = "is a file, not a folder" if folder.exists() else "does not exist"
         raise DataError(f"The folder of idx files '{folder}' {state}; {remedy}")

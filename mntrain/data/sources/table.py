@@ -11,12 +11,10 @@ import pyarrow.parquet
 
 from mntrain.data.config import DataConfig
 from mntrain.data.labels import listing
-from mntrain.data.split_names import SPLIT_NAMES
-from mntrain.data.table_columns import is_number, read_features, read_targets
+from mntrain.data.reading.split_names import SPLIT_NAMES
+from mntrain.data.reading.table_columns import is_number, read_features, read_targets
 from mntrain.data.tables import SourceTable, TableSet
 from mntrain.errors import ConfigError, DataError
-
-__all__ = ["load"]
 
 _KINDS = (".csv", ".parquet")
 

@@ -4,7 +4,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from mntrain.data import DataConfig, TableData, load_data
+from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_data
+from mntrain.data.tables import TableData
 
 
 def spiral(**fields: object) -> TableData:

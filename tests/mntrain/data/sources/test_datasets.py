@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mntrain.data import DataConfig, ImageData, load_images
+from mntrain.data.config import DataConfig
+from mntrain.data.images import ImageData
+from mntrain.data.loading import load_images
 from mntrain.errors import ConfigError, DataError, MnTrainError
 
 SCHEMA = datasets.Features({"image": datasets.Image(), "label": datasets.ClassLabel(names=["no", "yes"])})

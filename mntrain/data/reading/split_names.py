@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["SPLIT_NAMES"]
-
 SPLIT_NAMES: Mapping[str, str] = MappingProxyType(
     {
         "train": "train",

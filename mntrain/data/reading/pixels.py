@@ -13,8 +13,6 @@ from PIL import ExifTags, Image, ImageOps
 from mntrain.data.images import ImageArray
 from mntrain.errors import DataError
 
-__all__ = ["from_grey", "match_channels", "stack", "to_array"]
-
 # Pillow's modes of 8 bits and less; the alpha channel, where there is one, is dropped.
 _GREY_MODES = frozenset({"1", "L", "LA", "La"})
 _COLOR_MODES = frozenset({"RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})

@@ -11,15 +11,13 @@ import datasets
 import pyarrow as pa
 from datasets.exceptions import DatasetNotFoundError, DatasetsError
 
-from mntrain.data.columns import find_image_column, find_label_column, read_labels
 from mntrain.data.config import DataConfig
-from mntrain.data.decoding import DecodeOptions, decode_column
 from mntrain.data.images import ImageSet, SourceImages
-from mntrain.data.pixels import match_channels
-from mntrain.data.split_names import SPLIT_NAMES
+from mntrain.data.reading.decoding import DecodeOptions, decode_column
+from mntrain.data.reading.image_columns import find_image_column, find_label_column, read_labels
+from mntrain.data.reading.pixels import match_channels
+from mntrain.data.reading.split_names import SPLIT_NAMES
 from mntrain.errors import ConfigError, DataError
-
-__all__ = ["load"]
 
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 

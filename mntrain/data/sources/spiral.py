@@ -7,8 +7,6 @@ import numpy as np
 from mntrain.data.config import DataConfig
 from mntrain.data.tables import SourceTable, TableSet
 
-__all__ = ["load"]
-
 _RADII = 0.2, 1.9  # of the first and the last point of each arm, so that noise stays within about ±2
 
 

@@ -11,11 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mntrain.data.examples import Examples
-from mntrain.data.images import IndexArray
+from mntrain.data.examples import Examples, IndexArray
 from mntrain.errors import ConfigError
-
-__all__ = ["BatchLoader"]
 
 
 class BatchLoader:

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mntrain.data import DataConfig, TableData, load_data
+from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_data
+from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError, DataError, MnTrainError
 
 Write = Callable[..., Path]

@@ -21,10 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from mntrain.data.images import ImageArray
-from mntrain.data.pixels import stack, to_array
+from mntrain.data.reading.pixels import stack, to_array
 from mntrain.errors import DataError
-
-__all__ = ["DecodeOptions", "decode_column"]
 
 _BLOCK = 256
 # What Pillow raises on damaged files.

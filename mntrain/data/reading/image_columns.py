@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mntrain.data.images import IndexArray
+from mntrain.data.examples import IndexArray
 from mntrain.data.labels import check_contiguous, check_in_range, listing
 from mntrain.errors import ConfigError, DataError
-
-__all__ = ["find_image_column", "find_label_column", "read_labels"]
 
 _USUAL_LABEL_NAMES = ("label", "labels", "class", "target", "y")
 

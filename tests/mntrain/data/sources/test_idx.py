@@ -4,8 +4,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mntrain.data import DataConfig, load_images
-from mntrain.data.idx import FASHION_MNIST_FOLDER, read_idx
+from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_images
+from mntrain.data.reading.idx_files import read_idx
+from mntrain.data.sources.fashion_mnist import FASHION_MNIST_FOLDER
 from mntrain.errors import DataError
 
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"

@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mntrain.data import ImageSet
-from mntrain.data.loader import BatchLoader
+from mntrain.data.batch_loader import BatchLoader
+from mntrain.data.images import ImageSet
 from mntrain.errors import ConfigError
 
 

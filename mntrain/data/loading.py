@@ -1,0 +1,45 @@
+"""Load the data that a configuration names, and split it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from mntrain.data.config import DataConfig
+from mntrain.data.images import ImageData, SourceImages
+from mntrain.data.split import split_images, split_table
+from mntrain.data.tables import SourceTable, TableData
+from mntrain.errors import ConfigError
+
+
+def load_data(config: DataConfig) -> ImageData | TableData:
+    """Load the data that ``config`` names into memory, and split it.
+
+    Raises:
+        DataError: files are missing or corrupt, or what they hold cannot be used.
+        ConfigError: a field of ``config`` does not fit the data.
+    """
+    source = load_source(config)
+    return split_images(source, config) if isinstance(source, SourceImages) else split_table(source, config)
+
+
+def load_images(config: DataConfig) -> ImageData:
+    """Load and split the data of a source of images; see :func:`load_data`.
+
+    Raises:
+        ConfigError: the source holds rows.
+    """
+    data = load_data(config)
+    if not isinstance(data, ImageData):
+        raise ConfigError(f"data.source is {config.source!r}, which holds rows; choose a source of images.")
+    return data
+
+
+def load_source(config: DataConfig) -> SourceImages | SourceTable:
+    """Load the splits that the source itself has.
+
+    Raises: as :func:`load_data`.
+    """
+    # Imported when used, so that one source never waits for the libraries of another.
+    module = import_module(f"mntrain.data.sources.{config.source.replace('-', '_')}")
+    loaded: SourceImages | SourceTable = module.load(config)
+    return loaded

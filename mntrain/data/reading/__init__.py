@@ -1,0 +1,1 @@
+"""Read images, labels and columns as every source does."""

@@ -1,0 +1,56 @@
+"""The record of a split: which example of the source went where."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mntrain.data.examples import Examples, IndexArray
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SplitRecord:
+    """Which example of the source went to which split; enough to draw the same split again and to check it."""
+
+    seed: int
+    """Seed that the split was drawn with."""
+    counts: Mapping[str, int]
+    """Examples in ``train``, ``validation`` and ``test``."""
+    origins: Mapping[str, str]
+    """The source's own split (``train``, ``test``, ``all`` …) that the examples of each split come from."""
+    indices: Mapping[str, IndexArray]
+    """Positions (int64) of the examples of each split within the source split named in ``origins``."""
+    sha256: str
+    """Digest over inputs, targets and indices of all splits."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values: what ``split.json`` of a run holds."""
+        return {
+            "seed": self.seed,
+            "sha256": self.sha256,
+            "splits": {
+                name: {
+                    "count": self.counts[name],
+                    "source_split": self.origins[name],
+                    "indices": self.indices[name].tolist(),
+                }
+                for name in SPLITS
+            },
+        }
+
+    @staticmethod
+    def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
+        """SHA-256 over shape, inputs, targets and source positions of every split."""
+        sha = hashlib.sha256()
+        for name in SPLITS:
+            part = sets[name]
+            sha.update(f"{name} {list(part.inputs.shape)}\n".encode())
+            for values in (part.inputs, part.targets, indices[name]):
+                sha.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data)
+        return sha.hexdigest()
