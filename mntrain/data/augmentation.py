@@ -16,7 +16,7 @@ from mntrain.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:
-    """Which changes are made to a training image. Everything is off by default.
+    """Random changes to training images. All are off by default.
 
     Raises:
         ConfigError: a field is not of its type, or negative.
@@ -44,12 +44,12 @@ class AugmentationConfig:
 
 
 class Augmentation(nn.Module):
-    """Crop and flip, then AutoAugment, then Cutout: the order of the method's authors.
+    """Augments a batch: crop and flip, then AutoAugment, then Cutout, in the order of the method's authors.
 
     All randomness comes from PyTorch's global generators, so ``torch.manual_seed`` makes a batch repeatable.
 
     Args:
-        config: what to do.
+        config: the changes.
         height: H of the images in pixels.
         width: W of the images in pixels.
 
@@ -77,7 +77,7 @@ class Augmentation(nn.Module):
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Tensor:
-        """Augmented copies of ``images``; both are float32 [B, C, H, W] in 0..1."""
+        """Return augmented copies of ``images``; both are float32 [B, C, H, W] in 0..1."""
         if self.config.crop_padding or self.config.flip:
             images = self._crop_and_flip(images)
         if self.policies is not None:
@@ -87,7 +87,7 @@ class Augmentation(nn.Module):
         return images
 
     def _crop_and_flip(self, images: Tensor) -> Tensor:
-        """Crop and flip are both a choice of rows and columns, so one gather does both."""
+        """Crop and flip with one gather, since both choose rows and columns."""
         count, padding, device = len(images), self.config.crop_padding, images.device
         padded = F.pad(images, (padding,) * 4) if padding else images
         top, left = torch.randint(0, 2 * padding + 1, (2, count, 1), device=device)
@@ -102,7 +102,7 @@ class Augmentation(nn.Module):
         return padded.flatten(2).gather(2, index).view_as(images)
 
     def _auto_augment(self, images: Tensor, policies: nn.ModuleList) -> Tensor:
-        """One sub-policy for each image: images that drew the same one are changed together."""
+        """Apply a sub-policy drawn for each image; images with the same one are changed together."""
         drawn = torch.randint(0, len(policies), (len(images),), device=images.device)
         channels = images.shape[1]
         result = images.expand(-1, 3, -1, -1).clone()  # the colour operations are only defined on RGB

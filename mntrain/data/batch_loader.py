@@ -1,4 +1,4 @@
-"""Batches from memory, in an order that depends on the seed and the epoch alone.
+"""Make batches from memory, in an order that depends on the seed and the epoch alone.
 
 Shapes: N examples, B examples of a batch.
 """
@@ -16,7 +16,7 @@ from mntrain.errors import ConfigError
 
 
 class BatchLoader:
-    """Batches of a set that is held in memory.
+    """Makes batches of a set that is held in memory.
 
     The order is a function of (seed, epoch): a run resumed at epoch e sees the batches that the uninterrupted run saw,
     without replaying or storing any generator state. Every process of a data-parallel run sees the same global batches
@@ -64,12 +64,12 @@ class BatchLoader:
         self._targets = torch.from_numpy(examples.targets).to(self.device)
 
     def __len__(self) -> int:
-        """Batches of an epoch."""
+        """Number of batches in an epoch."""
         full, rest = divmod(self._count, self.batch_size)
         return full + (not self.drop_last and rest > 0)
 
     def order(self, epoch: int) -> IndexArray:
-        """Positions of all examples in the order of ``epoch``, int64 [N]."""
+        """Return the positions of all examples in the order of ``epoch``, int64 [N]."""
         if not self.shuffle:
             return np.arange(self._count, dtype=np.int64)
         return np.random.default_rng((self.seed, epoch)).permutation(self._count).astype(np.int64, copy=False)

@@ -1,4 +1,4 @@
-"""Which data a run uses, and how it is split."""
+"""Configuration of the data of a run: source, splits, and options of each source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TEXTS = ("path", "image_column", "label_column", "subset", "test_split", "targe
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """Where images or rows come from and how they are split.
+    """Source of the images or rows, and their splits.
 
     Raises:
         ConfigError: a field has a value that cannot work.
@@ -116,7 +116,7 @@ class DataConfig:
             raise _invalid("turns", self.turns, "above 0 and at most 20")
 
     def _check_options(self) -> None:
-        """A field that the source has no use for must not be set: it would be ignored in silence."""
+        """Refuse fields that the source does not use, since they would be ignored in silence."""
         taken = find_source(self.source).options
         for field in fields(self):
             takers = [name for name, source in SOURCES.items() if field.name in source.options]
@@ -127,7 +127,7 @@ class DataConfig:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain JSON values, in their order."""
+        """Return the fields as plain JSON values, in their order."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 

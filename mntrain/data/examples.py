@@ -1,4 +1,4 @@
-"""What a training loop sees of a data set: inputs and targets in memory, whatever they are.
+"""Examples in memory as a training loop takes them: inputs and targets of images or of rows.
 
 Shapes: N examples. inputs [N, …], targets [N].
 """
@@ -18,11 +18,11 @@ class Examples(Protocol):
 
     @property
     def inputs(self) -> NDArray[Any]:
-        """[N, …]: uint8 images [N, C, H, W], or float32 rows [N, F]."""
+        """Inputs [N, …]: uint8 images [N, C, H, W], or float32 rows [N, F]."""
 
     @property
     def targets(self) -> NDArray[Any]:
-        """[N]: int64 labels, or float32 values."""
+        """Targets [N]: int64 labels, or float32 values."""
 
     def __len__(self) -> int:
-        """N."""
+        """Number of examples N."""

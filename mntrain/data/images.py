@@ -1,4 +1,4 @@
-"""Labelled images in memory, and the record of how they were split.
+"""Labelled images in memory.
 
 Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 """
@@ -22,7 +22,7 @@ ImageArray = NDArray[np.uint8]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageSet:
-    """One split: ``images`` uint8 [N, C, H, W] and ``labels`` int64 [N].
+    """Images of one split, uint8 [N, C, H, W], and their ``labels``, int64 [N].
 
     Both are kept contiguous and writable (copied if need be), so that PyTorch can share their memory.
 
@@ -65,13 +65,13 @@ class ImageSet:
         return self.labels
 
     def select(self, indices: IndexArray) -> ImageSet:
-        """The images and labels at ``indices`` (int64 [M]), in that order, copied."""
+        """Copy the images and labels at ``indices`` (int64 [M]), in that order."""
         return ImageSet(images=self.images[indices], labels=self.labels[indices])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceImages:
-    """What a source holds, before anything is split off."""
+    """Images of a source, in the splits that the source itself has."""
 
     noun: ClassVar[str] = "image"
 
@@ -83,7 +83,7 @@ class SourceImages:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageData:
-    """The three splits of one image classification set; all images have the same [C, H, W].
+    """Training, validation and test split of one set; all images have the same [C, H, W].
 
     Raises:
         DataError: the splits disagree on the image shape, or a label is outside ``label_names``.
@@ -115,7 +115,7 @@ class ImageData:
                 )
 
     def part(self, name: str) -> ImageSet:
-        """The split called ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
+        """Return the split ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
         if name != "all":
             return parts[name]

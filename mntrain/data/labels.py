@@ -1,4 +1,4 @@
-"""Checks that every source shares: labels are whole numbers 0 to C - 1, each class can be learned."""
+"""Checks of labels and class names that every source shares: labels are whole numbers 0 to C - 1."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ _SHOWN = 8
 
 
 def listing(values: Sequence[object]) -> str:
-    """The first few of ``values`` for a message, with the number left out."""
+    """Write the first few of ``values`` for a message, and the number of those left out."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])
     return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
 
 
 def check_contiguous(splits: Mapping[str, IndexArray], *, where: str) -> int:
-    """The number of classes C of unnamed integer labels, which must use every value of 0 to C - 1.
+    """Return the number of classes C of unnamed integer labels, which must use every value of 0 to C - 1.
 
     Raises:
         DataError: a label is negative, or values are missing between 0 and the largest.
     """
-    found = np.unique(np.concatenate([np.unique(labels) for labels in splits.values()]))
-    if found[0] < 0:
-        negative = [int(value) for value in found if value < 0]
+    values = np.unique(np.concatenate([np.unique(labels) for labels in splits.values()]))
+    if values[0] < 0:
+        negative = [int(label) for label in values if label < 0]
         raise DataError(
             f"{where} holds negative labels ({listing(negative)}), which often mark images without a label; "
             "label or remove those images."
         )
-    classes = int(found[-1]) + 1
-    if len(found) != classes:
+    classes = int(values[-1]) + 1
+    if len(values) != classes:
         raise DataError(
-            f"{where} holds the labels {listing([int(value) for value in found])}, but labels without names "
-            f"must be 0 to C-1 without gaps, here 0 to {len(found) - 1}; renumber them, or give them names."
+            f"{where} holds the labels {listing([int(label) for label in values])}, but labels without names "
+            f"must be 0 to C-1 without gaps, here 0 to {len(values) - 1}; renumber them, or give them names."
         )
     return classes
 
 
 def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
-    """Labels of a source with named classes must be 0 to ``classes`` - 1.
+    """Check that the labels of a source with named classes are 0 to ``classes`` - 1.
 
     Raises:
-        DataError: naming the offending label, how many there are, and the first image that has it.
+        DataError: a label is outside; the message names it, the first image that has it, and the number of all.
     """
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong):
@@ -57,7 +57,7 @@ def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Class names must tell classes apart, on a screen and in a file.
+    """Check that class names tell classes apart, on a screen and in a file.
 
     Raises:
         DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.

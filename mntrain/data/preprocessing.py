@@ -1,4 +1,4 @@
-"""From stored pixels to what the network sees; the same module trains and is exported with the model.
+"""Normalisation of pixels, in a module that is trained with and exported with the model.
 
 Shapes: B batch, C channels, H height, W width.
 """
@@ -43,15 +43,14 @@ class PreprocessingConfig:
 
     @classmethod
     def identity(cls, channels: int) -> PreprocessingConfig:
-        """Scaling to 0..1 alone: mean 0 and std 1 for each of ``channels`` channels."""
+        """Make the configuration that only scales to 0..1: mean 0 and std 1 for each of ``channels`` channels."""
         return cls(mean=(0.0,) * channels, std=(1.0,) * channels)
 
     @classmethod
     def from_images(cls, images: ImageArray) -> PreprocessingConfig:
-        """Mean and standard deviation of each channel of ``images``, uint8 [N, C, H, W].
+        """Make the configuration from mean and deviation of each channel of ``images``, uint8 [N, C, H, W].
 
-        A channel of one value gets std 1. The sums are exact integers, so the order of the images is
-        irrelevant.
+        A channel of one value gets std 1. The sums are exact integers, so the order of the images is irrelevant.
         """
         channels = images.shape[1]
         total, squares = [0] * channels, [0] * channels
@@ -70,12 +69,12 @@ class PreprocessingConfig:
 
 
 class Preprocessing(nn.Module):
-    """Normalised float32 images from uint8 pixels (0..255) or float32 pixels (0..1).
+    """Normalises uint8 pixels (0..255) or float32 pixels (0..1) to float32 images.
 
     Both inputs cost one multiply-add: the division by 255 is folded into the factor of the uint8 path.
-    Buffers, float32 [1, C, 1, 1] each: ``scale`` = 1 / std, ``shift`` = -mean / std, ``byte_scale`` = scale /
-    255. They follow from the configuration, so none is in the state dict: what an artifact says in words and
-    what its graph computes cannot drift apart.
+    Buffers, float32 [1, C, 1, 1] each: ``scale`` = 1 / std, ``shift`` = -mean / std, ``byte_scale`` = scale / 255.
+    The buffers follow from the configuration, so none is in the state dict: configuration and graph of an artifact
+    cannot drift apart.
     """
 
     scale: Tensor
@@ -92,7 +91,7 @@ class Preprocessing(nn.Module):
         self.register_buffer("byte_scale", (1.0 / (255.0 * std)).float(), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """``images`` [B, C, H, W], uint8 or float32 in 0..1, to float32 [B, C, H, W].
+        """Normalise ``images`` [B, C, H, W], uint8 or float32 in 0..1, to float32 [B, C, H, W].
 
         Raises:
             TypeError: another dtype.

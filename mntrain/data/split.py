@@ -1,4 +1,4 @@
-"""Train, validation and test: what the source does not split itself is split here, per class and seeded.
+"""Draw the splits that a source does not have itself, per class and with a seed.
 
 Shapes: N examples of the pool that is split.
 """
@@ -41,7 +41,7 @@ PoolType = TypeVar("PoolType", bound=_Pool)
 
 
 def split_images(source: SourceImages, config: DataConfig) -> ImageData:
-    """The three splits of ``source``, and the record of which image went where.
+    """Split ``source`` into training, validation and test images, with the record of the split.
 
     Raises: as :func:`split_table`.
     """
@@ -56,11 +56,11 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
 
 
 def split_table(source: SourceTable, config: DataConfig) -> TableData:
-    """The three splits of ``source``, and the record of which row went where.
+    """Split ``source`` into training, validation and test rows, with the record of the split.
 
-    Drawn in this order from one generator: test, validation, ``train_limit``; so a limit never changes what
-    is held out. Splits that the source has itself are taken as they are. Within a split, examples keep the
-    source's order. With ``folds`` the test split is one of them, of all rows shuffled.
+    Splits are drawn in this order from one generator: test, validation, ``train_limit``. So a limit never changes the
+    examples that are held out. Splits that the source has itself are taken as they are. Within a split, examples keep
+    the source's order. With ``folds`` the test split is one of the folds of all rows, shuffled.
 
     Raises:
         DataError: a class cannot be split or is missing from the training examples, or a split would be empty.
@@ -128,7 +128,7 @@ class _Draw:
     random: np.random.RandomState
 
     def fold(self, folds: int, fold: int) -> tuple[IndexArray, IndexArray]:
-        """Positions outside and inside fold ``fold`` of ``folds``, both ascending."""
+        """Return the positions outside and inside fold ``fold`` of ``folds``, both ascending."""
         seed = int(self.random.randint(2**31))
         if len(self.targets) < folds:
             raise DataError(
@@ -140,11 +140,11 @@ class _Draw:
             self._check_counts(np.arange(len(self.targets)), folds, f"the {folds} folds are made")
             stratified = StratifiedKFold(folds, shuffle=True, random_state=seed)
             chosen = list(stratified.split(self.targets, self.targets))[fold]
-        rest, inside = (np.asarray(part, dtype=np.int64) for part in chosen)
-        return rest, inside
+        outside, inside = (np.asarray(part, dtype=np.int64) for part in chosen)
+        return outside, inside
 
     def hold_out(self, name: str, fraction: float, candidates: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Positions that stay and positions that are held out (``fraction`` of them), both ascending."""
+        """Hold out ``fraction`` of the positions; returns those that stay and those held out, both ascending."""
         self._check_counts(candidates, 2, f"the {name} split is taken")
         count = round(fraction * len(candidates))
         if not 0 < count < len(candidates):
@@ -153,11 +153,11 @@ class _Draw:
                 f"data.{name}_fraction is {fraction}, which leaves no {kept} {self.noun} out of {len(candidates)}; "
                 f"use more {self.noun}s or another fraction."
             )
-        held = self._some(candidates, count)
-        return np.setdiff1d(candidates, held, assume_unique=True), held
+        held_out = self._some(candidates, count)
+        return np.setdiff1d(candidates, held_out, assume_unique=True), held_out
 
     def limit(self, limit: int | None, train: IndexArray) -> IndexArray:
-        """``limit`` of the training positions, all of them where there is no limit."""
+        """Draw ``limit`` of the training positions; all of them where there is no limit."""
         if limit is None or limit == len(train):
             return train
         if limit > len(train):
@@ -173,24 +173,24 @@ class _Draw:
             )
         return self._some(train, limit)
 
-    def _check_counts(self, candidates: IndexArray, least: int, when: str) -> None:
+    def _check_counts(self, candidates: IndexArray, minimum: int, when: str) -> None:
         if self.label_names is None:
             return
         values, counts = np.unique(self.targets[candidates], return_counts=True)
-        few = [repr(self.label_names[value]) for value in values[counts < least]]
-        if few and least == 2:
+        few = [repr(self.label_names[value]) for value in values[counts < minimum]]
+        if few and minimum == 2:
             raise DataError(
                 f"Class {listing(few)} has a single {self.noun} left when {when}, so it cannot be both learned and "
                 f"held out; add {self.noun}s of it or remove it."
             )
         if few:
             raise DataError(
-                f"Class {listing(few)} has fewer than {least} {self.noun}s when {when}; use fewer folds, or add "
+                f"Class {listing(few)} has fewer than {minimum} {self.noun}s when {when}; use fewer folds, or add "
                 f"{self.noun}s of it."
             )
 
     def _some(self, candidates: IndexArray, count: int) -> IndexArray:
-        """``count`` of ``candidates`` without replacement, ascending."""
+        """Draw ``count`` of ``candidates`` without replacement, ascending."""
         labels = None if self.label_names is None else self.targets[candidates]
         drawn = resample(candidates, replace=False, n_samples=count, stratify=labels, random_state=self.random)
         return np.sort(np.asarray(drawn, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""The record of a split: which example of the source went where."""
+"""Record of the split of a data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SplitRecord:
-    """Which example of the source went to which split; enough to draw the same split again and to check it."""
+    """Positions of the examples of each split in the source; enough to draw the same split again and to check it."""
 
     seed: int
     """Seed that the split was drawn with."""
@@ -30,7 +30,7 @@ class SplitRecord:
     """Digest over inputs, targets and indices of all splits."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: what ``split.json`` of a run holds."""
+        """Return plain JSON values, the content of a run's ``split.json``."""
         return {
             "seed": self.seed,
             "sha256": self.sha256,
@@ -46,7 +46,7 @@ class SplitRecord:
 
     @staticmethod
     def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
-        """SHA-256 over shape, inputs, targets and source positions of every split."""
+        """Return the SHA-256 over shape, inputs, targets and source positions of every split."""
         sha = hashlib.sha256()
         for name in SPLITS:
             part = sets[name]

@@ -1,4 +1,4 @@
-"""From stored rows to what the network sees, and from values back to the target's own units.
+"""Standardisation of rows, and of targets that are values.
 
 Shapes: B batch, F features.
 """
@@ -20,7 +20,7 @@ from mntrain.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class StandardizationConfig:
-    """(value - mean) / std for every column of the inputs, and for targets that are values.
+    """Standardisation (value - mean) / std of every column of the inputs, and of targets that are values.
 
     Raises:
         ConfigError: ``mean`` and ``std`` differ in length, are empty or not finite, or a std is not above 0.
@@ -53,12 +53,12 @@ class StandardizationConfig:
 
     @classmethod
     def identity(cls, features: int) -> StandardizationConfig:
-        """Rows and targets as they are."""
+        """Make the configuration that leaves rows and targets as they are."""
         return cls(mean=(0.0,) * features, std=(1.0,) * features)
 
     @classmethod
     def from_rows(cls, rows: TableSet) -> StandardizationConfig:
-        """Mean and standard deviation of each column, and of targets that are values, over ``rows``.
+        """Make the configuration from mean and deviation of each column of ``rows``, and of targets that are values.
 
         A column (or target) of one value gets std 1.
         """
@@ -73,24 +73,24 @@ class StandardizationConfig:
         )
 
     def targets(self, rows: TableSet) -> TableSet:
-        """``rows`` with targets that are values standardised; rows with labels as they are."""
+        """Standardise the targets of ``rows`` if they are values; rows with labels are returned as they are."""
         if rows.targets.dtype != np.float32:
             return rows
         values = (rows.targets.astype(np.float64) - self.target_mean) / self.target_std
         return TableSet(inputs=rows.inputs, targets=values.astype(np.float32))
 
     def inputs(self, rows: RowArray) -> RowArray:
-        """``rows`` [N, F] standardised as :class:`Standardization` does, for what is not a network."""
+        """Standardise ``rows`` [N, F] as :class:`Standardization` does, for methods that are no networks."""
         with torch.inference_mode():
             standardised: RowArray = Standardization(self)(torch.from_numpy(rows)).numpy()
         return standardised
 
 
 class Standardization(nn.Module):
-    """Standardised float32 rows from float32 rows [B, F].
+    """Standardises float32 rows [B, F].
 
-    Buffers, float32 [F] each: ``mean`` and ``scale`` = 1 / std. They follow from the configuration, so none is in the
-    state dict. The mean is subtracted first: folded into one multiply-add, a column far from 0 would lose its digits.
+    Buffers, float32 [F] each: ``mean`` and ``scale`` = 1 / std. The buffers follow from the configuration, so none is
+    in the state dict. The mean is subtracted first: in one multiply-add, a column far from 0 would lose its digits.
     """
 
     mean: Tensor
@@ -104,7 +104,7 @@ class Standardization(nn.Module):
         self.register_buffer("scale", (1.0 / std).float(), persistent=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """``rows`` float32 [B, F] to float32 [B, F].
+        """Standardise ``rows`` float32 [B, F] to float32 [B, F].
 
         Raises:
             TypeError: another dtype.
@@ -115,5 +115,5 @@ class Standardization(nn.Module):
 
 
 def _least(mean: Any) -> NDArray[np.float64]:
-    """What rounding alone may leave as a standard deviation."""
+    """Return the largest standard deviation that rounding alone may leave."""
     return np.asarray(np.abs(mean) * 1e-12)

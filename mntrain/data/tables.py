@@ -1,4 +1,4 @@
-"""Rows of numbers in memory, and what they are split into.
+"""Rows of numbers in memory.
 
 Shapes: N rows, F features.
 """
@@ -22,12 +22,12 @@ RowArray = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableSet:
-    """One split: ``inputs`` float32 [N, F] and ``targets`` [N], float32 values or int64 labels.
+    """Rows of one split: ``inputs`` float32 [N, F] and ``targets`` [N], float32 values or int64 labels.
 
     Both are kept contiguous and writable (copied if need be), so that PyTorch can share their memory.
 
     Raises:
-        DataError: the arrays have another dtype or shape, differ in length, are empty, or hold what is not finite.
+        DataError: the arrays have another dtype or shape, differ in length, are empty, or not finite.
     """
 
     inputs: RowArray
@@ -56,13 +56,13 @@ class TableSet:
         return len(self.inputs)
 
     def select(self, indices: IndexArray) -> TableSet:
-        """The rows at ``indices`` (int64 [M]), in that order, copied."""
+        """Copy the rows at ``indices`` (int64 [M]), in that order."""
         return TableSet(inputs=self.inputs[indices], targets=self.targets[indices])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SourceTable:
-    """What a source of rows holds, before anything is split off."""
+    """Rows of a source, in the splits that the source itself has."""
 
     noun: ClassVar[str] = "row"
 
@@ -78,7 +78,7 @@ class SourceTable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableData:
-    """The three splits of one table; all have the same columns.
+    """Training, validation and test split of one table; all have the same columns.
 
     Raises:
         DataError: the splits disagree on the columns or the kind of target, or a label is outside ``label_names``.
@@ -113,7 +113,7 @@ class TableData:
                 raise DataError(f"A label is outside 0 to {len(self.label_names) - 1}; correct the labels of the data.")
 
     def part(self, name: str) -> TableSet:
-        """The split called ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
+        """Return the split ``name``: ``train``, ``validation``, ``test``, or ``all`` three one after another."""
         parts = {"train": self.train, "validation": self.validation, "test": self.test}
         if name != "all":
             return parts[name]
@@ -124,7 +124,7 @@ class TableData:
 
     @property
     def features(self) -> int:
-        """F, columns of the inputs."""
+        """Number of columns F of the inputs."""
         return len(self.feature_names)
 
     @property

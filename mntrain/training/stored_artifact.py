@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mntrain.artifact import Artifact, load_artifact
-from mntrain.data.images import SPLITS
+from mntrain.data.split_record import SPLITS
 from mntrain.errors import ConfigError
 from mntrain.training.artifact_data import evaluate_artifact, load_split
 

@@ -1,4 +1,4 @@
-"""Decode a column of encoded images on all cores.
+"""Decode a column of encoded images with a thread for each core.
 
 Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 """
@@ -25,13 +25,13 @@ from mntrain.data.reading.pixels import stack, to_array
 from mntrain.errors import DataError
 
 _BLOCK = 256
-# What Pillow raises on damaged files.
+# Errors of Pillow on damaged files.
 _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
-    """What every image becomes."""
+    """Colour and size of decoded images."""
 
     color: str
     """``L``, ``RGB``, or ``auto`` for RGB if any image has colour."""
@@ -40,9 +40,9 @@ class DecodeOptions:
 
 
 def decode_column(table: datasets.Dataset, column: str, options: DecodeOptions, *, where: str) -> ImageArray:
-    """All images of ``column`` as uint8 [N, C, H, W]; shows its progress on a terminal.
+    """Decode all images of ``column`` to uint8 [N, C, H, W], with a progress bar on a terminal.
 
-    Pillow decodes outside the interpreter lock, hence threads.
+    Pillow decodes outside the interpreter lock, so threads suffice.
 
     Raises:
         DataError: an image is missing, corrupt, animated, or of another size than the rest.

@@ -1,7 +1,7 @@
-"""Folders of idx files: MNIST, Fashion-MNIST and sets made like them.
+"""Read folders of idx files: MNIST, Fashion-MNIST and sets made like them.
 
-The idx format: two zero bytes, a byte for the element type (0x08 is uint8), a byte for the number of
-dimensions, each dimension as a big-endian uint32, then the elements.
+The idx format: two zero bytes, a byte for the element type (0x08 is uint8), a byte for the number of dimensions, each
+dimension as a big-endian uint32, then the elements.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _find(folder: Path, name: str, remedy: str) -> Path:
 
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """The uint8 array of ``dimensions`` dimensions in an idx file, gzipped if its name ends in ``.gz``.
+    """Read the uint8 array of ``dimensions`` dimensions in an idx file, gzipped if its name ends in ``.gz``.
 
     Raises:
         DataError: the file cannot be read or unpacked, or its header and its length do not agree.

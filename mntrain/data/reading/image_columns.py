@@ -1,4 +1,4 @@
-"""Which columns of a table hold the images and the labels, and what the labels are called."""
+"""Find the columns of images and labels in a table, and read the labels."""
 
 from __future__ import annotations
 
@@ -17,60 +17,60 @@ from mntrain.errors import ConfigError, DataError
 _USUAL_LABEL_NAMES = ("label", "labels", "class", "target", "y")
 
 
-def find_image_column(features: Mapping[str, Any], wanted: str | None, *, where: str) -> str:
-    """The column called ``wanted``, or the only one that holds images.
+def find_image_column(features: Mapping[str, Any], requested: str | None, *, where: str) -> str:
+    """Return the column called ``requested``, or the only one that holds images.
 
     Raises:
-        ConfigError: no column is called ``wanted``, or several hold images.
+        ConfigError: no column is called ``requested``, or several hold images.
         DataError: the column, or every column, holds something else than images.
     """
-    if wanted is not None:
-        feature = _named(features, wanted, "image_column", where)
+    if requested is not None:
+        feature = _named(features, requested, "image_column", where)
         if not _is_image(feature) and feature != datasets.Value("binary"):
             raise DataError(
-                f"{where}: column '{wanted}' holds {_type_name(feature)}, not encoded images; pixel arrays "
+                f"{where}: column '{requested}' holds {_type_name(feature)}, not encoded images; pixel arrays "
                 "(and NaN or float pixels) are not accepted, so store PNG or JPEG images, or set "
                 "data.image_column."
             )
-        return wanted
-    found = [name for name, feature in features.items() if _is_image(feature)]
-    if not found:
+        return requested
+    candidates = [name for name, feature in features.items() if _is_image(feature)]
+    if not candidates:
         raise DataError(f"{where} has no column of images; its columns are {_columns(features)}.")
-    return _only(found, "image_column", "images", where)
+    return _only(candidates, "image_column", "images", where)
 
 
-def find_label_column(features: Mapping[str, Any], wanted: str | None, *, image: str, where: str) -> str:
-    """The column called ``wanted``; else the class labels; else text or whole numbers.
+def find_label_column(features: Mapping[str, Any], requested: str | None, *, image: str, where: str) -> str:
+    """Return the column called ``requested``; else the class labels; else text or whole numbers.
 
     Of several, the one with a usual name (``label``, ``class``, ``target`` …) is taken.
 
     Raises:
-        ConfigError: no column is called ``wanted``, or several could be the labels.
+        ConfigError: no column is called ``requested``, or several could be the labels.
         DataError: the column, or every column, holds something that cannot be a class.
     """
-    if wanted is not None:
-        feature = _named(features, wanted, "label_column", where)
-        _check_label_type(feature, wanted, where)
-        return wanted
+    if requested is not None:
+        feature = _named(features, requested, "label_column", where)
+        _check_label_type(feature, requested, where)
+        return requested
     others = {name: feature for name, feature in features.items() if name != image}
     classes = [name for name, feature in others.items() if isinstance(feature, datasets.ClassLabel)]
     usual = [name for name in _USUAL_LABEL_NAMES if name in (classes or others)]
     if usual:
         _check_label_type(others[usual[0]], usual[0], where)
         return usual[0]
-    found = classes or [name for name, feature in others.items() if _is_text(feature) or _is_integer(feature)]
-    if not found:
+    candidates = classes or [name for name, feature in others.items() if _is_text(feature) or _is_integer(feature)]
+    if not candidates:
         raise DataError(
             f"{where} has no column of labels; its columns are {_columns(features)}. "
             "A folder of images needs one sub-folder for each class."
         )
-    return _only(found, "label_column", "labels", where)
+    return _only(candidates, "label_column", "labels", where)
 
 
 def read_labels(
     columns: Mapping[str, pa.ChunkedArray], feature: Any, *, where: str
 ) -> tuple[dict[str, IndexArray], tuple[str, ...]]:
-    """Labels of every split as int64, and the class names.
+    """Read the labels of every split as int64 [N], and the class names.
 
     Names come from the schema; text labels are their own names, sorted; unnamed integers must be 0..C-1.
 
@@ -124,18 +124,18 @@ def _check_label_type(feature: Any, name: str, where: str) -> None:
         )
 
 
-def _named(features: Mapping[str, Any], wanted: str, field: str, where: str) -> Any:
-    if wanted not in features:
-        raise ConfigError(f"data.{field} is '{wanted}', but {where} has the columns {_columns(features)}.")
-    return features[wanted]
+def _named(features: Mapping[str, Any], requested: str, field: str, where: str) -> Any:
+    if requested not in features:
+        raise ConfigError(f"data.{field} is '{requested}', but {where} has the columns {_columns(features)}.")
+    return features[requested]
 
 
-def _only(found: list[str], field: str, what: str, where: str) -> str:
-    if len(found) > 1:
+def _only(candidates: list[str], field: str, what: str, where: str) -> str:
+    if len(candidates) > 1:
         raise ConfigError(
-            f"{where} has several columns that could hold the {what} ({listing(found)}); set data.{field} to one."
+            f"{where} has several columns that could hold the {what} ({listing(candidates)}); set data.{field} to one."
         )
-    return found[0]
+    return candidates[0]
 
 
 def _columns(features: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""From one decoded picture to a uint8 array, the same way for every source.
+"""Turn decoded pictures into uint8 arrays, the same way for every source.
 
 Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 """
@@ -20,13 +20,12 @@ _PALETTE_MODES = frozenset({"P", "PA"})
 
 
 def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> ImageArray:
-    """One picture as uint8 [C, H, W], upright, converted to ``color`` and resized to ``size`` pixels square.
+    """Turn a picture into uint8 [C, H, W], upright, converted to ``color`` and resized to ``size`` pixels square.
 
     With ``color`` ``auto`` a grey picture keeps one channel; ``stack`` makes the channels of a set agree.
 
     Raises:
-        DataError: ``name`` is animated, or its pixels are not 8-bit (16-bit, integer or float, NaN among
-            them).
+        DataError: ``name`` is animated, or its pixels are not 8-bit (16-bit, integer or float, NaN among them).
     """
     # The second frame of an MPO file, as phones write it, is a preview or a depth map, not a later moment.
     frames = getattr(image, "n_frames", 1) if image.format != "MPO" else 1
@@ -49,11 +48,10 @@ def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> 
 
 
 def stack(pictures: Sequence[ImageArray], *, where: str) -> ImageArray:
-    """Pictures uint8 [C, H, W] as one array uint8 [N, C, H, W]; grey ones follow if any has colour.
+    """Join pictures uint8 [C, H, W] to one array uint8 [N, C, H, W]; grey ones get three channels if any has colour.
 
     Raises:
-        DataError: there are no pictures, or they differ in height or width; ``where`` names them in the
-            message.
+        DataError: there are no pictures, or they differ in height or width; ``where`` names them in the message.
     """
     if not pictures:
         raise DataError(f"{where} holds no images; every split needs at least one.")
@@ -76,7 +74,7 @@ def stack(pictures: Sequence[ImageArray], *, where: str) -> ImageArray:
 
 
 def match_channels(images: Mapping[str, ImageArray]) -> dict[str, ImageArray]:
-    """Splits uint8 [N, C, H, W] with equal C: grey splits get three channels if another split has colour."""
+    """Make C of all splits uint8 [N, C, H, W] equal: grey ones get three channels if another split has colour."""
     channels = max(part.shape[1] for part in images.values())
     return {
         name: part if part.shape[1] == channels else np.repeat(part, channels, axis=1) for name, part in images.items()
@@ -84,7 +82,7 @@ def match_channels(images: Mapping[str, ImageArray]) -> dict[str, ImageArray]:
 
 
 def from_grey(images: ImageArray, *, color: str, size: int | None) -> ImageArray:
-    """Grey images uint8 [N, H, W] as uint8 [N, C, H, W] in ``color`` and ``size``."""
+    """Turn grey images uint8 [N, H, W] into uint8 [N, C, H, W] of ``color`` and ``size``."""
     if size is None or images.shape[1:] == (size, size):
         single = images[:, np.newaxis]
     else:

@@ -1,4 +1,4 @@
-"""What files and splits are called that hold training, validation and test data."""
+"""Usual names of files and splits with training, validation and test data."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ SPLIT_NAMES: Mapping[str, str] = MappingProxyType(
         "testing": "test",
     }
 )
-"""A name, in small letters, → train, validation or test."""
+"""Name in small letters → train, validation or test."""

@@ -1,4 +1,4 @@
-"""From the columns of a table to float32 features and to targets, and what is wrong with columns that cannot be used.
+"""Turn the columns of a table into float32 features and targets; columns that cannot be used are named.
 
 Shapes: N rows, F features.
 """
@@ -20,13 +20,13 @@ from mntrain.data.tables import RowArray
 from mntrain.errors import DataError
 
 _EXACT = 2**53  # from here on 64-bit floating point skips whole numbers
-# A column whose spread float32 cannot tell apart from rounding is not what its reader thinks it is.
+# Columns that float32 cannot tell apart from rounding are identities or times, not measurements.
 _MOST_ROUNDING = 1e-3
 _LEAST_SPREAD = 1e-30
 
 
 def read_features(tables: Mapping[str, pa.Table], *, where: str) -> dict[str, RowArray]:
-    """Columns of every split as float32 [N, F].
+    """Turn the columns of every split into float32 [N, F].
 
     Raises:
         DataError: a column holds text, a missing, infinite or too large value, or one value only; all of a kind are
@@ -44,11 +44,11 @@ def read_features(tables: Mapping[str, pa.Table], *, where: str) -> dict[str, Ro
             f"{where}: these columns of features hold no numbers: {listing(texts)}; encode them as numbers or remove "
             "them (and check data.target_column)."
         )
-    found = {
+    values = {
         split: np.stack([_numbers(table.column(name), name, f"{where}, {split} split") for name in names], axis=1)
         for split, table in tables.items()
     }
-    together = np.concatenate(list(found.values()))
+    together = np.concatenate(list(values.values()))
     constant = [
         f"'{name}'" for name, low, high in zip(names, together.min(0), together.max(0), strict=True) if low == high
     ]
@@ -57,15 +57,15 @@ def read_features(tables: Mapping[str, pa.Table], *, where: str) -> dict[str, Ro
             f"{where}: these columns hold the same value in every row: {listing(constant)}; they tell nothing, so "
             "remove them."
         )
-    for place, name in enumerate(names):
-        _check_precision(together[:, place], name, where)
-    return {split: values.astype(np.float32) for split, values in found.items()}
+    for column, name in enumerate(names):
+        _check_precision(together[:, column], name, where)
+    return {split: columns.astype(np.float32) for split, columns in values.items()}
 
 
 def read_targets(
     columns: Mapping[str, pa.ChunkedArray], name: str, kind: TargetKind, *, where: str
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
-    """Targets of every split, float32 values or int64 labels [N], and the class names where there are classes.
+    """Read the targets of every split, float32 values or int64 labels [N], and the class names if there are classes.
 
     ``auto`` takes text and true/false for classes and every number for a value: a column of whole numbers may be
     either, and treating a value as a class loses more.
@@ -74,7 +74,7 @@ def read_targets(
         DataError: a target is missing, of another kind than asked for, the same in every row, or a class has one row.
     """
     types = {column.type for column in columns.values()}
-    numeric = all(_is_numeric(one) and not pa.types.is_boolean(one) for one in types)
+    numeric = all(_is_numeric(data_type) and not pa.types.is_boolean(data_type) for data_type in types)
     if kind == "class" or (kind == "auto" and not numeric):
         return _labels(columns, name, where)
     if not numeric:
@@ -132,7 +132,7 @@ def _labels(
 
 
 def _numbers(column: pa.ChunkedArray, name: str, where: str) -> NDArray[np.float64]:
-    """The column as float64 [N]; float32 must be able to hold every value."""
+    """Turn a column into float64 [N]; float32 must be able to hold every value."""
     _check_missing(column, name, where)
     if pa.types.is_integer(column.type):
         largest = max((abs(value) for value in pc.min_max(column).as_py().values() if value is not None), default=0)
@@ -166,7 +166,7 @@ def _check_missing(column: pa.ChunkedArray, name: str, where: str) -> None:
 
 
 def _check_precision(values: NDArray[np.float64], name: str, where: str) -> None:
-    """Large whole numbers, such as identities and times, can differ by less than float32 rounds."""
+    """Refuse columns whose values differ by less than float32 rounds, such as large identities and times."""
     if values.std() < _LEAST_SPREAD:
         raise DataError(
             f"{where}: column '{name}' varies by {values.std():.3g} only, by which 32-bit floating point cannot "
@@ -182,18 +182,18 @@ def _check_precision(values: NDArray[np.float64], name: str, where: str) -> None
 
 
 def _example(column: pa.ChunkedArray) -> str:
-    """The first value that is no number, and where it stands."""
+    """Describe the first value that is no number, and its row."""
     try:
         texts = [None if value is None else str(value) for value in column.to_pylist()]
-    except (pa.ArrowException, ValueError, OverflowError):  # times that Python has no type for
+    except (pa.ArrowException, ValueError, OverflowError):  # times for which Python has no type
         return f"values of type {column.type}"
-    found = next(((row, text) for row, text in enumerate(texts, 1) if text is not None and not is_number(text)), None)
-    found = found or next(((row, text) for row, text in enumerate(texts, 1) if text is not None), None)
-    return "no value at all" if found is None else f"such as {found[1][:40]!r} in row {found[0]}"
+    rows = [(row, text) for row, text in enumerate(texts, 1) if text is not None]
+    row, text = next((item for item in rows if not is_number(item[1])), rows[0] if rows else (0, ""))
+    return f"such as {text[:40]!r} in row {row}" if rows else "no value at all"
 
 
 def is_number(text: str) -> bool:
-    """Whether a text can be read as a number."""
+    """Tell if a text can be read as a number."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whatever Hugging Face ``datasets`` reads: folders, files and data sets on the hub."""
+"""Images in any format of Hugging Face ``datasets``: folders, files and data sets on the hub."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUILDERS = {".parquet": "parquet", ".arrow": "arrow", ".json": "json", ".jsonl"
 
 
 def load(config: DataConfig) -> SourceImages:
-    """The labelled images at ``config.path``, a local folder or file or a name on the hub.
+    """Load the labelled images at ``config.path``, a local folder or file or a name on the hub.
 
     Splits named train, validation (val, valid, dev) and test are kept; splits of other names beside a train
     split are left out. Without a train split, all splits are joined in their order. ``config.test_split`` names the
@@ -87,7 +87,7 @@ def _open_file(file: Path) -> datasets.DatasetDict:
 
 
 def _looks_local(path: str) -> bool:
-    """A hub name is NAME or OWNER/NAME; everything else can only be meant as a path."""
+    """Tell if ``path`` can only be meant as a path: hub names are NAME or OWNER/NAME."""
     return path.startswith((".", "/", "~")) or path.count("/") > 1 or Path(path).suffix.lower() in _BUILDERS
 
 
@@ -102,7 +102,7 @@ def _own_splits(tables: datasets.DatasetDict, path: str, test: str | None) -> di
         named = {name: table for name, table in named.items() if table is not tables[test]} | {"test": tables[test]}
     if "train" not in named:
         return {"all": _join(tables, path)}
-    # Data without splits of its own arrives as one called train; it is recorded under its real meaning.
+    # Data without splits of its own arrives as a single split train; it is recorded as the whole.
     return {"all": named["train"]} if set(tables) == {"train"} else named
 
 
@@ -144,7 +144,7 @@ def _unreadable(path: str, exists: bool, error: BaseException) -> DataError:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the bars and log lines of ``datasets`` for the time of a load: our own messages say it all."""
+    """Silence the bars and log lines of ``datasets`` while the block runs: errors are told in our own messages."""
     loggers = {logging.getLogger(name): logging.getLogger(name).level for name in ("datasets", "huggingface_hub")}
     bars = datasets.are_progress_bars_disabled()
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""The digits that come with scikit-learn: the default, since it needs no files and no network."""
+"""Digits that come with scikit-learn: the default source, since it needs no files and no network."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEVELS = 16  # scikit-learn's digits hold counts of 0 to 16 set pixels in each 
 
 
 def load(config: DataConfig) -> SourceImages:
-    """1,797 grey images of 8x8 pixels in one split; 0..16 of the source becomes 0..255."""
+    """Load 1,797 grey images of 8x8 pixels in one split; 0..16 of the source becomes 0..255."""
     bunch = load_digits()
     images = np.rint(bunch.images * (255.0 / _LEVELS)).astype(np.uint8)
     pool = ImageSet(

@@ -9,7 +9,7 @@ from mntrain.data.images import SourceImages
 from mntrain.data.reading.idx_files import load_folder
 
 FASHION_MNIST_FOLDER = "/usr/share/datasets/fashion-mnist"
-"""Where Debian's package dataset-fashion-mnist puts the files."""
+"""Folder of Debian's package dataset-fashion-mnist."""
 
 _CLASSES = (
     "T-shirt/top",

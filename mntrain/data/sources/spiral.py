@@ -11,7 +11,7 @@ _RADII = 0.2, 1.9  # of the first and the last point of each arm, so that noise 
 
 
 def load(config: DataConfig) -> SourceTable:
-    """``data.rows`` points on two arms of ``data.turns`` turns, half a turn apart, with noise of ``data.noise``.
+    """Draw ``data.rows`` points on two arms of ``data.turns`` turns, half a turn apart, with noise of ``data.noise``.
 
     Points are spread evenly along the radius; the noise is normal in both coordinates, drawn from ``data.split_seed``.
     """

@@ -20,7 +20,7 @@ _KINDS = (".csv", ".parquet")
 
 
 def load(config: DataConfig) -> SourceTable:
-    """The file ``config.path``; or the folder's files named train, validation (val, valid, dev) and test.
+    """Load the file ``config.path``; or the folder's files named train, validation (val, valid, dev) and test.
 
     A folder with a single file, whatever its name, counts as that file.
 
@@ -33,10 +33,10 @@ def load(config: DataConfig) -> SourceTable:
     names = tables["train" if "train" in tables else "all"].column_names
     for split, table in tables.items():
         if table.column_names != names:
-            other = sorted(set(table.column_names) ^ set(names)) or ["their order"]
+            differing = sorted(set(table.column_names) ^ set(names)) or ["their order"]
             raise DataError(
-                f"The files in '{path}' have different columns ({listing(other)}, {split} split); give every split the "
-                "same columns in the same order."
+                f"The files in '{path}' have different columns ({listing(differing)}, {split} split); give every split "
+                "the same columns in the same order."
             )
     target = _target_name(config, names, path)
     features = tuple(name for name in names if name != target)
@@ -58,7 +58,7 @@ def load(config: DataConfig) -> SourceTable:
 
 
 def _files(path: Path) -> dict[str, Path]:
-    """Split → file."""
+    """Map each split to its file."""
     if path.is_file():
         return {"all": path}
     if not path.is_dir():
@@ -67,14 +67,14 @@ def _files(path: Path) -> dict[str, Path]:
     if len(files) == 1:
         return {"all": files[0]}
     named = [(SPLIT_NAMES.get(file.stem.lower()), file) for file in files]
-    found = {name: file for name, file in named if name is not None}
-    if "train" not in found or len(found) < len(files):
-        shown = listing([file.name for file in files]) or "nothing of that kind"
+    files_of_splits = {name: file for name, file in named if name is not None}
+    if "train" not in files_of_splits or len(files_of_splits) < len(files):
+        names = listing([file.name for file in files]) or "nothing of that kind"
         raise DataError(
-            f"'{path}' holds {shown}; a folder must hold one .csv or .parquet file, or files named train, validation "
+            f"'{path}' holds {names}; a folder must hold one .csv or .parquet file, or files named train, validation "
             "and test, one of each."
         )
-    return found
+    return files_of_splits
 
 
 def _read(file: Path) -> pa.Table:
@@ -95,7 +95,7 @@ def _read(file: Path) -> pa.Table:
     twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
         raise DataError(f"'{file}' has several columns called {listing(twice)}; give every column a name of its own.")
-    # What pandas writes beside the columns of a data frame.
+    # Columns that pandas adds to those of a data frame.
     table = table.select([name for name in table.column_names if not name.startswith("__index_level_")])
     if table.num_rows == 0 or table.num_columns == 0:
         raise DataError(f"'{file}' holds no rows; every file needs at least one row below the line of column names.")
