@@ -23,8 +23,7 @@ from mnexport.errors import GraphError, ParityError
 from mnexport.parity.tolerance import Allowance, Answers
 from mnexport.signature import ExportSignature
 from mntrain.models.base import Estimate, Model, Prediction
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+from mntrain.models.neighbors import HasNeighbors
 
 Examples = npt.NDArray[Any]
 Runner = Callable[[Examples], Answers]
@@ -244,10 +243,8 @@ def compare(
 
 def _attention(model: Model, inputs: Tensor) -> Tensor:
     """ω [B, S] of a model that has neighbors to explain an answer with."""
-    if isinstance(model, MetaNeighborhoodsRegressor):
-        return model.attention_over_all(inputs)
-    assert isinstance(model, MetaNeighborhoods)
-    return model.attention_over_all(model.backbone(inputs))
+    assert isinstance(model, HasNeighbors)
+    return model.attention_over_all(model.queries(inputs))
 
 
 def _neighbor_error(got: Answers, expected: Answers) -> dict[str, npt.NDArray[Any]]:

@@ -22,7 +22,7 @@ import numpy as np
 from mnexport.options import ExportOptions
 from mnexport.repository.layout import NEIGHBORS_NAME
 from mntrain.artifact import Artifact, ImageArtifact
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 from mntrain.neighbors.file import read_neighbors
 from mntrain.neighbors.images import NeighborImages
 
@@ -85,14 +85,14 @@ def write_neighbors(carried: NeighborImages | None, artifact: Artifact, folder: 
             f"`mntrain neighbors {artifact.path} --images N`"
         )
     else:
-        assert isinstance(artifact.model, MetaNeighborhoods)  # nothing else carries any
+        assert isinstance(artifact.model, NeighborClassifier)  # nothing else carries any
         np.savez_compressed(
             folder / NEIGHBORS_NAME,
             images=carried.images,
             labels=carried.labels,
             positions=carried.positions,
             indices=carried.indices,
-            entry_labels=artifact.model.dictionary.values().argmax(dim=-1).numpy(),
+            entry_labels=artifact.model.entry_labels().numpy(),
         )
     return NeighborsReport(
         entries=entries,

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from mntrain.analysis.observation import batch_size
-from mntrain.models.meta_neighborhoods.adaptation import adapted_logits, cheapest_form, inner_problem
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 
 _SHARES = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0)
 _FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -49,9 +47,9 @@ class Ablation:
 
 
 @torch.inference_mode()
-def ablate(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> Ablation:
+def ablate(model: NeighborClassifier, features: Tensor, labels: Tensor) -> Ablation:
     """Answer again with fewer entries, and with other temperatures; features do not change."""
-    entries, classes = model.dictionary.values().shape
+    entries, classes = model.entry_values().shape
     passes = _SUBSETS * sum(_SHARES) + len(_FACTORS)
     images = max(_FEWEST, int(_BUDGET / (passes * entries * classes * features.shape[1])))
     generator = torch.Generator().manual_seed(0)
@@ -79,7 +77,7 @@ def ablate(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> Ablati
 
 
 def accuracy_with(
-    model: MetaNeighborhoods, features: Tensor, labels: Tensor, kept: Tensor, temperature: float
+    model: NeighborClassifier, features: Tensor, labels: Tensor, kept: Tensor, temperature: float
 ) -> float:
     """Share of right answers with some of the entries and another temperature.
 
@@ -88,14 +86,10 @@ def accuracy_with(
         labels: int64 [N].
         kept: int64 [S'], positions of the entries that stay.
     """
-    keys, values = model.dictionary.keys[kept], model.dictionary.values()[kept]
-    index, problem, steps = key_index(keys, model.similarity), inner_problem(model.head, keys, values), model.steps()
-    form = cheapest_form(problem, steps)
     right = 0
     size = batch_size(model)
     for start in range(0, len(labels), size):
         z, y = features[start : start + size], labels[start : start + size]
-        weights = attention(similarity(z, index), temperature)
-        logits = adapted_logits(z, weights, problem, model.head.weight, steps, form)
+        logits = model.logits_among(z, kept, temperature)
         right += int((logits.argmax(dim=-1) == y).sum())
     return right / len(labels)

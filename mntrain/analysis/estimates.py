@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from mntrain.analysis.observation import sample
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Estimate, Model
-from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+from mntrain.models.neighbors import HasNeighbors
 
 _ROWS = 500
 
@@ -47,8 +47,8 @@ def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) 
         values.append(found.values)
         if found.unadapted_values is not None:
             unadapted.append(found.unadapted_values)
-        if isinstance(model, MetaNeighborhoodsRegressor):
-            weights.append(model.attention_over_all(inputs))
+        if isinstance(model, HasNeighbors):
+            weights.append(model.attention_over_all(model.queries(inputs)))
     return Estimates(
         total=len(rows),
         targets=torch.from_numpy(chosen.targets),

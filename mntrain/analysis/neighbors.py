@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 
 _NEAREST, _MOST_ROWS, _MOST_PER_CLASS = 5, 30, 3
 
@@ -32,7 +31,7 @@ class NearestImages:
 
 
 @torch.inference_mode()
-def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) -> tuple[NearestImages, ...]:
+def nearest_images(model: NeighborClassifier, features: Tensor, weights: Tensor) -> tuple[NearestImages, ...]:
     """Nearest images, by the model's own similarity, of the entries of each class that get most attention.
 
     Of many classes the 30 whose entries get most attention are taken, in the order of the classes.
@@ -41,8 +40,7 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
         features: z [N, d].
         weights: ω [N, S].
     """
-    keys, values = model.dictionary.keys, model.dictionary.values()
-    classes = values.argmax(dim=-1)
+    values, classes = model.entry_values(), model.entry_labels()
     share = weights.mean(dim=0)
     found = []
     per_class = max(1, min(_MOST_PER_CLASS, _MOST_ROWS // values.shape[1]))
@@ -52,7 +50,7 @@ def nearest_images(model: MetaNeighborhoods, features: Tensor, weights: Tensor) 
     for index in chosen.tolist():
         mine = torch.nonzero(classes == index).squeeze(-1)
         best = mine[share[mine].argsort(descending=True, stable=True)[:per_class]]
-        scores = comparable_similarity(features, key_index(keys[best], model.similarity))
+        scores = model.comparable_similarity(features, best)
         nearest = scores.topk(min(_NEAREST, len(features)), dim=0).indices
         found += [
             NearestImages(

@@ -13,7 +13,7 @@ from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageArray, ImageSet
 from mntrain.data.tables import TableSet
 from mntrain.models.base import Model, Prediction
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 
 _BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S]: 80 MB
 
@@ -53,11 +53,11 @@ class Observed:
         return self.examples.images if isinstance(self.examples, ImageSet) else None
 
 
-def batch_size(model: Model, most: int = 250) -> int:
+def batch_size(model: Model | NeighborClassifier, most: int = 250) -> int:
     """Images at a time, such that no intermediate of the inner update outgrows its limit."""
-    if not isinstance(model, MetaNeighborhoods):
+    if not isinstance(model, NeighborClassifier):
         return most
-    entries, classes = model.dictionary.values().shape
+    entries, classes = model.entry_values().shape
     return max(1, min(most, _BATCH_ELEMENTS // (entries * classes)))
 
 
@@ -85,8 +85,8 @@ def observe(
     backbone = getattr(model, "backbone", None)
     for start in range(0, len(chosen), size):
         inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + size]))
-        if isinstance(model, MetaNeighborhoods):
-            z = model.backbone(inputs)
+        if isinstance(model, NeighborClassifier):
+            z = model.queries(inputs)
             prediction = model.classify(z)
             weights.append(model.attention_over_all(z))
             features.append(z)

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 
 from mntrain.analysis.observation import batch_size
-from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,23 +31,20 @@ class PrototypeCosines:
 
 
 @torch.inference_mode()
-def prototype_cosines(model: MetaNeighborhoods, features: Tensor, labels: Tensor) -> PrototypeCosines | None:
+def prototype_cosines(model: NeighborClassifier, features: Tensor, labels: Tensor) -> PrototypeCosines | None:
     """Cosines to the true prototype; None for a head that has no prototypes.
 
     Args:
         features: z [N, d].
         labels: y, int64 [N].
     """
-    head = model.head
-    if not isinstance(head, CosineHead):
-        return None
-    problem = cosine_problem(model.dictionary.keys, model.dictionary.values(), head.weight, head.scale)
     before, after = [], []
     size = batch_size(model)
     for start in range(0, len(labels), size):
         z, y = features[start : start + size], labels[start : start + size]
-        adapted = adapted_weight(model.attention_over_all(z), problem, head.weight, model.step_size, model.step_count)
-        mine = adapted[torch.arange(len(y)), y]
-        before.append((unit(z) * problem.prototypes[y]).sum(dim=-1))
-        after.append((unit(z) * unit(mine)).sum(dim=-1))
+        prototypes = model.prototypes(z)
+        if prototypes is None:
+            return None
+        before.append((unit(z) * prototypes.unadapted[y]).sum(dim=-1))
+        after.append((unit(z) * prototypes.adapted[torch.arange(len(y)), y]).sum(dim=-1))
     return PrototypeCosines(before=torch.cat(before), after=torch.cat(after))

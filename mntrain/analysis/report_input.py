@@ -16,7 +16,7 @@ from mntrain.data.loading import load_source
 from mntrain.data.registry import find_source
 from mntrain.data.tables import TableData
 from mntrain.errors import ArtifactError, ConfigError
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 from mntrain.plotting.style import LARGEST
 from mntrain.training.artifact_data import load_data
 
@@ -90,10 +90,10 @@ class ReportInput:
         return "images" if isinstance(self.artifact, ImageArtifact) else "rows"
 
     @property
-    def adaptive(self) -> MetaNeighborhoods | None:
-        """The model, if it is of the family that has neighbors."""
+    def adaptive(self) -> NeighborClassifier | None:
+        """The model, if it is a classifier with neighbors."""
         model = self.artifact.model
-        return model if isinstance(model, MetaNeighborhoods) else None
+        return model if isinstance(model, NeighborClassifier) else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from torch import Tensor
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 from mntrain.training.artifact_data import load_data
 
 _SIDE = 240
@@ -140,8 +140,8 @@ class Observer:
         """All moments with what they have in common; call it after the last one was looked at."""
         model, config = self._artifact.model, self._artifact.config
         classes = None
-        if isinstance(model, MetaNeighborhoods):
-            classes = model.dictionary.values().argmax(dim=-1).numpy()
+        if isinstance(model, NeighborClassifier):
+            classes = model.entry_labels().numpy()
         return Trajectory(
             axes=(config.columns[0], config.columns[1]),
             labels=self._labels,
@@ -160,9 +160,9 @@ class Observer:
     def _keys(self) -> NDArray[np.float64] | None:
         """Keys in the units of the points: only where features are the points themselves do they lie in the plane."""
         model, scale = self._artifact.model, self._artifact.config.standardization
-        if not isinstance(model, MetaNeighborhoods) or self._artifact.config.experiment.backbone.name != "identity":
+        if not isinstance(model, NeighborClassifier) or self._artifact.config.experiment.backbone.name != "identity":
             return None
-        keys = model.dictionary.keys.double().numpy()
+        keys = model.entry_keys().double().numpy()
         placed: NDArray[np.float64] = keys * np.array(scale.std) + np.array(scale.mean)
         return placed
 

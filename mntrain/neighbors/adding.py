@@ -16,7 +16,7 @@ from mntrain.artifact_config import ImageArtifactConfig
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageArray, ImageSet
 from mntrain.errors import ArtifactError, ConfigError
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import NeighborClassifier
 from mntrain.neighbors.file import NAME, write_neighbors
 from mntrain.neighbors.images import NeighborImages
 from mntrain.neighbors.nearest import nearest_positions
@@ -91,7 +91,7 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
         raise ConfigError(f"--images is {options.images}, but the training split has {len(train)} images.")
     found = NeighborImages.gather(train, _search(artifact, model, train.images, options))
     file = write_neighbors(artifact, found)
-    classes = model.dictionary.values().argmax(dim=-1).numpy()
+    classes = model.entry_labels().numpy()
     return NeighborReport(
         file=file,
         entries=len(found.indices),
@@ -103,14 +103,14 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
     )
 
 
-def _load(path: Path) -> tuple[ImageArtifact, MetaNeighborhoods]:
+def _load(path: Path) -> tuple[ImageArtifact, NeighborClassifier]:
     """What can be refused is refused before minutes of work."""
     config = read_config(path)
     if not isinstance(config, ImageArtifactConfig):
         raise ArtifactError(f"{path} holds a model of rows, which have no pictures; give an artifact of images.")
     artifact = load_artifact(path)
     assert isinstance(artifact, ImageArtifact)
-    if not isinstance(artifact.model, MetaNeighborhoods):
+    if not isinstance(artifact.model, NeighborClassifier):
         raise ArtifactError(
             f"{path} is of family {config.family}, which looks no neighbors up; give an artifact of family "
             "meta_neighborhoods."
@@ -121,7 +121,7 @@ def _load(path: Path) -> tuple[ImageArtifact, MetaNeighborhoods]:
 
 
 def _search(
-    artifact: ImageArtifact, model: MetaNeighborhoods, images: ImageArray, options: NeighborOptions
+    artifact: ImageArtifact, model: NeighborClassifier, images: ImageArray, options: NeighborOptions
 ) -> IndexArray:
     console = Console(stderr=True, quiet=options.quiet)
     if not console.is_terminal:

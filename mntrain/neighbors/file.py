@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from mntrain.artifact import ImageArtifact
 from mntrain.atomic_files import write_atomically
 from mntrain.errors import ArtifactError, DataError
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import HasNeighbors
 from mntrain.neighbors.images import NeighborImages
 
 NAME = "neighbors.safetensors"
@@ -90,7 +90,7 @@ def _contradiction(artifact: ImageArtifact, found: NeighborImages) -> str | None
         return f"its images are {list(found.images.shape[1:])}, the model takes {list(size)}"
     if found.labels.min() < 0 or found.labels.max() >= len(config.labels):
         return f"it holds labels from {found.labels.min()} to {found.labels.max()}, the model has {len(config.labels)}"
-    entries = len(model.dictionary.keys) if isinstance(model, MetaNeighborhoods) else 0
+    entries = len(model.entry_keys()) if isinstance(model, HasNeighbors) else 0
     if len(found.indices) != entries:
         return f"it holds images of {len(found.indices)} entries, the dictionary has {entries}"
     return None

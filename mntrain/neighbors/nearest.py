@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageArray
 from mntrain.errors import ArtifactError
-from mntrain.models.meta_neighborhoods.attention import comparable_similarity, key_index
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.neighbors import HasNeighbors
 
 _BATCH = 250  # images
 _MOST_SCORES = 4_000_000  # of the similarities held at a time, float32: 16 MB
@@ -21,7 +20,7 @@ _MOST_SCORES = 4_000_000  # of the similarities held at a time, float32: 16 MB
 
 @torch.inference_mode()
 def nearest_positions(
-    model: MetaNeighborhoods,
+    model: HasNeighbors,
     preprocessing: nn.Module,
     images: ImageArray,
     count: int,
@@ -39,10 +38,10 @@ def nearest_positions(
     Raises:
         ArtifactError: the model has features that are not finite, so that nothing is near.
     """
-    best = NearestSoFar(model.dictionary.keys, model, count)
+    best = NearestSoFar(model, count)
     for start in range(0, len(images), _BATCH):
         batch = torch.from_numpy(images[start : start + _BATCH])
-        features: Tensor = model.backbone(preprocessing(batch))
+        features = model.queries(preprocessing(batch))
         if not bool(torch.isfinite(features).all()):
             raise ArtifactError(
                 f"The model has features of training images {start} to {start + len(batch) - 1} that are not finite, "
@@ -58,19 +57,16 @@ class NearestSoFar:
     """The n nearest of the images seen so far, for every entry: [S, n] and one block of [B, S] is all that is held.
 
     Args:
-        keys: k [S, d].
-        model: knows the similarity.
+        model: entries and similarity.
         count: n.
     """
 
-    def __init__(self, keys: Tensor, model: MetaNeighborhoods, count: int) -> None:
-        size = max(1, _MOST_SCORES // _BATCH)
-        self._blocks = [
-            (slice(start, start + size), key_index(keys[start : start + size], model.similarity))
-            for start in range(0, len(keys), size)
-        ]
-        self._scores = torch.full((len(keys), count), float("-inf"))
-        self.positions = torch.full((len(keys), count), -1)
+    def __init__(self, model: HasNeighbors, count: int) -> None:
+        self._model = model
+        entries, size = len(model.entry_keys()), max(1, _MOST_SCORES // _BATCH)
+        self._blocks = [slice(start, start + size) for start in range(0, entries, size)]
+        self._scores = torch.full((entries, count), float("-inf"))
+        self.positions = torch.full((entries, count), -1)
 
     def see(self, features: Tensor, first: int) -> None:
         """Take in features [B, d] of the images from position ``first`` on.
@@ -78,8 +74,8 @@ class NearestSoFar:
         Of images that are equally near those seen first stay.
         """
         count = self._scores.shape[1]
-        for entries, index in self._blocks:
-            nearest = comparable_similarity(features, index).topk(min(count, len(features)), dim=0)
+        for entries in self._blocks:
+            nearest = self._model.comparable_similarity(features, entries).topk(min(count, len(features)), dim=0)
             scores = torch.cat([self._scores[entries], nearest.values.mT], dim=1)
             positions = torch.cat([self.positions[entries], nearest.indices.mT + first], dim=1)
             order = scores.argsort(dim=1, descending=True, stable=True)[:, :count]

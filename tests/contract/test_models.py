@@ -13,7 +13,10 @@ import pytest
 import torch
 from torch import nn
 
+from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.unit import unit
 from mntrain.models.base import Batch, Model, Pass
+from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
 from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
 
@@ -172,3 +175,49 @@ def test_the_prediction_before_adaptation_is_told_apart(model: Model) -> None:
         prediction = model(images(5))
     if prediction.unadapted_logits is not None:
         assert not torch.equal(prediction.unadapted_logits, prediction.logits)
+
+
+def test_a_model_adapts_if_and_only_if_it_has_neighbors(model: Model) -> None:
+    model.eval()
+    with torch.inference_mode():
+        adapts = model(images(2)).unadapted_logits is not None
+    assert isinstance(model, HasNeighbors) == isinstance(model, NeighborClassifier) == adapts
+
+
+def test_neighbors_explain_the_answer_of_the_model(model: Model) -> None:
+    if not isinstance(model, NeighborClassifier):
+        return
+    model.eval()
+    values, labels = model.entry_values(), model.entry_labels()
+    entries = len(model.entry_keys())
+    assert values.shape == (entries, CLASSES)
+    assert labels.tolist() == values.argmax(dim=-1).tolist()
+    with torch.inference_mode():
+        queries = model.queries(images(5))
+        expected = model(images(5)).logits
+        torch.testing.assert_close(model.classify(queries).logits, expected, atol=0, rtol=0)
+        everything = model.logits_among(queries, torch.arange(entries), model.temperature)
+        attention = model.attention_over_all(queries)
+        similarity = model.comparable_similarity(queries, slice(None))
+        some = model.comparable_similarity(queries, torch.tensor([3, 1]))
+    torch.testing.assert_close(everything, expected)
+    assert attention.shape == similarity.shape == (5, entries)
+    torch.testing.assert_close(attention.sum(dim=-1), torch.ones(5))
+    assert attention.argmax(dim=-1).tolist() == similarity.argmax(dim=-1).tolist()
+    torch.testing.assert_close(some, similarity[:, [3, 1]])
+
+
+def test_a_cosine_head_shows_the_prototypes_that_it_answers_with(model: Model) -> None:
+    if not isinstance(model, NeighborClassifier):
+        return
+    model.eval().requires_grad_(False)
+    queries = model.queries(images(5))
+    prototypes, prediction = model.prototypes(queries), model.classify(queries)
+    head: Any = getattr(model, "head", None)
+    assert (prototypes is not None) == isinstance(head, CosineHead)
+    if prototypes is None:
+        return
+    unadapted = head.scale * unit(queries) @ prototypes.unadapted.mT
+    adapted = head.scale * (prototypes.adapted @ unit(queries).unsqueeze(-1)).squeeze(-1)
+    torch.testing.assert_close(unadapted, prediction.unadapted_logits)
+    torch.testing.assert_close(adapted, prediction.logits, atol=1e-4, rtol=1e-4)

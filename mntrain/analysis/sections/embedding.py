@@ -20,12 +20,12 @@ def embedding_section(subject: ReportInput, train: Observed) -> Section | None:
     found = embed(
         train.features,
         train.labels,
-        None if model is None else model.dictionary.keys,
-        None if model is None else model.dictionary.values(),
+        None if model is None else model.entry_keys(),
+        None if model is None else model.entry_values(),
         cosine=model is None or model.similarity == "cosine",
     )
     entries = len(found.entries)
-    held = 0 if model is None else len(model.dictionary.keys)
+    held = 0 if model is None else len(model.entry_keys())
     with_entries = f" and {entries:,} of {held:,} learned neighbors (+)" if entries else ""
     return Section(
         anchor="embedding",

@@ -6,7 +6,7 @@ from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
 from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.ifilm import IFiLM
-from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
+from mntrain.models.neighbors import HasNeighbors
 
 
 def learned_section(subject: ReportInput) -> Section | None:
@@ -19,7 +19,7 @@ def learned_section(subject: ReportInput) -> Section | None:
         facts.append((f"step size α, {count} step{'s' * (count != 1)}", _spread(size)))
         numbers["step_size"] = {"min": float(size.min()), "median": float(size.median()), "max": float(size.max())}
         numbers["steps"] = count
-    if isinstance(model, MetaNeighborhoodsRegressor):
+    elif isinstance(model, HasNeighbors):
         facts.append(("step size α of all layers", _spread(model.step_size)))
         numbers["step_size"] = float(model.step_size)
     head = getattr(model, "head", None)

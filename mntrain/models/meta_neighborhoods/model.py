@@ -6,15 +6,19 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from mntrain.layers.cosine_head import CosineHead
 from mntrain.layers.head import Head
 from mntrain.layers.precision import full_precision
+from mntrain.layers.unit import unit
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction
 from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.attention import attention, comparable_similarity, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.groups import adaptation_groups
+from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
 from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size
+from mntrain.models.neighbors import Prototypes
 
 
 class MetaNeighborhoods(Classifier):
@@ -56,7 +60,7 @@ class MetaNeighborhoods(Classifier):
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → adapted and unadapted logits [B, C]."""
-        features = self._features(images)
+        features = self.queries(images)
         with full_precision(features):
             return self.classify(features)
 
@@ -65,7 +69,7 @@ class MetaNeighborhoods(Classifier):
 
         The auxiliary head is not asked for an answer: it is there to make the features tell classes apart.
         """
-        features = self._features(batch.inputs)
+        features = self.queries(batch.inputs)
         with full_precision(features):
             prediction = self.classify(features)
             loss = cross_entropy(prediction.logits, batch.targets)
@@ -73,23 +77,55 @@ class MetaNeighborhoods(Classifier):
                 loss = loss + self.auxiliary * cross_entropy(self.auxiliary_head(features), batch.targets)
             return loss, prediction
 
-    def _features(self, images: Tensor) -> Tensor:
-        features: Tensor = self.backbone(images)
+    def queries(self, inputs: Tensor) -> Tensor:
+        """Normalised images [B, channels, H, W] → features z [B, d], in the precision of the head."""
+        features: Tensor = self.backbone(inputs)
         return features.to(self.head.weight.dtype)
 
-    def classify(self, features: Tensor) -> Prediction:
+    def classify(self, queries: Tensor) -> Prediction:
         """Features z [B, d] → adapted and unadapted logits [B, C]."""
-        keys, values, keep = self.dictionary.entries_for(features.shape[0])
-        weights = attention(similarity(features, key_index(keys, self.similarity)), self.temperature, keep)
-        problem, steps = inner_problem(self.head, keys, values), self.steps()
-        return Prediction(
-            logits=adapted_logits(features, weights, problem, self.head.weight, steps, cheapest_form(problem, steps)),
-            unadapted_logits=self.head(features),
-        )
+        keys, values, keep = self.dictionary.entries_for(queries.shape[0])
+        weights = attention(similarity(queries, key_index(keys, self.similarity)), self.temperature, keep)
+        return Prediction(logits=self._adapted(queries, weights, keys, values), unadapted_logits=self.head(queries))
 
-    def attention_over_all(self, features: Tensor) -> Tensor:
+    def logits_among(self, queries: Tensor, entries: Tensor, temperature: float) -> Tensor:
+        """Adapted logits [B, C] of features z [B, d], with the entries at ``entries`` int64 [S'] alone."""
+        keys, values = self.dictionary.keys[entries], self.dictionary.values(entries)
+        weights = attention(similarity(queries, key_index(keys, self.similarity)), temperature)
+        return self._adapted(queries, weights, keys, values)
+
+    def _adapted(self, queries: Tensor, weights: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        problem, steps = inner_problem(self.head, keys, values), self.steps()
+        return adapted_logits(queries, weights, problem, self.head.weight, steps, cheapest_form(problem, steps))
+
+    def entry_keys(self) -> Tensor:
+        """Keys k [S, d]."""
+        return self.dictionary.keys
+
+    def entry_values(self) -> Tensor:
+        """Class probabilities v [S, C]."""
+        return self.dictionary.values()
+
+    def entry_labels(self) -> Tensor:
+        """Likeliest class of every entry, int64 [S]."""
+        return self.dictionary.values().argmax(dim=-1)
+
+    def attention_over_all(self, queries: Tensor) -> Tensor:
         """Features z [B, d] → ω [B, S] over all entries, none dropped."""
-        return attention(similarity(features, key_index(self.dictionary.keys, self.similarity)), self.temperature)
+        return attention(similarity(queries, key_index(self.dictionary.keys, self.similarity)), self.temperature)
+
+    def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
+        """Similarity [B, S'] of features z [B, d] to some entries, comparable between features too."""
+        return comparable_similarity(queries, key_index(self.dictionary.keys[entries], self.similarity))
+
+    def prototypes(self, queries: Tensor) -> Prototypes | None:
+        """Rows of the cosine head at unit length, before and after adaptation; None for a dot-product head."""
+        if not isinstance(self.head, CosineHead):
+            return None
+        weights = self.attention_over_all(queries)
+        problem = cosine_problem(self.dictionary.keys, self.dictionary.values(), self.head.weight, self.head.scale)
+        adapted = adapted_weight(weights, problem, self.head.weight, self.step_size, self.step_count)
+        return Prototypes(unadapted=problem.prototypes, adapted=unit(adapted))
 
     @property
     def compiled_part(self) -> nn.Module:

@@ -10,7 +10,13 @@ from mntrain.errors import ConfigError
 from mntrain.layers.mlp import Mlp
 from mntrain.layers.precision import full_precision
 from mntrain.models.base import Estimate, ParameterGroup, Regressor
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
+from mntrain.models.meta_neighborhoods.attention import (
+    Similarity,
+    attention,
+    comparable_similarity,
+    key_index,
+    similarity,
+)
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import initial_keys
 from mntrain.models.meta_neighborhoods.groups import adaptation_groups
@@ -50,8 +56,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         """Standardised inputs [B, F] → adapted and unadapted values [B]."""
         with full_precision(inputs):
             keys, values, keep = self.entries_for(inputs.shape[0])
-            scores = similarity(inputs, key_index(keys, self.config.similarity))
-            weights = attention(scores, self.config.temperature, keep)
+            weights = attention(similarity(inputs, key_index(keys, self.similarity)), self.temperature, keep)
             layers = self.network.parameters_of_layers()
             tables = layer_tables(keys, values, layers)
             return Estimate(
@@ -68,9 +73,40 @@ class MetaNeighborhoodsRegressor(Regressor):
             return self.keys, self.values, kept.mask
         return self.keys[kept.positions], self.values[kept.positions], None
 
-    def attention_over_all(self, inputs: Tensor) -> Tensor:
+    @property
+    def similarity(self) -> Similarity:
+        """Kind of similarity between inputs and keys."""
+        return self.config.similarity
+
+    @property
+    def temperature(self) -> float:
+        """T of the attention."""
+        return self.config.temperature
+
+    @property
+    def step_count(self) -> int:
+        """Inner steps: 1, the only number that the closed form of all layers allows."""
+        return self.config.steps
+
+    def entry_keys(self) -> Tensor:
+        """Keys k [S, F]."""
+        return self.keys
+
+    def entry_values(self) -> Tensor:
+        """Standardised targets v [S]."""
+        return self.values
+
+    def queries(self, inputs: Tensor) -> Tensor:
+        """Standardised inputs [B, F], which are compared with keys as they are."""
+        return inputs
+
+    def attention_over_all(self, queries: Tensor) -> Tensor:
         """Standardised inputs [B, F] → ω [B, S] over all entries, none dropped."""
-        return attention(similarity(inputs, key_index(self.keys, self.config.similarity)), self.config.temperature)
+        return attention(similarity(queries, key_index(self.keys, self.similarity)), self.temperature)
+
+    def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
+        """Similarity [B, S'] of standardised inputs [B, F] to some entries, comparable between inputs too."""
+        return comparable_similarity(queries, key_index(self.keys[entries], self.similarity))
 
     @property
     def compiled_part(self) -> nn.Module:

@@ -21,7 +21,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 @pytest.fixture
 def model(subject: ReportInput) -> MetaNeighborhoods:
-    assert subject.adaptive is not None
+    assert isinstance(subject.adaptive, MetaNeighborhoods)
     return subject.adaptive
 
 

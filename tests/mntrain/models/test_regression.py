@@ -12,6 +12,7 @@ from mntrain.errors import ConfigError
 from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Batch, Regressor
 from mntrain.models.families import FAMILIES
+from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
 from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
 
@@ -97,3 +98,19 @@ def test_no_weights_of_their_own_are_built_for_the_queries(largest: Any) -> None
         loss.backward()
     assert seen.elements <= 64 * 40, "nothing is larger than the attention [B, S]"
     assert seen.elements < 64 * UNITS * UNITS
+
+
+def test_a_regressor_that_adapts_has_neighbors_without_classes(model: Regressor) -> None:
+    model.eval()
+    inputs = batch().inputs
+    with torch.inference_mode():
+        adapts = model(inputs).unadapted_values is not None
+        assert isinstance(model, HasNeighbors) == adapts
+        assert not isinstance(model, NeighborClassifier)
+        if isinstance(model, HasNeighbors):
+            attention = model.attention_over_all(model.queries(inputs))
+            assert model.entry_values().shape == (len(model.entry_keys()),)
+            assert (
+                attention.argmax(dim=-1).tolist()
+                == model.comparable_similarity(inputs, slice(None)).argmax(-1).tolist()
+            )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mntrain.artifact import ImageArtifact, load_artifact
-from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, comparable_similarity
+from mntrain.models.meta_neighborhoods.attention import SIMILARITIES
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.neighbors import nearest
 from mntrain.neighbors.nearest import nearest_positions
@@ -59,13 +59,14 @@ def test_no_more_than_a_block_of_similarities_is_held(
     artifact_of: ImageArtifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[int] = []
+    compare = MetaNeighborhoods.comparable_similarity
 
-    def watched(features: torch.Tensor, index: object) -> torch.Tensor:
-        scores = comparable_similarity(features, index)  # type: ignore[arg-type]
+    def watched(self: MetaNeighborhoods, queries: torch.Tensor, entries: slice | torch.Tensor) -> torch.Tensor:
+        scores = compare(self, queries, entries)
         sizes.append(scores.numel())
         return scores
 
-    monkeypatch.setattr(nearest, "comparable_similarity", watched)
+    monkeypatch.setattr(MetaNeighborhoods, "comparable_similarity", watched)
     monkeypatch.setattr(nearest, "_BATCH", 50)
     monkeypatch.setattr(nearest, "_MOST_SCORES", 1000)
     images = artifact_of.samples.images
