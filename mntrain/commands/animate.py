@@ -1,11 +1,10 @@
-"""``mntrain animate``: how a model in the plane learns."""
+"""Command ``mntrain animate``: how a model in the plane learns."""
 
-import argparse
 import json
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from mntrain.commands.parsing import add_command
+from mntrain.commands.command import Command
+from mntrain.commands.options import Count, DataPath, FilePath, RunPath
 
 _EPILOG = """\
 For classifiers of points in the plane whose run has kept epochs (training.keep_every):
@@ -20,40 +19,53 @@ the colour of their class with the path they have come. --stills adds the first,
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "animate",
-        summary="an animation of a model in the plane and of its neighbors",
-        description="Animate how the decision map and the learned neighbors of a run move, epoch by epoch.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run (runs/NAME)")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the GIF (RUN/animation.gif)")
-    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
-    parser.add_argument("--frame-ms", type=int, default=120, metavar="N", help="milliseconds for each epoch (120)")
-    parser.add_argument("--stills", action="store_true", help="also write first, middle and last frame as PNG")
-    parser.add_argument("--json", action="store_true", help="print the files as JSON, and no progress")
+@dataclass(frozen=True, kw_only=True)
+class AnimateCommand:
+    """Options of ``mntrain animate``.
+
+    Args:
+        run: folder of the run (runs/NAME)
+        output: the GIF (RUN/animation.gif)
+        data_path: where the data lies now, if it has moved
+        frame_ms: milliseconds for each epoch
+        stills: also write first, middle and last frame as PNG
+        json: print the files as JSON, and no progress
+    """
+
+    run: RunPath
+    output: FilePath | None = None
+    data_path: DataPath | None = None
+    frame_ms: Count = 120
+    stills: bool = False
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command; returns the exit code."""
+def run(command: AnimateCommand) -> int:
+    """Write the animation; returns the exit code."""
     from mntrain.analysis.animation import AnimationOptions, animate
 
     files = animate(
         AnimationOptions(
-            run=arguments.run,
-            output=arguments.output,
-            data_path=arguments.data_path,
-            frame_ms=arguments.frame_ms,
-            stills=arguments.stills,
-            quiet=arguments.json,
+            run=command.run,
+            output=command.output,
+            data_path=command.data_path,
+            frame_ms=command.frame_ms,
+            stills=command.stills,
+            quiet=command.json,
         )
     )
-    if arguments.json:
+    if command.json:
         print(json.dumps({"files": [str(file) for file in files]}))
     else:
         for file in files:
             print(f"written {file}")
     return 0
+
+
+COMMAND = Command(
+    options=AnimateCommand,
+    run=run,
+    summary="an animation of a model in the plane and of its neighbors",
+    description="Animate how the decision map and the learned neighbors of a run move, epoch by epoch.",
+    epilog=_EPILOG,
+)

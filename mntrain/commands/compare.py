@@ -1,13 +1,13 @@
-"""``mntrain compare``: variants and seeds side by side."""
+"""Command ``mntrain compare``: variants and seeds side by side."""
 
-import argparse
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from mntrain.commands.parsing import add_command
-from mntrain.errors import ConfigError
+from mntrain.commands.command import Command
+from mntrain.commands.lists import names, whole_numbers
+from mntrain.commands.options import Count, FolderPath, Option, OtherWords, RecipeName
 
 _STANDARD = "vanilla,vanilla+ifilm,mn,mn+ifilm,maxl"
 _EPILOG = """\
@@ -26,57 +26,63 @@ exit code is then 1.
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "compare",
-        summary="train variants over several seeds: a table, JSON and a plot",
-        description="Train variants of a recipe over several seeds, and tell their test accuracies apart.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("recipe", metavar="RECIPE", help="name of a recipe, or path of a YAML file")
-    parser.add_argument("--variants", metavar="A,B", help=f"built-in variants ({_STANDARD}; with --sweep: vanilla)")
-    parser.add_argument(
-        "--variant", action="append", default=[], metavar="'NAME=--field value'", help="one of your own; repeatable"
-    )
-    parser.add_argument(
-        "--sweep", action="append", default=[], metavar="FIELD=V1,V2", help="a variant for each value; repeatable"
-    )
-    parser.add_argument("--seeds", default="0,1,2", metavar="A,B", help="(0,1,2)")
-    parser.add_argument("--baseline", metavar="VARIANT", help="differences are taken to it (the first variant)")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of all runs (runs)")
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="folder of the result (RUNS/compare-RECIPE)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time, sharing the cores (1)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
+@dataclass(frozen=True, kw_only=True)
+class CompareCommand:
+    """Options of ``mntrain compare``.
+
+    Args:
+        recipe: name of a recipe, or path of a YAML file
+        overrides: fields of the recipe, for every run
+        variants: built-in variants (vanilla,vanilla+ifilm,mn,mn+ifilm,maxl; with --sweep: vanilla)
+        variant: one of your own; repeatable
+        sweep: a variant for each value; repeatable
+        seeds: seeds that each variant is trained with
+        baseline: differences are taken to it (the first variant)
+        runs: folder of all runs
+        output: folder of the result (RUNS/compare-RECIPE)
+        jobs: runs at the same time, sharing the cores
+        json: print the result as JSON, and no progress
+    """
+
+    recipe: RecipeName
+    overrides: OtherWords = ()
+    variants: Annotated[str, Option(metavar="A,B")] | None = None
+    variant: tuple[Annotated[str, Option(metavar="'NAME=--field value'")], ...] = ()
+    sweep: tuple[Annotated[str, Option(metavar="FIELD=V1,V2")], ...] = ()
+    seeds: Annotated[tuple[int, ...], Option(metavar="A,B", parse=whole_numbers("--seeds", "0,1,2"))] = (0, 1, 2)
+    baseline: Annotated[str, Option(metavar="VARIANT")] | None = None
+    runs: FolderPath = Path("runs")
+    output: FolderPath | None = None
+    jobs: Count = 1
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
+def run(command: CompareCommand) -> int:
+    """Train what is missing, and print the comparison; returns the exit code."""
     from mntrain.comparison.plan import CompareOptions
     from mntrain.comparison.session import compare
     from mntrain.comparison.variants import built_in, custom, sweep
 
-    sweeps = tuple(sweep(text) for text in arguments.sweep)
-    own = tuple(custom(text) for text in arguments.variant)
-    names = arguments.variants if arguments.variants is not None else ("vanilla" if sweeps else _STANDARD)
-    variants = (*built_in([name.strip() for name in names.split(",") if name.strip()]), *own)
-    rows = (*variants, *(one for swept in sweeps for one in swept.variants()))
+    sweeps = tuple(sweep(text) for text in command.sweep)
+    own = tuple(custom(text) for text in command.variant)
+    chosen = command.variants if command.variants is not None else ("vanilla" if sweeps else _STANDARD)
+    variants = (*built_in(names(chosen)), *own)
+    rows = (*variants, *(variant for swept in sweeps for variant in swept.variants()))
     comparison = compare(
         CompareOptions(
-            recipe=arguments.recipe,
+            recipe=command.recipe,
             variants=variants,
             sweeps=sweeps,
-            seeds=_seeds(arguments.seeds),
-            baseline=arguments.baseline or (rows[0].name if rows else ""),
-            overrides=tuple(overrides),
-            runs=arguments.runs,
-            output=arguments.output,
-            jobs=arguments.jobs,
-            quiet=arguments.json,
+            seeds=command.seeds,
+            baseline=command.baseline or (rows[0].name if rows else ""),
+            overrides=command.overrides,
+            runs=command.runs,
+            output=command.output,
+            jobs=command.jobs,
+            quiet=command.json,
         )
     )
-    if arguments.json:
+    if command.json:
         print(json.dumps(comparison.to_json(), allow_nan=False))
     else:
         from rich.console import Console
@@ -87,8 +93,11 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     return 1 if comparison.failures else 0
 
 
-def _seeds(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(seed) for seed in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"--seeds is {text!r}; it must be whole numbers separated by commas, as in 0,1,2.") from error
+COMMAND = Command(
+    options=CompareCommand,
+    run=run,
+    summary="train variants over several seeds: a table, JSON and a plot",
+    description="Train variants of a recipe over several seeds, and tell their test accuracies apart.",
+    epilog=_EPILOG,
+    after_interrupt="; the same command goes on where it stopped",
+)

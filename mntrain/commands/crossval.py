@@ -1,15 +1,23 @@
-"""``mntrain crossval``: kNN, a plain network and Meta-Neighborhoods on the folds of tables."""
+"""Command ``mntrain crossval``: kNN, a plain network and Meta-Neighborhoods on the folds of tables."""
 
-import argparse
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated
 
-from mntrain.commands.parsing import add_command
-from mntrain.errors import ConfigError
+from mntrain.commands.command import Command
+from mntrain.commands.lists import names, numbers, whole_numbers
+from mntrain.commands.options import Count, FolderPath, Option, OtherWords, RecipeName
 
-N = TypeVar("N", int, float)
+
+def _parse_decays(text: str) -> tuple[float, ...]:
+    return () if text == "own" else numbers("--decays", "2,3")(text)
+
+
+_Names = Annotated[tuple[str, ...], Option(metavar="A,B", parse=names)]
+_Layers = Annotated[tuple[int, ...], Option(metavar="A,B", parse=whole_numbers("--layers", "2,3"))]
+_Units = Annotated[tuple[int, ...], Option(metavar="A,B", parse=whole_numbers("--units", "2,3"))]
+_Decays = Annotated[tuple[float, ...], Option(metavar="A,B", parse=_parse_decays)]
 
 _EPILOG = """\
 The architecture is searched with the plain network on the first fold's validation rows, and used by every network;
@@ -28,63 +36,64 @@ exit code is then 1.
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "crossval",
-        summary="cross-validate regression on tables: kNN, a plain network, Meta-Neighborhoods",
-        description="Cross-validate regression on tables, and tell the families' errors apart.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "recipes", metavar="RECIPE", nargs="+", help="name of a recipe, or path of a YAML file; a row each"
-    )
-    parser.add_argument(
-        "--families", default="knn,vanilla,meta_neighborhoods", metavar="A,B", help="(knn,vanilla,meta_neighborhoods)"
-    )
-    parser.add_argument("--folds", type=int, default=5, metavar="K", help="(5)")
-    parser.add_argument(
-        "--search", action=argparse.BooleanOptionalAction, default=True, help="search the architecture (--search)"
-    )
-    parser.add_argument("--layers", default="2,3,4,5", metavar="A,B", help="hidden layers to search (2,3,4,5)")
-    parser.add_argument("--units", default="32,64,128,256", metavar="A,B", help="widths to search (32,64,128,256)")
-    parser.add_argument(
-        "--decays",
-        default="0,0.075,0.75",
-        metavar="A,B",
-        help="weight decays to search, for each network by itself; 'own' leaves the recipe's (0,0.075,0.75)",
-    )
-    parser.add_argument("--data-root", type=Path, metavar="FOLDER", help="where the recipes' data files lie (.)")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of all runs (runs)")
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="folder of the result (RUNS/crossval)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="runs at the same time (1)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
+@dataclass(frozen=True, kw_only=True)
+class CrossvalCommand:
+    """Options of ``mntrain crossval``.
+
+    Args:
+        recipes: name of a recipe, or path of a YAML file; a row each
+        overrides: fields of the recipe, for every run
+        families: methods to compare
+        folds: number of folds
+        search: search the architecture
+        layers: hidden layers to search
+        units: widths to search
+        decays: weight decays to search, for each network by itself; 'own' leaves the recipe's
+        data_root: where the recipes' data files lie (.)
+        runs: folder of all runs
+        output: folder of the result (RUNS/crossval)
+        jobs: runs at the same time
+        json: print the result as JSON, and no progress
+    """
+
+    recipes: tuple[RecipeName, ...]
+    overrides: OtherWords = ()
+    families: _Names = ("knn", "vanilla", "meta_neighborhoods")
+    folds: Annotated[int, Option(metavar="K")] = 5
+    search: bool = True
+    layers: _Layers = (2, 3, 4, 5)
+    units: _Units = (32, 64, 128, 256)
+    decays: _Decays = (0, 0.075, 0.75)
+    data_root: FolderPath | None = None
+    runs: FolderPath = Path("runs")
+    output: FolderPath | None = None
+    jobs: Count = 1
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
+def run(command: CrossvalCommand) -> int:
+    """Train what is missing, and print the cross-validation; returns the exit code."""
     from mntrain.crossval.plan import CrossvalOptions
 
     options = CrossvalOptions(
-        recipes=tuple(arguments.recipes),
-        families=tuple(name.strip() for name in arguments.families.split(",") if name.strip()),
-        folds=arguments.folds,
-        search=arguments.search,
-        layers=_numbers(int, "layers", arguments.layers),
-        units=_numbers(int, "units", arguments.units),
-        decays=() if arguments.decays == "own" else _numbers(float, "decays", arguments.decays),
-        data_root=arguments.data_root,
-        overrides=tuple(overrides),
-        runs=arguments.runs,
-        output=arguments.output,
-        jobs=arguments.jobs,
-        quiet=arguments.json,
+        recipes=command.recipes,
+        families=command.families,
+        folds=command.folds,
+        search=command.search,
+        layers=command.layers,
+        units=command.units,
+        decays=command.decays,
+        data_root=command.data_root,
+        overrides=command.overrides,
+        runs=command.runs,
+        output=command.output,
+        jobs=command.jobs,
+        quiet=command.json,
     )
     from mntrain.crossval.session import crossval
 
     result = crossval(options)
-    if arguments.json:
+    if command.json:
         print(json.dumps(result.to_json(), allow_nan=False))
         return 1 if result.failures else 0
     from rich.console import Console
@@ -95,9 +104,11 @@ def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
     return 1 if result.failures else 0
 
 
-def _numbers(kind: type[N], name: str, text: str) -> tuple[N, ...]:
-    try:
-        return tuple(kind(number) for number in text.split(","))
-    except ValueError as error:
-        wanted = "whole numbers" if kind is int else "numbers"
-        raise ConfigError(f"--{name} is {text!r}; it must be {wanted} separated by commas, as in 2,3.") from error
+COMMAND = Command(
+    options=CrossvalCommand,
+    run=run,
+    summary="cross-validate regression on tables: kNN, a plain network, Meta-Neighborhoods",
+    description="Cross-validate regression on tables, and tell the families' errors apart.",
+    epilog=_EPILOG,
+    after_interrupt="; the same command goes on where it stopped",
+)

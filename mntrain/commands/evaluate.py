@@ -1,11 +1,11 @@
-"""``mntrain evaluate``: score and loss of an artifact."""
+"""Command ``mntrain evaluate``: score and loss of an artifact."""
 
-import argparse
 import json
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
-from mntrain.commands.parsing import add_command
+from mntrain.commands.command import Command
+from mntrain.commands.options import ArtifactPath, Count, DataPath
 from mntrain.errors import ConfigError
 
 _EPILOG = """\
@@ -17,36 +17,53 @@ examples:
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "evaluate",
-        summary="score and loss of an artifact on a split",
-        description="Accuracy (or squared error) and loss of an artifact on a split of the data it was trained with.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
-    parser.add_argument("--split", choices=("test", "validation", "train", "all"), default="test", help="(test)")
-    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
-    parser.add_argument("--batch-size", type=int, default=500, metavar="N", help="examples at a time (500)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+@dataclass(frozen=True, kw_only=True)
+class EvaluateCommand:
+    """Options of ``mntrain evaluate``.
+
+    Args:
+        artifact: artifact folder (runs/NAME/artifact)
+        split: part of the data to evaluate on
+        data_path: where the data lies now, if it has moved
+        batch_size: examples at a time
+        json: print the result as JSON
+
+    Raises:
+        ConfigError: batches would be empty.
+    """
+
+    artifact: ArtifactPath
+    split: Literal["test", "validation", "train", "all"] = "test"
+    data_path: DataPath | None = None
+    batch_size: Count = 500
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigError(f"--batch-size is {self.batch_size}; it must be at least 1.")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command; returns the exit code."""
-    if arguments.batch_size < 1:
-        raise ConfigError(f"--batch-size is {arguments.batch_size}; it must be at least 1.")
+def run(command: EvaluateCommand) -> int:
+    """Evaluate the artifact and print its score; returns the exit code."""
     from mntrain.artifact import load_artifact
     from mntrain.training.artifact_data import evaluate_artifact, load_split
     from mntrain.training.metric import metric_of
 
-    artifact = load_artifact(arguments.artifact)
-    examples = load_split(artifact.config, arguments.split, arguments.data_path)
-    found = evaluate_artifact(artifact, examples, arguments.batch_size)
-    if arguments.json:
-        print(json.dumps({"artifact": str(arguments.artifact), "split": arguments.split} | found))
+    artifact = load_artifact(command.artifact)
+    examples = load_split(artifact.config, command.split, command.data_path)
+    result = evaluate_artifact(artifact, examples, command.batch_size)
+    if command.json:
+        print(json.dumps({"artifact": str(command.artifact), "split": command.split} | result))
         return 0
-    metric = metric_of(found, artifact.config.experiment.name)
-    print(f"{arguments.split} {metric.describe(found)}, loss {found['loss']:.4f}, {len(examples)} examples")
+    metric = metric_of(result, artifact.config.experiment.name)
+    print(f"{command.split} {metric.describe(result)}, loss {result['loss']:.4f}, {len(examples)} examples")
     return 0
+
+
+COMMAND = Command(
+    options=EvaluateCommand,
+    run=run,
+    summary="score and loss of an artifact on a split",
+    description="Accuracy (or squared error) and loss of an artifact on a split of the data it was trained with.",
+    epilog=_EPILOG,
+)

@@ -1,12 +1,11 @@
-"""``mntrain fit``: train a model from a recipe."""
+"""Command ``mntrain fit``: train a model from a recipe."""
 
-import argparse
 import json
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from mntrain.commands.parsing import add_command
+from mntrain.commands.command import Command
+from mntrain.commands.options import FolderPath, OtherWords, RecipeName
 
 _EPILOG = """\
 Every field of the recipe is an option, for instance:
@@ -23,52 +22,66 @@ Every field of the recipe is an option, for instance:
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "fit",
-        summary="train a model; writes runs/NAME with checkpoints, metrics and the artifact",
-        description="Train a model from a recipe; writes runs/NAME with checkpoints, metrics and the artifact.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("recipe", metavar="RECIPE", help="name of a recipe, or path of a YAML file")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), metavar="FOLDER", help="folder of all runs (runs)")
-    parser.add_argument("--resume", action="store_true", help="go on from the run's last checkpoint")
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier run of the same name")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
-    parser.add_argument("--fields", action="store_true", help="list every field of a recipe, and stop")
+@dataclass(frozen=True, kw_only=True)
+class FitCommand:
+    """Options of ``mntrain fit``.
+
+    Args:
+        recipe: name of a recipe, or path of a YAML file
+        overrides: fields of the recipe
+        runs: folder of all runs
+        resume: go on from the run's last checkpoint
+        overwrite: replace an earlier run of the same name
+        json: print the result as JSON, and no progress
+        fields: list every field of a recipe, and stop
+    """
+
+    recipe: RecipeName
+    overrides: OtherWords = ()
+    runs: FolderPath = Path("runs")
+    resume: bool = False
+    overwrite: bool = False
+    json: bool = False
+    fields: bool = False
 
 
-def run(arguments: argparse.Namespace, overrides: Sequence[str]) -> int:
-    """Run the command; returns the exit code."""
+def run(command: FitCommand) -> int:
+    """Train the model, and print its score on the test split; returns the exit code."""
     # PyTorch and the data libraries take seconds to import: help and usage errors do not wait for them.
     from mntrain.config import describe_fields, load_experiment
 
-    if arguments.fields:
+    if command.fields:
         print(describe_fields())
         return 0
-    config = load_experiment(arguments.recipe, overrides)
+    config = load_experiment(command.recipe, command.overrides)
     from mntrain.training.fit import fit
     from mntrain.training.run_folder import FitOptions
 
-    options = FitOptions(
-        runs=arguments.runs, resume=arguments.resume, overwrite=arguments.overwrite, quiet=arguments.json
-    )
+    options = FitOptions(runs=command.runs, resume=command.resume, overwrite=command.overwrite, quiet=command.json)
     result = fit(config, options)
     if result is None:  # another process of a data-parallel run prints it
         return 0
-    if arguments.json:
+    if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
     from mntrain.data.sources import find_source
     from mntrain.training.metric import metric_of
 
     test, folder = result["test"], options.runs / config.name
-    own = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
+    unscaled = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
     score = metric_of(test, config.name).describe(test)
-    print(f"test {score}{own} on {test['examples']} examples, epoch {result['best_epoch']}")
+    print(f"test {score}{unscaled} on {test['examples']} examples, epoch {result['best_epoch']}")
     rows = find_source(config.data.source).rows
     hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
     print(f"artifact {folder / 'artifact'}{hint}")
     return 0
+
+
+COMMAND = Command(
+    options=FitCommand,
+    run=run,
+    summary="train a model; writes runs/NAME with checkpoints, metrics and the artifact",
+    description="Train a model from a recipe; writes runs/NAME with checkpoints, metrics and the artifact.",
+    epilog=_EPILOG,
+    after_interrupt="; a run goes on with the same command and --resume",
+)

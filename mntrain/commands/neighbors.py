@@ -1,11 +1,10 @@
-"""``mntrain neighbors``: training images nearest to each entry of a dictionary, into the artifact."""
+"""Command ``mntrain neighbors``: training images nearest to each entry of a dictionary, into the artifact."""
 
-import argparse
 import json
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from mntrain.commands.parsing import add_command
+from mntrain.commands.command import Command
+from mntrain.commands.options import ArtifactPath, Count, DataPath
 
 _EPILOG = """\
 examples:
@@ -19,34 +18,35 @@ passed on. Remove neighbors.safetensors to take them out again.
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "neighbors",
-        summary="add the training images nearest to each learned neighbor to an artifact",
-        description="Add to an artifact the training images nearest to each entry of its dictionary, by the "
-        "model's own similarity, so that explanations can show them.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("artifact", type=Path, metavar="ARTIFACT", help="artifact folder (runs/NAME/artifact)")
-    parser.add_argument("--images", type=int, default=3, metavar="N", help="images for each entry (3)")
-    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON, and no progress")
+@dataclass(frozen=True, kw_only=True)
+class NeighborsCommand:
+    """Options of ``mntrain neighbors``.
+
+    Args:
+        artifact: artifact folder (runs/NAME/artifact)
+        images: images for each entry
+        data_path: where the data lies now, if it has moved
+        json: print the result as JSON, and no progress
+    """
+
+    artifact: ArtifactPath
+    images: Count = 3
+    data_path: DataPath | None = None
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command; returns the exit code."""
+def run(command: NeighborsCommand) -> int:
+    """Add the images, and print what was added; returns the exit code."""
     from mntrain.neighbors.adding import NeighborOptions, add_neighbors
 
     options = NeighborOptions(
-        artifact=arguments.artifact,
-        images=arguments.images,
-        data_path=arguments.data_path,
-        quiet=arguments.json,
+        artifact=command.artifact,
+        images=command.images,
+        data_path=command.data_path,
+        quiet=command.json,
     )
     report = add_neighbors(options)
-    if arguments.json:
+    if command.json:
         print(json.dumps(report.to_dict()))
         return 0
     print(
@@ -55,3 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(f"{report.share_of_entry_class:.1%} are of their entry's class")
     return 0
+
+
+COMMAND = Command(
+    options=NeighborsCommand,
+    run=run,
+    summary="add the training images nearest to each learned neighbor to an artifact",
+    description="Add to an artifact the training images nearest to each entry of its dictionary, by the model's own "
+    "similarity, so that explanations can show them.",
+    epilog=_EPILOG,
+)

@@ -1,16 +1,21 @@
-"""``mntrain recipes``: what comes with the package."""
+"""Command ``mntrain recipes``: the recipes that come with the package."""
 
-from typing import Any
+from dataclasses import dataclass
 
-
-def add(commands: Any) -> None:
-    """Join the command line."""
-    commands.add_parser("recipes", help="list the recipes that come with the package")
+from mntrain.commands.command import Command
 
 
-def run() -> int:
-    """Run the command; returns the exit code."""
+@dataclass(frozen=True, kw_only=True)
+class RecipesCommand:
+    """Options of ``mntrain recipes``: there are none."""
+
+
+def run(command: RecipesCommand) -> int:
+    """Print the names of the recipes; returns the exit code."""
     from mntrain.config import recipe_names
 
     print("\n".join(recipe_names()))
     return 0
+
+
+COMMAND = Command(options=RecipesCommand, run=run, summary="list the recipes that come with the package")

@@ -1,11 +1,11 @@
-"""``mntrain report``: one page about a run."""
+"""Command ``mntrain report``: one page about a run."""
 
-import argparse
 import json
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
-from mntrain.commands.parsing import add_command
+from mntrain.commands.command import Command
+from mntrain.commands.options import Count, DataPath, FilePath, Option, RunPath
 
 _EPILOG = """\
 examples:
@@ -20,42 +20,52 @@ The page is one file without scripts: it can be mailed, and opened without a net
 """
 
 
-def add(commands: Any) -> None:
-    """Join the command line."""
-    parser = add_command(
-        commands,
-        "report",
-        summary="one self-contained HTML page about a run",
-        description="Look at a trained model as the paper does, and write one self-contained HTML page.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the run (runs/NAME)")
-    parser.add_argument("--data-path", metavar="PATH", help="where the data lies now, if it has moved")
-    parser.add_argument("--fine-labels", metavar="COLUMN", help="finer labels of the data, for retrieval")
-    parser.add_argument(
-        "--compare", type=Path, action="append", default=[], metavar="FILE", help="compare.json of a sweep; repeatable"
-    )
-    parser.add_argument(
-        "--images", type=int, default=2000, metavar="N", help="most images or rows of a split to look at (2000)"
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the page (RUN/report.html)")
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON, and no progress")
+@dataclass(frozen=True, kw_only=True)
+class ReportCommand:
+    """Options of ``mntrain report``.
+
+    Args:
+        run: folder of the run (runs/NAME)
+        data_path: where the data lies now, if it has moved
+        fine_labels: finer labels of the data, for retrieval
+        compare: compare.json of a sweep; repeatable
+        images: most images or rows of a split to look at
+        output: the page (RUN/report.html)
+        json: print the numbers as JSON, and no progress
+    """
+
+    run: RunPath
+    data_path: DataPath | None = None
+    fine_labels: Annotated[str, Option(metavar="COLUMN")] | None = None
+    compare: tuple[FilePath, ...] = ()
+    images: Count = 2000
+    output: FilePath | None = None
+    json: bool = False
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the command; returns the exit code."""
+def run(command: ReportCommand) -> int:
+    """Write the page; returns the exit code."""
     from mntrain.analysis.report import report
     from mntrain.analysis.report_input import ReportOptions
 
     options = ReportOptions(
-        run=arguments.run,
-        data_path=arguments.data_path,
-        fine_labels=arguments.fine_labels,
-        comparisons=tuple(arguments.compare),
-        images=arguments.images,
-        output=arguments.output,
-        quiet=arguments.json,
+        run=command.run,
+        data_path=command.data_path,
+        fine_labels=command.fine_labels,
+        comparisons=command.compare,
+        images=command.images,
+        output=command.output,
+        quiet=command.json,
     )
     numbers = report(options)
-    print(json.dumps(numbers, allow_nan=False) if arguments.json else f"page {options.page}")
+    print(json.dumps(numbers, allow_nan=False) if command.json else f"page {options.page}")
     return 0
+
+
+COMMAND = Command(
+    options=ReportCommand,
+    run=run,
+    summary="one self-contained HTML page about a run",
+    description="Look at a trained model as the paper does, and write one self-contained HTML page.",
+    epilog=_EPILOG,
+)

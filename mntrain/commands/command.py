@@ -1,0 +1,45 @@
+"""Entry of a command in the command line."""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from mntrain.commands.options import Settings, add_options, read_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Generic[Settings]):
+    """A command, its options and its help texts.
+
+    Args:
+        options: dataclass whose fields are the options.
+        run: runs the command and returns the exit code.
+        summary: line in the list of commands.
+        description: paragraph above the options; None takes the summary.
+        epilog: text below the options; its line breaks are kept.
+        after_interrupt: remedy told after an interruption.
+    """
+
+    options: type[Settings]
+    run: Callable[[Settings], int]
+    summary: str
+    description: str | None = None
+    epilog: str | None = None
+    after_interrupt: str = ""
+
+    def add_to(self, commands: Any, name: str) -> None:
+        """Add a parser of the command to ``commands``, the result of ``ArgumentParser.add_subparsers``."""
+        parser = commands.add_parser(
+            name,
+            help=self.summary,
+            description=self.description,
+            epilog=self.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_options(parser, self.options)
+
+    def start(self, values: argparse.Namespace, other_words: list[str]) -> int:
+        """Run the command with parsed words; returns the exit code."""
+        return self.run(read_options(self.options, values, other_words))
