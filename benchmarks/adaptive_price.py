@@ -81,7 +81,7 @@ def _export(name: str, arguments: argparse.Namespace, *, vanilla: bool) -> str:
             ExportOptions(
                 artifact=arguments.artifacts / name,
                 target=target,
-                approximation=arguments.tolerance,
+                approximation_tolerance=arguments.tolerance,
                 vanilla=vanilla,
             )
         )

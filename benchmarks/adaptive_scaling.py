@@ -154,7 +154,7 @@ def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace)
         target=target,
         form="auto" if form == "vanilla" else form,
         vanilla=form == "vanilla",
-        approximation=arguments.tolerance,
+        approximation_tolerance=arguments.tolerance,
     )
     try:
         export(options)

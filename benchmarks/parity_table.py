@@ -182,8 +182,8 @@ def _exports(
             target=Target(repository=arguments.output / "repository", name="parity", version=1, overwrite=True),
             form="auto" if form == "vanilla" else form,
             vanilla=form == "vanilla" and adapts,
-            approximation=arguments.tolerance,
-            precision=Precision(dtype=dtype, most_lost=_ANY_LOSS),
+            approximation_tolerance=arguments.tolerance,
+            precision=Precision(dtype=dtype, max_accuracy_drop=_ANY_LOSS),
             parity_images="test",
         )
         yield (name, form, dtype), options, unit

@@ -1,37 +1,45 @@
-"""The real examples that an approximation is fitted to and judged by."""
+"""Calibration examples: real data that an approximation or int8 is fitted to, and other data that judges it."""
 
-from collections.abc import Callable
+from typing import Literal
 
+from mnexport.export_source import example_noun
 from mnexport.forms.plan import Calibration
-from mnexport.options import ExportOptions
+from mnexport.progress import OnProgress
 from mntrain.artifact import ImageArtifact, TableArtifact
 from mntrain.training.artifact_data import load_data
 
-_MOST = 1024
+CalibrationImages = Literal["samples", "train"]
+# Examples of a split; more of them would change ranges and directions little.
+_MAX_EXAMPLES = 1024
 
 
 def calibration_examples(
-    options: ExportOptions, artifact: ImageArtifact | TableArtifact, on_progress: Callable[[str], None]
+    artifact: ImageArtifact | TableArtifact,
+    images: CalibrationImages,
+    data_path: str | None,
+    on_progress: OnProgress,
 ) -> Calibration | None:
-    """Examples for an approximation or for int8; None where neither is possible, or there are too few.
+    """Take calibration examples from the artifact, or from the training and validation splits.
+
+    Args:
+        artifact: trained.
+        images: samples or train.
+        data_path: where the data lies now, for ``train``; None is where it lay in training.
+        on_progress: gets a line before the data is loaded.
+
+    Returns:
+        The examples; None where the artifact holds too few.
 
     Raises:
         MnTrainError: the training data cannot be read, or is not the artifact's.
     """
-    if not options.calibrates:
-        return None
-    if options.calibration == "samples":
+    if images == "samples":
         examples = artifact.samples.inputs
-        return Calibration.halves(examples, f"{len(examples)} held-out {noun(artifact)} of the artifact")
+        return Calibration.halves(examples, f"{len(examples)} held-out {example_noun(artifact)} of the artifact")
     on_progress("loading the training and validation splits")
-    data = load_data(artifact.config, options.data_path)
+    data = load_data(artifact.config, data_path)
     return Calibration(
-        fitted=data.part("train").inputs[:_MOST],
-        held_out=data.part("validation").inputs[:_MOST],
+        fitted=data.part("train").inputs[:_MAX_EXAMPLES],
+        held_out=data.part("validation").inputs[:_MAX_EXAMPLES],
         source="training split, judged on the validation split",
     )
-
-
-def noun(artifact: ImageArtifact | TableArtifact) -> str:
-    """What the artifact's examples are called."""
-    return "images" if isinstance(artifact, ImageArtifact) else "rows"

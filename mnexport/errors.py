@@ -4,15 +4,15 @@ MnExportError
 ├── UsageError        wrong option or combination of options (exit code 2)
 │   └── FormError     the model has no such static form, or none in this dtype
 ├── GraphError        the static form does not become a valid ONNX file
-├── EngineError       no TensorRT engine can be built from it
+├── TensorRTError     no TensorRT engine can be built from it
 ├── ParityError       the export does not answer as the trained model does
-├── ScratchError      there is no room for work in progress
+├── ScratchError      no room is left for work in progress
 └── PublishError      the model repository cannot take the export
 """
 
 
 class MnExportError(Exception):
-    """An export that failed for a reason the user can act on; nothing was published unless the message says so."""
+    """Root of all errors that a user can act on; nothing was published unless the message says so."""
 
     exit_code = 1
 
@@ -40,7 +40,7 @@ class ParityError(MnExportError):
 
 
 class ScratchError(MnExportError):
-    """There is no room for work in progress."""
+    """No room is left for work in progress."""
 
 
 class PublishError(MnExportError):

@@ -1,13 +1,13 @@
-"""What is exported: a trained model, what it takes and gives, and where it comes from."""
+"""Source of an export: a trained model, its signature, and its provenance."""
 
 import json
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from mnexport.forms.dispatch import without_adaptation
-from mnexport.options import ExportOptions
-from mnexport.repository.model_card import ModelCard
+from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
 from mnexport.signature import ExportSignature, image_signature, table_signature
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
@@ -17,40 +17,38 @@ from mntrain.models.base import Model
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExportSource:
-    """The model of an artifact, as it is to be exported.
+    """A trained model as it is exported.
 
     Args:
-        options: what is asked for.
+        name: of the published model.
         artifact: where the model comes from.
-        model: the trained model, or with ``--vanilla`` what is left of it.
+        model: the trained model, or with ``--vanilla`` the part of it that does not adapt.
         family: of that model.
-        signature: what the export takes and gives.
-        provenance: where it comes from, as ``export.json`` tells it.
+        signature: inputs and outputs of the export.
+        opset: ONNX operator set.
+        provenance: record of the artifact in ``export.json``.
     """
 
-    options: ExportOptions
+    name: str
     artifact: ImageArtifact | TableArtifact
     model: Model
     family: str
     signature: ExportSignature
+    opset: int
     provenance: dict[str, Any]
 
-    def card(self, form: str) -> ModelCard:
-        """What ``config.pbtxt`` says of this model in a static form."""
-        engine = self.options.engine
-        return ModelCard(
-            signature=self.signature,
-            max_batch_size=self.options.max_batch_size,
-            family=self.family,
-            form=form,
-            engine=None if engine is None else engine.format,
-        )
+    @property
+    def target_deviation(self) -> float:
+        """Standard deviation of the target of a regressor; 1 for a classifier."""
+        if isinstance(self.artifact, TableArtifact) and self.artifact.config.labels is None:
+            return self.artifact.config.standardization.target_std
+        return 1.0
 
     def metadata(self, form: str) -> dict[str, str]:
-        """What an ONNX file of this model in a static form says about itself."""
+        """Return the metadata of an ONNX file of this model in a static form."""
         return {
             "mn.version": version("mn-runtime"),
-            "mn.name": self.options.target.name,
+            "mn.name": self.name,
             "mn.family": self.family,
             "mn.form": form,
             "mn.input": json.dumps(self.signature.description, ensure_ascii=False),
@@ -59,55 +57,70 @@ class ExportSource:
         }
 
 
-def read_source(options: ExportOptions) -> ExportSource:
-    """Read an artifact, and see what of it is exported.
+def read_source(
+    folder: Path, name: str, graph: GraphOptions, *, vanilla: bool = False, explain: int = 0
+) -> ExportSource:
+    """Read an artifact and choose the part of it that is exported.
+
+    Args:
+        folder: of the artifact.
+        name: of the published model.
+        graph: input type and operator set.
+        vanilla: export the backbone and head without adaptation.
+        explain: neighbors that an answer tells; 0 for none.
 
     Raises:
-        ArtifactError: it cannot be read, or says something that cannot be passed on.
-        FormError: ``--vanilla`` of a model that has no part without adaptation.
+        ArtifactError: the artifact cannot be read, or holds a value that ``export.json`` cannot repeat.
+        FormError: ``vanilla`` of a model that has no part without adaptation.
     """
-    artifact = load_artifact(options.artifact)
+    artifact = load_artifact(folder)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
-    provenance = _provenance(options, artifact)
+    provenance = _provenance(artifact, folder / "config.json")
     return ExportSource(
-        options=options,
+        name=name,
         artifact=artifact,
-        model=without_adaptation(artifact.model) if options.vanilla else artifact.model,
-        family="vanilla" if options.vanilla else artifact.config.family,
-        signature=_signature(options, artifact),
+        model=without_adaptation(artifact.model) if vanilla else artifact.model,
+        family="vanilla" if vanilla else artifact.config.family,
+        signature=_signature(artifact, graph, explain),
+        opset=graph.opset,
         provenance=provenance,
     )
 
 
-def _signature(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> ExportSignature:
+def example_noun(artifact: ImageArtifact | TableArtifact) -> str:
+    """Name the kind of examples that an artifact is trained on."""
+    return "images" if isinstance(artifact, ImageArtifact) else "rows"
+
+
+def _signature(artifact: ImageArtifact | TableArtifact, graph: GraphOptions, explain: int) -> ExportSignature:
     if isinstance(artifact, ImageArtifact):
         images = artifact.config
-        return image_signature(images.input, images.labels, options.graph.input_type, options.explain)
+        return image_signature(images.input, images.labels, graph.input_type, explain)
     rows = artifact.config
-    return table_signature(rows.columns, rows.target, rows.labels, options.explain)
+    return table_signature(rows.columns, rows.target, rows.labels, explain)
 
 
-def _provenance(options: ExportOptions, artifact: ImageArtifact | TableArtifact) -> dict[str, Any]:
-    """Where the model comes from, as ``export.json`` tells it.
+def _provenance(artifact: ImageArtifact | TableArtifact, config_file: Path) -> dict[str, Any]:
+    """Collect the record of the artifact for ``export.json``.
 
     Raises:
-        ArtifactError: the artifact says something that cannot be passed on as UTF-8 JSON.
+        ArtifactError: the artifact holds a value that UTF-8 JSON cannot.
     """
-    found = {
+    provenance = {
         "name": artifact.config.experiment.name,
         "family": artifact.config.family,
         "metrics": artifact.config.metrics,
         "versions": artifact.config.versions,
         "sha256": {
             "model.safetensors": artifact.weights_sha256,
-            "config.json": sha256(options.artifact / "config.json"),
+            "config.json": sha256(config_file),
         },
     }
     try:
-        json.dumps([found, artifact.config.labels], ensure_ascii=False, allow_nan=False).encode()
+        json.dumps([provenance, artifact.config.labels], ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:  # NaN and infinity, or half a surrogate pair
         raise ArtifactError(
-            f"{options.artifact / 'config.json'} holds a number or a text that export.json cannot repeat ({error}); "
+            f"{config_file} holds a number or a text that export.json cannot repeat ({error}); "
             "correct its metrics, labels or names, or train again."
         ) from error
-    return found
+    return provenance

@@ -1,4 +1,4 @@
-"""Static form → ONNX file.
+"""ONNX files of static forms.
 
 Shapes: input ``image`` [batch, channels, H, W] or ``row`` [batch, F]; outputs ``logits`` and ``probabilities``
 [batch, classes], or ``value`` [batch, 1].
@@ -24,7 +24,7 @@ from mnexport.errors import GraphError, UsageError
 from mnexport.signature import ExportSignature, InputType
 
 BATCH = "batch"
-# The first operator set whose convolution takes bfloat16; taken for nothing else.
+# The first operator set whose convolution takes bfloat16; no other export uses it.
 BFLOAT16_OPSET = 22
 # ONNX Runtime's CPU Einsum kills the process when a batch of 0 rows reaches it.
 _FORBIDDEN_OPERATORS = frozenset({"Einsum"})
@@ -34,7 +34,7 @@ _TORCH_TYPES = {"uint8": torch.uint8, "float32": torch.float32}
 
 @dataclass(frozen=True, kw_only=True)
 class GraphOptions:
-    """How the file is written.
+    """Input type and operator set of an ONNX file.
 
     Args:
         input_type: of images: uint8 takes pixels 0..255, float32 pixels 0..1; normalisation is inside the graph either
@@ -57,7 +57,7 @@ class GraphOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphReport:
-    """What was written.
+    """Size of a graph that was written.
 
     Args:
         nodes: operators in the graph.
@@ -88,10 +88,10 @@ def write_onnx(
         opset: ONNX operator set.
         metadata: written into the file.
         path: of the file.
-        translations: of operators of our own.
+        translations: of custom operators, for the exporter.
 
     Raises:
-        GraphError: tracing failed, or the graph is not what it must be.
+        GraphError: tracing failed, or the graph is not valid, lacks a batch axis or uses a forbidden operator.
     """
     # Two rows: a batch axis of 1 is specialised away while tracing.
     example = torch.zeros(2, *signature.input.shape, dtype=_TORCH_TYPES[signature.input_type])
@@ -123,7 +123,7 @@ def write_onnx(
 
 
 def describe(path: Path) -> GraphReport:
-    """What an ONNX file holds."""
+    """Read the size of an ONNX file."""
     model = onnx.load(str(path))
     return GraphReport(
         nodes=len(model.graph.node),
@@ -134,7 +134,7 @@ def describe(path: Path) -> GraphReport:
 
 
 def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
-    """The part of an ONNX file that gives the outputs that everyone gets, as a file of its own.
+    """Cut the part of an ONNX file that computes the outputs without explanation, and write it as a file.
 
     ONNX Runtime computes a graph whole, whichever outputs are asked for.
 
@@ -143,9 +143,9 @@ def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
         signature: of the whole file.
         core: the file to write.
     """
-    wanted = [output.name for output in signature.without_explanation().outputs]
+    names = [output.name for output in signature.without_explanation().outputs]
     whole = onnx.load(str(path))
-    part = onnx.utils.Extractor(whole).extract_model([signature.input.name], wanted)
+    part = onnx.utils.Extractor(whole).extract_model([signature.input.name], names)
     part.producer_name, part.producer_version = whole.producer_name, whole.producer_version
     onnx.helper.set_model_props(part, {item.key: item.value for item in whole.metadata_props})
     _check(part)
@@ -153,7 +153,7 @@ def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """What the exporter stumbled over, in one line: its own message only says in which step."""
+    """Describe the cause of an exporter's error in one line: its own message only names the step."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = _TERMINAL_CODES.sub("", str(error)).strip().splitlines()
@@ -184,7 +184,7 @@ def _check(model: onnx.ModelProto) -> None:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep the exporter's chatter off the terminal; its errors are raised, not printed."""
+    """Keep messages of the exporter off the terminal; its errors are raised, not printed."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

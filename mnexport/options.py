@@ -1,48 +1,49 @@
-"""What an export is asked for."""
+"""Options of an export."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from mnexport.calibration import CalibrationImages
 from mnexport.errors import UsageError
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import GraphOptions
+from mnexport.parity.examples import ParityImages
 from mnexport.parity.tolerance import Tolerance
 from mnexport.precision.accuracy import Precision
 from mnexport.repository.target import Target
 from mnexport.tensorrt import TensorRTOptions
 
-ParityImages = Literal["samples", "test"]
-CalibrationImages = Literal["samples", "train"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """What to export and how.
+    """Artifact to export, place to publish it, and how it is exported.
 
     Args:
         artifact: folder that ``mntrain fit`` wrote.
         target: where the model goes.
         form: auto, explicit, factored or low_rank.
-        approximation: largest error of a probability that an approximated form may have.
+        approximation_tolerance: largest error of a probability that an approximated form may have.
         rank: directions of an approximated form; None takes the fewest within the tolerance.
         calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
             training split, judged on the validation split.
-        vanilla: the same backbone and head without adaptation.
+        vanilla: export the same backbone and head without adaptation.
         explain: neighbors whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
         precision: of the backbone.
         engine: a TensorRT engine to build beside the ONNX file, or None.
-        tolerance: of the parity check.
+        parity_tolerance: of logits or values in the parity check.
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
         data_path: where the data lies now, for ``test`` and ``train``.
         max_batch_size: rows the server may put into one batch.
+
+    Raises:
+        UsageError: a value or a combination of values that cannot be.
     """
 
     artifact: Path
     target: Target
     form: str = "auto"
-    approximation: float = 1e-3
+    approximation_tolerance: float = 1e-3
     rank: int | None = None
     calibration: CalibrationImages = "samples"
     vanilla: bool = False
@@ -50,13 +51,13 @@ class ExportOptions:
     graph: GraphOptions = field(default_factory=GraphOptions)
     precision: Precision = field(default_factory=Precision)
     engine: TensorRTOptions | None = None
-    tolerance: Tolerance = field(default_factory=Tolerance)
+    parity_tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
     data_path: str | None = None
     max_batch_size: int = 64
 
     def __post_init__(self) -> None:
-        FormPlan(form=self.form, tolerance=self.approximation, rank=self.rank)
+        FormPlan(form=self.form, tolerance=self.approximation_tolerance, rank=self.rank)
         if self.explain < 0:
             raise UsageError(f"--explain is {self.explain}; give the number of neighbors to tell, or 0 for none.")
         if self.vanilla and self.explain:
@@ -89,5 +90,5 @@ class ExportOptions:
 
     @property
     def calibrates(self) -> bool:
-        """Whether anything is fitted to calibration examples."""
+        """Tell if a form or a precision is fitted to calibration examples."""
         return (self.form in ("auto", "low_rank") and not self.vanilla) or self.precision.dtype == "int8"

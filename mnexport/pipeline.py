@@ -1,27 +1,39 @@
-"""One export: artifact → static form → ONNX → parity → model repository."""
+"""Pipeline of an export: artifact → static form → ONNX files → parity → precision → engine → model repository."""
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from mnexport.calibration import calibration_examples
+from mnexport.cpu_file.report import CpuFileReport
+from mnexport.cpu_file.stage import (
+    cpu_files,
+    drop_where_it_disagrees,
+    lower_cpu_file,
+    with_published_keys,
+    write_cpu_file,
+)
 from mnexport.export_source import ExportSource, read_source
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
+from mnexport.graph import GraphReport, describe
+from mnexport.model_files import model_files, write_files
 from mnexport.options import ExportOptions
-from mnexport.parity.checks import CheckedExamples, parity_examples
-from mnexport.parity.comparison import ParityReport
-from mnexport.precision.accuracy import AccuracyReport
+from mnexport.parity.examples import ParityExamples, parity_examples
+from mnexport.parity.report import ParityReport
+from mnexport.parity.runners import trained_runner
+from mnexport.parity.stage import check_parity
+from mnexport.parity.tolerance import ParityLimits
+from mnexport.precision.accuracy import AccuracyReport, accuracy_measure
 from mnexport.precision.lowering import check_lowerable
 from mnexport.precision.stage import lower_files
-from mnexport.proving import CheckedExport, prove
+from mnexport.progress import OnProgress, no_progress
 from mnexport.report import ExportReport
 from mnexport.repository.layout import MODEL_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard
-from mnexport.repository.neighbors import carried_neighbors, write_neighbors
+from mnexport.repository.neighbors import stored_neighbors, write_neighbors
 from mnexport.repository.publishing import locked, publishing
 from mnexport.repository.target import check_target, sha256
 from mnexport.scratch import scratch_folder
@@ -29,145 +41,202 @@ from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_in
 from mntrain.artifact import current_versions
 
 SCHEMA = 2
-OnProgress = Callable[[str], None]
 
 
-def export(options: ExportOptions, on_progress: OnProgress = lambda message: None) -> ExportReport:
-    """Export, check, publish; if any stage fails nothing is published.
+def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> ExportReport:
+    """Export an artifact, check the export, and publish it; if any stage fails nothing is published.
 
     Args:
-        tell: told what is being done.
+        options: what to export and how.
+        on_progress: gets a line of text before each step.
 
     Raises:
-        MnExportError, MnTrainError: see their trees.
+        MnExportError: an option, the graph, parity, the engine or the repository; :mod:`mnexport.errors` has the tree.
+        MnTrainError: the artifact or its data cannot be read.
     """
     if options.engine is not None:
         check_installed(options.engine.format)
     on_progress(f"reading {options.artifact}")
-    subject = read_source(options)
-    carried = carried_neighbors(options, subject.artifact)
-    plan = _plan(subject, on_progress)
-    static = static_form(subject.model, plan, subject.artifact.preprocessing)
+    source = read_source(
+        options.artifact, options.target.name, options.graph, vanilla=options.vanilla, explain=options.explain
+    )
+    neighbors = stored_neighbors(source.artifact) if options.explain else None
+    plan = _plan(options, source, on_progress)
+    static = static_form(source.model, plan, source.artifact.preprocessing)
     check_lowerable(static.module, options.precision)
-    # Seen before any work is done; the answer may be another one when the work is finished.
+    # Checked before any work is done, and once more when the work is finished: another export may come first.
     with locked(options.target):
-        check_target(options.target, subject.card(static.form))
-    examples = parity_examples(options, subject.artifact, on_progress)
+        check_target(options.target, _card(options, source, static.form))
+    examples = parity_examples(source.artifact, options.parity_images, options.data_path, on_progress)
     with scratch_folder() as scratch:
-        file = scratch / MODEL_NAME
-        proof = _prove(subject, plan, static, examples, file, on_progress)
-        proof, accuracy = _lower(subject, plan, proof, examples, file, on_progress)
-        engine = _build(subject, file, on_progress)
-        report = ExportReport(
-            path=file,
-            form=proof.static.form,
-            family=subject.family,
-            adaptation=proof.static.record,
-            graph=proof.graph,
-            parity=proof.parity,
-            accuracy=accuracy,
-            cpu=proof.cpu,
-            engine=engine,
-            neighbors=write_neighbors(carried, subject.artifact, scratch),
+        work = _Work(
+            options=options, source=source, examples=examples, file=scratch / MODEL_NAME, on_progress=on_progress
         )
-        return _publish(subject, report, on_progress)
+        checked = _write_and_check(work, plan, static)
+        checked, accuracy = _lower(work, plan, checked)
+        engine = _build_engine(work)
+        report = ExportReport(
+            path=work.file,
+            form=checked.static.form,
+            family=source.family,
+            adaptation=checked.static.record,
+            graph=checked.graph,
+            parity=checked.parity,
+            accuracy=accuracy,
+            cpu=checked.cpu,
+            engine=engine,
+            neighbors=write_neighbors(neighbors, source.artifact, scratch),
+        )
+        return _publish(work, report)
 
 
-def _plan(subject: ExportSource, on_progress: OnProgress) -> FormPlan:
-    """Which form is asked for, with the examples that it is fitted to."""
-    options = subject.options
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedExport:
+    """A static form with its files and their comparison with the trained model.
+
+    Args:
+        static: the form.
+        graph: size of its graph.
+        parity: differences of form and files; :meth:`ParityReport.raise_failures` comes before publishing.
+        cpu: report on the file for CPUs; None where the form has none.
+    """
+
+    static: StaticModel
+    graph: GraphReport
+    parity: ParityReport
+    cpu: CpuFileReport | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Work:
+    """Work in progress.
+
+    Args:
+        options: of the export.
+        source: what is exported.
+        examples: to check it on.
+        file: ``model.onnx`` in the scratch folder; all files of the version lie beside it.
+        on_progress: gets a line of text before each step.
+    """
+
+    options: ExportOptions
+    source: ExportSource
+    examples: ParityExamples
+    file: Path
+    on_progress: OnProgress
+
+
+def _plan(options: ExportOptions, source: ExportSource, on_progress: OnProgress) -> FormPlan:
+    calibration = None
+    if options.calibrates:
+        calibration = calibration_examples(source.artifact, options.calibration, options.data_path, on_progress)
     return FormPlan(
         form=options.form,
-        tolerance=options.approximation,
+        tolerance=options.approximation_tolerance,
         rank=options.rank,
         explain=options.explain,
-        calibration=calibration_examples(options, subject.artifact, on_progress),
+        calibration=calibration,
     )
 
 
-def _prove(
-    subject: ExportSource,
-    plan: FormPlan,
-    static: StaticModel,
-    examples: CheckedExamples,
-    file: Path,
-    on_progress: OnProgress,
-) -> CheckedExport:
-    """The files of a form that answers as the trained model does.
+def _write_and_check(work: _Work, plan: FormPlan, static: StaticModel) -> CheckedExport:
+    """Write the files of a form and check that they answer as the trained model does.
 
-    An approximation that ``auto`` chose and that does not come near enough gives way to the exact form.
+    An approximation that ``auto`` chose and that fails the check gives way to the exact form.
 
     Raises:
-        ParityError: they do not answer as it does.
+        ParityError: form or files do not answer as the trained model does.
     """
-    proof = prove(subject, static, examples, file, on_progress)
-    if static.approximate and plan.form == "auto" and not proof.parity.passed:
-        exact = static_form(subject.model, replace(plan, calibration=None), subject.artifact.preprocessing)
-        proof = prove(subject, _exact_instead(exact, proof.parity), examples, file, on_progress)
-    proof.parity.raise_failures()
-    return proof
+    checked = _checked(work, static)
+    if static.approximate and plan.form == "auto" and not checked.parity.passed:
+        source = work.source
+        exact = static_form(source.model, replace(plan, calibration=None), source.artifact.preprocessing)
+        failures = "; ".join(item.failure for item in checked.parity.failed)
+        reason = f"exact: the low_rank form did not pass the parity check ({failures})"
+        checked = _checked(work, replace(exact, record={"reason": reason}))
+    checked.parity.raise_failures()
+    return checked
 
 
-def _exact_instead(exact: StaticModel, parity: ParityReport) -> StaticModel:
-    """The exact form, and what was wrong with the approximation."""
-    failed = "; ".join(item.failure for item in parity.failed)
-    return replace(exact, record={"reason": f"exact: the low_rank form did not pass the parity check ({failed})"})
+def _checked(work: _Work, static: StaticModel) -> CheckedExport:
+    """Write the files of a form and compare them; failed comparisons raise nothing."""
+    options, source, file = work.options, work.source, work.file
+    limits = ParityLimits(
+        tolerance=options.parity_tolerance,
+        approximation_tolerance=options.approximation_tolerance,
+        large_batch=options.max_batch_size,
+    )
+    graph = write_files(source, static, file, work.on_progress)
+    cpu = write_cpu_file(source, static, file, options.precision.dtype, work.on_progress)
+    files = (*model_files(file, source.signature), *cpu_files(file, source.signature))
+    parity = check_parity(source, static, files, work.examples, limits, work.on_progress)
+    cpu, parity = drop_where_it_disagrees(file, cpu, parity)
+    return CheckedExport(static=with_published_keys(static, file), graph=graph, parity=parity, cpu=cpu)
 
 
-def _lower(
-    subject: ExportSource,
-    plan: FormPlan,
-    proof: CheckedExport,
-    examples: CheckedExamples,
-    file: Path,
-    on_progress: OnProgress,
-) -> tuple[CheckedExport, AccuracyReport | None]:
-    """The files in a lower precision and what that costs; nothing is done where none is asked for."""
-    if not subject.options.precision.lower:
-        return proof, None
-    calibration = subject.artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
-    return lower_files(subject, proof, file, calibration, examples, on_progress)
+def _lower(work: _Work, plan: FormPlan, checked: CheckedExport) -> tuple[CheckedExport, AccuracyReport | None]:
+    """Lower the precision of the files; nothing is done where the backbone stays in float32."""
+    options, source, file = work.options, work.source, work.file
+    if not options.precision.lower:
+        return checked, None
+    calibration = source.artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
+    measure = accuracy_measure(options.precision, trained_runner(source), work.examples, options.max_batch_size)
+    accuracy = lower_files(source, checked.static, file, options.precision, calibration, measure, work.on_progress)
+    cpu = checked.cpu
+    for cpu_file in cpu_files(file, source.signature):
+        cpu = lower_cpu_file(cpu_file, calibration, measure)
+    static = with_published_keys(checked.static, file)
+    return replace(checked, static=static, graph=describe(file), cpu=cpu), accuracy
 
 
-def _build(subject: ExportSource, file: Path, on_progress: OnProgress) -> EngineReport | None:
-    """The TensorRT engine beside the ONNX file; None where none is asked for."""
-    engine = subject.options.engine
+def _build_engine(work: _Work) -> EngineReport | None:
+    """Build the TensorRT engine beside the ONNX file, if the options have one."""
+    engine = work.options.engine
     if engine is None:
         return None
-    on_progress(f"building the {engine.format} engine")
-    return build_engine(file, subject.signature, engine, file.with_name(ENGINE_NAMES[engine.format]))
+    work.on_progress(f"building the {engine.format} engine")
+    return build_engine(work.file, work.source.signature, engine, work.file.with_name(ENGINE_NAMES[engine.format]))
 
 
-def _publish(subject: ExportSource, report: ExportReport, on_progress: OnProgress) -> ExportReport:
-    """Publish what lies beside ``report.path``; the report with the path where it lies now."""
-    target, made = subject.options.target, report.path.parent
-    card = subject.card(report.form)
+def _publish(work: _Work, report: ExportReport) -> ExportReport:
+    """Publish all files of the scratch folder; the report with the path where the model lies now."""
+    target, card, scratch = work.options.target, _card(work.options, work.source, report.form), work.file.parent
     with locked(target):
         number = check_target(target, card)
-        on_progress(f"publishing {target.folder / str(number)}")
+        work.on_progress(f"publishing {target.folder / str(number)}")
         with publishing(target, number, card) as folder:
-            for item in made.iterdir():
+            for item in scratch.iterdir():
                 (folder / item.name).write_bytes(item.read_bytes())
-            record = _record(subject, card, report) | {
+            record = _record(work, card, report) | {
                 "version": number,
-                "sha256": {item.name: sha256(folder / item.name) for item in made.iterdir()},
+                "sha256": {item.name: sha256(folder / item.name) for item in scratch.iterdir()},
             }
             text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             (folder / RECORD_NAME).write_text(text, encoding="utf-8")
     return replace(report, path=target.folder / str(number) / report.path.name)
 
 
-def _record(subject: ExportSource, card: ModelCard, report: ExportReport) -> dict[str, Any]:
-    """What ``export.json`` says, but for version and digests."""
-    found = report.to_dict()
-    del found["path"]
+def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
+    return ModelCard(
+        signature=source.signature,
+        max_batch_size=options.max_batch_size,
+        family=source.family,
+        form=form,
+        engine=None if options.engine is None else options.engine.format,
+    )
+
+
+def _record(work: _Work, card: ModelCard, report: ExportReport) -> dict[str, Any]:
+    """Content of ``export.json`` without version and digests."""
+    results = report.to_dict()
+    del results["path"]
     return {
         "schema": SCHEMA,
-        "name": subject.options.target.name,
+        "name": work.options.target.name,
         "input_type": card.signature.input_type,
         **card.to_dict(),
-        "dtype": subject.options.precision.dtype,
-        **found,
-        "artifact": subject.provenance,
+        "dtype": work.options.precision.dtype,
+        **results,
+        "artifact": work.source.provenance,
         "versions": current_versions() | {name: version(name) for name in ("onnx", "onnxscript", "onnxruntime")},
     }

@@ -1,12 +1,12 @@
-"""What an export tells when it is done."""
+"""Report of a finished export."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mnexport.cpu_file import CpuFileReport
+from mnexport.cpu_file.report import CpuFileReport
 from mnexport.graph import GraphReport
-from mnexport.parity.comparison import ParityReport
+from mnexport.parity.report import ParityReport
 from mnexport.precision.accuracy import AccuracyReport
 from mnexport.repository.neighbors import NeighborsReport
 from mnexport.tensorrt import EngineReport
@@ -14,17 +14,17 @@ from mnexport.tensorrt import EngineReport
 
 @dataclass(frozen=True, kw_only=True)
 class ExportReport:
-    """What was published.
+    """Published version of a model.
 
     Args:
         path: of the ONNX file.
         form: static form that was chosen.
         family: model family.
-        adaptation: why the form was chosen; rank, errors and costs of an approximation.
+        adaptation: reason for the form; rank, errors and costs of an approximation.
         graph: size of the graph.
-        parity: how close the export is.
-        accuracy: what a lower precision costs, or None.
-        cpu: what became of the file for CPUs; None where the form has none.
+        parity: differences from the trained model.
+        accuracy: cost of a lower precision, or None.
+        cpu: report on the file for CPUs; None where the form has none.
         engine: the TensorRT engine that was built beside it, or None.
         neighbors: the training images that the artifact carries, or None.
     """
@@ -41,7 +41,7 @@ class ExportReport:
     neighbors: NeighborsReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``--json`` and ``export.json``."""
+        """Return plain values for ``--json`` and ``export.json``."""
         return {
             "path": str(self.path),
             "family": self.family,

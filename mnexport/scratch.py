@@ -1,4 +1,4 @@
-"""The folder where an export is made before it is published."""
+"""Scratch folder: files of an export before they are published."""
 
 import errno
 import tempfile
@@ -14,10 +14,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder of its own in the system's temporary folder, gone afterwards.
+    """Make a folder in the system's temporary folder, and remove it afterwards.
 
     Raises:
-        ScratchError: it cannot be made, or the disk fills up while something is written.
+        ScratchError: the folder cannot be made, or the disk fills up while something is written.
     """
     try:
         folder = tempfile.TemporaryDirectory(prefix="mnexport-")

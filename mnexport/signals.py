@@ -1,4 +1,4 @@
-"""What ends an export from outside unwinds it, so that nothing half-done is left behind."""
+"""Signals that end an export: they unwind it, so that nothing half-done is left behind."""
 
 import signal
 import threading
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# `kill`, `timeout` and schedulers; a terminal that is closed. SIGINT raises KeyboardInterrupt as ever.
+# `kill`, `timeout` and schedulers; a terminal that is closed. SIGINT raises KeyboardInterrupt by default.
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -20,12 +20,12 @@ class Terminated(KeyboardInterrupt):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.exit_code = 128 + number
-        """As a shell tells it."""
+        """Exit code as shells report it."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise :class:`Terminated` while the block runs; by default they end the process on the spot.
+    """Let SIGTERM and SIGHUP raise :class:`Terminated` while the block runs, instead of ending the process at once.
 
     A signal that is ignored (``nohup``) stays so.
     """
@@ -39,7 +39,7 @@ def terminable() -> Iterator[None]:
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """What would end the process is ignored while the block runs: for clearing away, which takes no time."""
+    """Ignore signals that end the process while the block runs: for clearing away, which takes no time."""
     with _handled((*_ENDING, signal.SIGINT), signal.SIG_IGN):
         yield
 
@@ -48,9 +48,9 @@ def undisturbed() -> Iterator[None]:
 def _handled(
     numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None] | signal.Handlers
 ) -> Iterator[None]:
-    """Only the main thread may say what signals do, and only there do they raise."""
-    mine = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handler) for number in numbers if mine}
+    """Set a handler while the block runs; other threads than the main one cannot, and get no signals."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, handler) for number in numbers if in_main_thread}
     try:
         yield
     finally:

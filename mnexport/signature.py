@@ -1,4 +1,4 @@
-"""What goes into an exported model and what comes out of it.
+"""Signature of an exported model: its input and outputs.
 
 Shapes: of one example, without the batch axis. Image [channels, H, W], row [F]; logits and probabilities [C], value
 [1].
@@ -20,13 +20,13 @@ _SCALES = {"uint8": "0..255", "float32": "0..1"}
 
 @dataclass(frozen=True, kw_only=True)
 class ExportTensor:
-    """A tensor by name.
+    """An input or output by name.
 
     Args:
         name: in the graph and on the wire.
         datatype: as the Open Inference Protocol names it.
         shape: of one example.
-        on_request: whether it is an explanation, computed for those alone who name it.
+        on_request: part of the explanation, computed only for requests that name it.
     """
 
     name: str
@@ -37,12 +37,12 @@ class ExportTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportSignature:
-    """What a model takes and gives.
+    """Input and outputs of a model.
 
     Args:
-        input: what it takes.
+        input: tensor it takes.
         input_type: the dtype of the input as NumPy names it.
-        outputs: what it gives.
+        outputs: tensors it gives.
         labels: class names, in the order of the logits; None for a model that estimates values.
         description: how the input is laid out, for clients that make it from files.
     """
@@ -53,12 +53,17 @@ class ExportSignature:
     labels: tuple[str, ...] | None
     description: dict[str, Any]
 
+    @property
+    def explains(self) -> bool:
+        """Tell if an output is part of the explanation."""
+        return any(output.on_request for output in self.outputs)
+
     def without_explanation(self) -> "ExportSignature":
-        """The same with the outputs that everyone gets, alone."""
+        """Return the signature without outputs on request."""
         return replace(self, outputs=tuple(output for output in self.outputs if not output.on_request))
 
     def as_input(self, examples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Stored examples as the model takes them: pixels 0..255 become 0..1 for a float32 input of images."""
+        """Convert stored examples to inputs of the model: pixels 0..255 become 0..1 for a float32 input of images."""
         if examples.dtype == np.uint8 and self.input_type == "float32":
             return examples.astype(np.float32) / np.float32(255)
         return examples
@@ -67,7 +72,7 @@ class ExportSignature:
 def image_signature(
     size: InputSpec, labels: tuple[str, ...], input_type: InputType = "uint8", explain: int = 0
 ) -> ExportSignature:
-    """Of a classifier of images; ``explain`` neighbors are told."""
+    """Make the signature of a classifier of images that tells ``explain`` neighbors."""
     shape = (size.channels, size.height, size.width)
     return ExportSignature(
         input=ExportTensor(name="image", datatype=_DATATYPES[input_type], shape=shape),
@@ -81,9 +86,9 @@ def image_signature(
 def table_signature(
     columns: tuple[str, ...], target: str, labels: tuple[str, ...] | None = None, explain: int = 0
 ) -> ExportSignature:
-    """Of a model of rows: float32 in the columns' own units; ``explain`` neighbors are told.
+    """Make the signature of a model of rows that tells ``explain`` neighbors.
 
-    Without labels it estimates values of ``target``.
+    Rows are float32 in the columns' own units. Without labels the model estimates values of ``target``.
     """
     outputs = _regressor_outputs(explain) if labels is None else _classifier_outputs(len(labels), explain)
     return ExportSignature(

@@ -1,8 +1,8 @@
-"""ONNX file → TensorRT engine, built ahead of time for a range of batch sizes.
+"""TensorRT engines, built from an ONNX file ahead of time for a range of batch sizes.
 
-Two builders with one interface: TensorRT for RTX (``tensorrt_rtx``) builds on any machine, for GPUs that it is told;
-standard TensorRT (``tensorrt``) builds for the GPU it finds. Both get a strongly typed network: precision is what the
-ONNX graph says it is.
+Two builders have one interface. TensorRT for RTX (``tensorrt_rtx``) builds on any machine, for given compute
+capabilities; standard TensorRT (``tensorrt``) builds for the GPU of the machine. Both get a strongly typed network,
+whose precision is that of the ONNX graph.
 """
 
 import importlib
@@ -25,7 +25,7 @@ USUAL_CAPABILITIES = ("8.6", "8.9", "12.0")
 
 @dataclass(frozen=True, kw_only=True)
 class BatchProfile:
-    """Batch sizes an engine is built for.
+    """Batch sizes that an engine is built for.
 
     Args:
         minimum: smallest batch it takes.
@@ -33,7 +33,7 @@ class BatchProfile:
         maximum: largest batch it takes.
 
     Raises:
-        UsageError: they are not in this order, or the smallest is below 1.
+        UsageError: the sizes are not in this order, or the smallest is below 1.
     """
 
     minimum: int = 1
@@ -50,7 +50,7 @@ class BatchProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRTOptions:
-    """How an engine is built.
+    """Format, batch sizes and GPUs of an engine.
 
     Args:
         format: tensorrt or tensorrt-rtx.
@@ -77,7 +77,7 @@ class TensorRTOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineReport:
-    """What was built.
+    """Engine that was built.
 
     Args:
         format: tensorrt or tensorrt-rtx.
@@ -98,7 +98,7 @@ class EngineReport:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``export.json``."""
+        """Return plain values for ``export.json``."""
         return asdict(self)
 
 
@@ -108,16 +108,16 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
     Args:
         file: the ONNX file.
         signature: its input.
-        options: how.
+        options: format, batch sizes and GPUs.
         target: file to write.
 
     Raises:
-        EngineError: the builder is not installed, finds no GPU where it needs one, or cannot take the graph.
+        TensorRTError: the builder is not installed, finds no GPU where it needs one, or cannot take the graph.
     """
     trt = _builder(options.format)
     start = time.perf_counter()
     log = _log(trt)
-    builder = _made(trt, log, options.format)
+    builder = _create_builder(trt, log, options.format)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
     parser = trt.OnnxParser(network, log)
     if not parser.parse(file.read_bytes()):
@@ -131,9 +131,9 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
     capabilities = options.capabilities if options.format == "tensorrt-rtx" else ()
     if capabilities:
         config.num_compute_capabilities = len(capabilities)
-        for place, capability in enumerate(capabilities):
+        for index, capability in enumerate(capabilities):
             name = f"SM{capability.replace('.', '')}"
-            config.set_compute_capability(getattr(trt.ComputeCapability, name), place)
+            config.set_compute_capability(getattr(trt.ComputeCapability, name), index)
     engine = builder.build_serialized_network(network, config)
     if engine is None:
         raise TensorRTError(f"{options.format} built no engine: {'; '.join(log.errors) or 'no reason was given'}.")
@@ -150,10 +150,10 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
 
 
 def check_installed(format: EngineFormat) -> None:
-    """Whether the builder of a format is there.
+    """Refuse a format whose builder is not installed.
 
     Raises:
-        EngineError: it is not.
+        TensorRTError: the builder cannot be imported.
     """
     _builder(format)
 
@@ -168,7 +168,7 @@ def _builder(format: EngineFormat) -> Any:
         ) from error
 
 
-def _made(trt: Any, log: Any, format: EngineFormat) -> Any:
+def _create_builder(trt: Any, log: Any, format: EngineFormat) -> Any:
     try:
         builder = trt.Builder(log)
     except (RuntimeError, TypeError) as error:  # no builder without a GPU: pybind11 calls the null pointer a TypeError
@@ -176,16 +176,16 @@ def _made(trt: Any, log: Any, format: EngineFormat) -> Any:
     else:
         reason = ""
     if builder is None:
-        told = "; ".join([*log.errors, *([reason] if reason else [])])
+        reasons = "; ".join([*log.errors, *([reason] if reason else [])])
         raise TensorRTError(
-            f"{format} cannot start its builder here ({told}); standard TensorRT builds on a machine with the GPU that "
-            "the engine is for, --format tensorrt-rtx on any machine."
+            f"{format} cannot start its builder here ({reasons}); standard TensorRT builds on a machine with the GPU "
+            "that the engine is for, --format tensorrt-rtx on any machine."
         )
     return builder
 
 
 def _log(trt: Any) -> Any:
-    """A logger that keeps what is said instead of printing it."""
+    """Make a logger that keeps messages instead of printing them."""
 
     class Log(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The command line of mnexport.
+"""Command line of mnexport.
 
 Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted, 143 terminated (128 and the signal's number).
 """
@@ -7,23 +7,36 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from rich.console import Console
 
-from mnexport.commands.arguments import options_of, parser
+from mnexport.commands.settings import ExportCommand
+from mnexport.errors import MnExportError
+from mnexport.signals import Terminated, terminable
+from mntrain.commands.options import add_options, read_options
+from mntrain.commands.output import run_command
+from mntrain.errors import MnTrainError
+
+_EPILOG = """\
+examples:
+
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-plain --vanilla
+  mnexport runs/fashion-mnist-meta-neighborhoods/artifact repository/fashion-mn --form explicit --parity test
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --tolerance 1e-4 --explain 5
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --format tensorrt-rtx --batch-profile 1,16,64
+  mnexport runs/digits-meta-neighborhoods/artifact repository/digits-mn --input-type float32 --json
+
+The result is a model repository in Triton's layout: serve it with `mnserve serve repository`.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
-    arguments = parser().parse_args(argv)
-    # PyTorch takes seconds to import: help and usage errors do not wait for it.
-    from mnexport.errors import MnExportError
-    from mnexport.signals import Terminated
-    from mntrain.commands.output import run_command
-    from mntrain.errors import MnTrainError
-
+    words = _parser().parse_args(argv)
     try:
-        return run_command(lambda: _export(arguments))
+        return run_command(lambda: _export(read_options(ExportCommand, words)))
     except (MnExportError, MnTrainError) as error:
         print(f"mnexport: {error}", file=sys.stderr)
         return error.exit_code
@@ -35,22 +48,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _export(arguments: argparse.Namespace) -> int:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mnexport",
+        description="Turn a trained adaptive model into a static ONNX graph, prove that it answers as the trained "
+        "model does, and publish it in a model repository.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_options(parser, ExportCommand)
+    parser.add_argument(
+        "--about", action="version", version=f"mn-runtime {version('mn-runtime')}", help="print the version"
+    )
+    return parser
+
+
+def _export(command: ExportCommand) -> int:
+    # PyTorch takes seconds to import: help and wrong usage do not wait for it.
     from mnexport.commands.report_text import print_report
     from mnexport.pipeline import export
-    from mnexport.signals import terminable
 
-    options = options_of(arguments)
+    options = command.export_options()
     console = Console(stderr=True)
     with terminable():
-        if arguments.json:
+        if command.json:
             report = export(options)
         elif console.is_terminal:
             with console.status("exporting") as status:
                 report = export(options, status.update)
         else:
             report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
-    if arguments.json:
+    if command.json:
         print(json.dumps(report.to_dict()))
     else:
         print_report(report)

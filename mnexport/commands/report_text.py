@@ -1,4 +1,4 @@
-"""What the command line says about an export."""
+"""Report of an export on the terminal."""
 
 from typing import Any
 
@@ -9,24 +9,24 @@ from mntrain.result_table import ResultTable
 
 
 def print_report(report: ExportReport) -> None:
-    """Errors of the parity check, size, why the form was chosen, and where it was published."""
+    """Print errors of the parity check, size, the reason for the form, and the place of publication."""
     comparisons = report.parity.comparisons
-    answers = [name for name in ("logits", "probabilities", "value") if name in comparisons[0].max_error]
-    explained = ["explanation"] if any(len(item.max_error) > len(answers) for item in comparisons) else []
+    outputs = [name for name in ("logits", "probabilities", "value") if name in comparisons[0].max_error]
+    explained = ["explanation"] if any(len(item.max_error) > len(outputs) for item in comparisons) else []
     rows = []
     for item in comparisons:
-        others = [error for name, error in item.max_error.items() if name not in answers]
+        explanation_errors = [error for name, error in item.max_error.items() if name not in outputs]
         rows.append(
             [
                 f"{item.what} – {item.reference}",
                 str(item.batch),
                 str(item.examples),
-                *(f"{item.max_error[name]:.2e}" for name in answers),
-                *(f"{max(others):.2e}" if others else "" for _ in explained),
+                *(f"{item.max_error[name]:.2e}" for name in outputs),
+                *(f"{max(explanation_errors):.2e}" if explanation_errors else "" for _ in explained),
                 str(item.argmax_differences),
             ]
         )
-    errors = [f"max |Δ {name}|" for name in (*answers, *explained)]
+    errors = [f"max |Δ {name}|" for name in (*outputs, *explained)]
     allowed = dict.fromkeys(f"{item.what} within {item.tolerance}" for item in comparisons)
     table = ResultTable(
         headings=("compared", "batch", "examples", *errors, "other class"),
@@ -37,13 +37,13 @@ def print_report(report: ExportReport) -> None:
         f"{report.family}, form {report.form}: {report.graph.nodes} operators, {report.graph.size / 1e6:.2f} MB, "
         f"opset {report.graph.opset}"
     )
-    notes = [size, _why(report.adaptation)]
+    notes = [size, _reason(report.adaptation)]
     if report.accuracy is not None:
         notes.append(report.accuracy.describe())
         if report.accuracy.engine == "PyTorch":
             notes.append("ONNX Runtime computes bfloat16 convolutions on GPUs only; serve this file there")
-    if report.cpu is not None and (told := report.cpu.describe()) is not None:
-        notes.append(told)
+    if report.cpu is not None and (cpu_note := report.cpu.describe()) is not None:
+        notes.append(cpu_note)
     if report.engine is not None:
         batches = f"batches of {report.engine.profile.minimum} to {report.engine.profile.maximum}"
         capabilities = ", ".join(report.engine.capabilities) or "this machine"
@@ -58,8 +58,8 @@ def print_report(report: ExportReport) -> None:
     table.show(Console(), title=f"parity ({report.parity.source})", notes=notes)
 
 
-def _why(adaptation: dict[str, Any]) -> str:
-    """Why the form was chosen, and how far it is from the trained model."""
+def _reason(adaptation: dict[str, Any]) -> str:
+    """Describe the reason for the form, and the errors of an approximation."""
     if "rank" not in adaptation:
         return str(adaptation.get("reason", "no adaptation"))
     costs, calibration = adaptation["costs"], adaptation["calibration"]

@@ -1,4 +1,4 @@
-"""How far an export may be from what it must equal.
+"""Tolerances: differences that parity allows between an export and its reference.
 
 Shapes: logits and probabilities [N, C], values [N, 1].
 """
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from mnexport.errors import UsageError
 
-# Of a float32 softmax, whatever tolerance the logits have.
+# Error of a float32 softmax, whatever tolerance the logits have.
 _ROUNDING = 1e-6
 _EXPLANATION = 1e-4
 # Logits this close belong to classes that float32 does not tell apart.
@@ -20,22 +20,22 @@ _TIE = 2e-4
 
 
 Answers = dict[str, npt.NDArray[Any]]
-"""Outputs by name, or how far two answers are apart: logits and probabilities, or values."""
+"""Outputs by name: logits and probabilities, or values. Differences of two answers have the same type."""
 
 
 class Allowance(Protocol):
-    """What parity asks of a tolerance; its text says what it is."""
+    """Interface of a tolerance; its text describes it."""
 
     def beyond(self, error: Answers, expected: Answers) -> int:
-        """Numbers that differ by more than is allowed, or are not finite."""
+        """Count numbers that differ by more than is allowed, or are not finite."""
 
-    def other_classes(self, got: Answers, expected: Answers) -> int:
-        """Examples that get a class they must not get."""
+    def other_classes(self, answers: Answers, expected: Answers) -> int:
+        """Count examples whose predicted class differs and is no tie."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """|export − trained| ≤ atol + rtol·|trained| on every logit or value.
+    """Bound on every logit or value: |export − trained| ≤ atol + rtol·|trained|.
 
     A probability may be off by as much as the logits of its row: softmax amplifies no difference. Two classes whose
     logits the trained model has within twice the tolerance, and within 2e-4, are a tie that rounding may break either
@@ -63,19 +63,19 @@ class Tolerance:
             )
 
     def beyond(self, error: Answers, expected: Answers) -> int:
-        """Numbers that differ by more, or are not finite."""
+        """Count numbers that differ by more, or are not finite."""
         if "value" in error:
             return _beyond(error, {"value": self.atol * self.unit + self.rtol * np.abs(expected["value"])}, self.unit)
         allowed = self.atol + self.rtol * np.abs(expected["logits"])
         of_row = allowed.max(axis=1, keepdims=True) + _ROUNDING
         return _beyond(error, {"logits": allowed, "probabilities": of_row}, self.unit)
 
-    def other_classes(self, got: Answers, expected: Answers) -> int:
-        """Examples with another predicted class that is no tie; 0 for values."""
-        if "value" in got:
+    def other_classes(self, answers: Answers, expected: Answers) -> int:
+        """Count examples with another predicted class that is no tie; 0 for values."""
+        if "value" in answers:
             return 0
-        rows, right = np.arange(len(got["logits"])), expected["logits"].astype(np.float64)
-        lead = right.max(axis=1) - right[rows, got["logits"].argmax(axis=1)]
+        rows, right = np.arange(len(answers["logits"])), expected["logits"].astype(np.float64)
+        lead = right.max(axis=1) - right[rows, answers["logits"].argmax(axis=1)]
         allowed = self.atol + self.rtol * np.abs(right).max(axis=1)
         return int(np.sum(~(lead <= np.minimum(2 * allowed, _TIE))))
 
@@ -85,7 +85,7 @@ class Tolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class Approximation:
-    """|export − trained| ≤ limit on every probability, or on every value in standard deviations of the target.
+    """Bound on every probability, or on every value in standard deviations of the target: |export − trained| ≤ limit.
 
     Args:
         limit: above 0 and below 1.
@@ -96,27 +96,43 @@ class Approximation:
     unit: float = 1.0
 
     def beyond(self, error: Answers, expected: Answers) -> int:
-        """Probabilities or values that differ by more, or are not finite."""
+        """Count probabilities or values that differ by more, or are not finite."""
         limit = self.limit + _ROUNDING
         if "value" in error:
             return _beyond(error, {"value": limit * self.unit}, self.unit)
         return _beyond(error, {"probabilities": limit, "logits": np.finfo(np.float64).max}, self.unit)
 
-    def other_classes(self, got: Answers, expected: Answers) -> int:
-        """Examples with another predicted class, though the trained model tells the two apart by twice the limit."""
-        if "value" in got:
+    def other_classes(self, answers: Answers, expected: Answers) -> int:
+        """Count examples with another predicted class, where the trained model has the two apart by twice the limit."""
+        if "value" in answers:
             return 0
-        rows, right = np.arange(len(got["logits"])), expected["probabilities"]
-        chosen = right[rows, got["probabilities"].argmax(axis=1)]
+        rows, right = np.arange(len(answers["logits"])), expected["probabilities"]
+        chosen = right[rows, answers["probabilities"].argmax(axis=1)]
         return int(np.sum(~(right.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
 
     def __str__(self) -> str:
         return f"{self.limit:g} on probabilities" if self.unit == 1.0 else f"{self.limit:g} deviations of the target"
 
 
+@dataclass(frozen=True, kw_only=True)
+class ParityLimits:
+    """Limits of the parity check.
+
+    Args:
+        tolerance: of logits, or of values.
+        approximation_tolerance: largest error of a probability, or of a value in standard deviations of the target,
+            that an approximated form may have.
+        large_batch: rows of the largest batch that is checked.
+    """
+
+    tolerance: Tolerance
+    approximation_tolerance: float
+    large_batch: int
+
+
 def _beyond(error: Answers, allowed: dict[str, Any], unit: float) -> int:
-    """Numbers beyond what is allowed; of an explanation, which no form approximates, beyond 1e-4."""
+    """Count numbers beyond what is allowed; of an explanation, which no form approximates, beyond 1e-4."""
     explanation = {name: _EXPLANATION * (unit if name.endswith("value") else 1) for name in error}
     limits = explanation | allowed
     # Written so that a NaN counts as a failure.
-    return sum(int(np.sum(~(found <= limits[name]))) for name, found in error.items())
+    return sum(int(np.sum(~(difference <= limits[name]))) for name, difference in error.items())

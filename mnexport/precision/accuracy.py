@@ -1,17 +1,18 @@
-"""What a lower precision costs: accuracy of the exported file beside the trained model's, on labelled examples.
+"""Cost of a lower precision: accuracy of the exported file beside the trained model's, on labelled examples.
 
 Shapes: examples [N, …], classes int64 [N].
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from mnexport.errors import ParityError, UsageError
-from mnexport.parity.comparison import Examples, Runner, collect
+from mnexport.parity.examples import ParityExamples
+from mnexport.parity.runners import Runner, collect
 
 DType = Literal["float32", "float16", "bfloat16", "int8"]
 DTYPES: tuple[DType, ...] = ("float32", "float16", "bfloat16", "int8")
@@ -19,37 +20,37 @@ DTYPES: tuple[DType, ...] = ("float32", "float16", "bfloat16", "int8")
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """How the backbone is computed; what adapts is always float32.
+    """Precision that the backbone is computed in; adapting layers are always float32.
 
     Args:
         dtype: float32, float16, bfloat16 or int8.
-        most_lost: largest drop of accuracy that may be published, as a share (0.01 is one point).
+        max_accuracy_drop: largest drop of accuracy that may be published, as a share (0.01 is one point).
 
     Raises:
         UsageError: another dtype, or a drop that is not from 0 to 1.
     """
 
     dtype: DType = "float32"
-    most_lost: float = 0.01
+    max_accuracy_drop: float = 0.01
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise UsageError(f"--dtype {self.dtype!r} does not exist; choose from {', '.join(DTYPES)}.")
-        if not (math.isfinite(self.most_lost) and 0 <= self.most_lost <= 1):
+        if not (math.isfinite(self.max_accuracy_drop) and 0 <= self.max_accuracy_drop <= 1):
             raise UsageError(
-                f"--max-accuracy-drop is {self.most_lost:g}; it is a share of the examples from 0 to 1 (0.01 is one "
-                "point)."
+                f"--max-accuracy-drop is {self.max_accuracy_drop:g}; it is a share of the examples from 0 to 1 (0.01 "
+                "is one point)."
             )
 
     @property
     def lower(self) -> bool:
-        """Whether answers differ from the trained model's by more than rounding."""
+        """Tell if answers differ from the trained model's by more than rounding."""
         return self.dtype != "float32"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccuracyReport:
-    """Accuracy before and after.
+    """Accuracy before and after lowering.
 
     Args:
         dtype: of the backbone.
@@ -73,17 +74,17 @@ class AccuracyReport:
 
     @property
     def lost(self) -> float:
-        """How much accuracy is lost; negative where it rose."""
+        """Loss of accuracy; negative where it rose."""
         return self.trained - self.exported
 
     @property
     def finite(self) -> bool:
-        """Whether every probability is a number."""
+        """Tell if every probability is a number."""
         return math.isfinite(self.max_probability_error)
 
     @property
     def failure(self) -> str | None:
-        """What is wrong with it, in words: an answer that is not finite, or more than ``most_lost``; None is fine."""
+        """Describe an answer that is not finite, or a loss above ``most_lost``; None where neither is the case."""
         if not self.finite:
             return f"in {self.dtype} it has probabilities that are not finite, on {self.examples} examples"
         if self.lost <= self.most_lost:
@@ -94,10 +95,10 @@ class AccuracyReport:
         )
 
     def raise_failure(self) -> None:
-        """Raise where too much is lost.
+        """Raise an error where too much is lost.
 
         Raises:
-            ParityError: more than ``most_lost``, or an answer is not finite.
+            ParityError: the loss is above ``most_lost``, or an answer is not finite.
         """
         if self.failure is None:
             return
@@ -107,7 +108,7 @@ class AccuracyReport:
         )
 
     def describe(self) -> str:
-        """One line for the command line."""
+        """Return one line for the command line."""
         return (
             f"{self.dtype} ({self.engine}): accuracy {self.exported:.2%}, float32 {self.trained:.2%} on "
             f"{self.examples} examples, {self.other_class} with another class; largest difference of a probability "
@@ -115,36 +116,37 @@ class AccuracyReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``export.json``."""
+        """Return plain values for ``export.json``."""
         return asdict(self)
 
 
-def measure_accuracy(
-    precision: Precision,
-    trained: Runner,
-    exported: tuple[str, Runner],
-    examples: tuple[Examples, npt.NDArray[np.int64]],
-    batch: int,
-) -> AccuracyReport:
-    """Accuracy of both on the same examples.
+Measure = Callable[[str, Runner], AccuracyReport]
+"""Name of an engine and its answers → the accuracy of these answers."""
+
+
+def accuracy_measure(precision: Precision, trained: Runner, examples: ParityExamples, batch: int) -> Measure:
+    """Make a function that measures accuracy beside that of the trained model.
 
     Args:
         precision: of the export.
         trained: the trained model.
-        exported: name of the engine and its answers.
-        examples: inputs and classes.
+        examples: with classes as targets.
         batch: examples at a time.
     """
-    inputs, targets = examples
-    right, found = (collect(runner, inputs, batch)["probabilities"] for runner in (trained, exported[1]))
-    classes = [item.argmax(axis=1) for item in (right, found)]
-    return AccuracyReport(
-        dtype=precision.dtype,
-        engine=exported[0],
-        examples=len(targets),
-        trained=float(np.mean(classes[0] == targets)),
-        exported=float(np.mean(classes[1] == targets)),
-        other_class=int(np.sum(classes[0] != classes[1])),
-        max_probability_error=float(np.abs(found.astype(np.float64) - right).max()),
-        most_lost=precision.most_lost,
-    )
+    inputs, targets = examples.examples.inputs, examples.examples.targets.astype(np.int64)
+
+    def measure(engine: str, exported: Runner) -> AccuracyReport:
+        expected, answers = (collect(runner, inputs, batch)["probabilities"] for runner in (trained, exported))
+        expected_classes, classes = expected.argmax(axis=1), answers.argmax(axis=1)
+        return AccuracyReport(
+            dtype=precision.dtype,
+            engine=engine,
+            examples=len(targets),
+            trained=float(np.mean(expected_classes == targets)),
+            exported=float(np.mean(classes == targets)),
+            other_class=int(np.sum(expected_classes != classes)),
+            max_probability_error=float(np.abs(answers.astype(np.float64) - expected).max()),
+            most_lost=precision.max_accuracy_drop,
+        )
+
+    return measure

@@ -1,4 +1,4 @@
-"""From a float32 export that is proven to one whose backbone is computed in 16 or 8 bits."""
+"""Rewriting of a float32 export that passed parity as one whose backbone is computed in 16 or 8 bits."""
 
 from pathlib import Path
 
@@ -11,21 +11,21 @@ from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier
 from mnexport.forms.mixed_precision import with_lowered_backbone
 from mnexport.graph import BFLOAT16_OPSET, write_onnx
-from mnexport.parity.comparison import Examples, Runner, module_runner, onnxruntime_runner
+from mnexport.parity.runners import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.precision.accuracy import Precision
 from mnexport.precision.quantization import quantize
 from mnexport.signature import ExportSignature
 
-# Images computed in 16 bits before anything is written.
-_CHECKED = 64
+# Images that are computed in 16 bits before anything is written.
+_CHECKED_EXAMPLES = 64
 _TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 def check_lowerable(module: nn.Module, precision: Precision) -> None:
-    """Whether a static form has a backbone that can be computed in fewer bits.
+    """Refuse a static form without a backbone that can be computed in fewer bits.
 
     Raises:
-        FormError: it has none, or for int8 one without convolutions.
+        FormError: the form has no backbone, or for int8 one without convolutions.
     """
     if not precision.lower:
         return
@@ -42,7 +42,7 @@ def check_lowerable(module: nn.Module, precision: Precision) -> None:
 
 
 def opset_of(precision: Precision, opset: int) -> int:
-    """The operator set a file needs: the one asked for, or a later one where the dtype demands it."""
+    """Return the operator set of a file: the one asked for, or a later one where the dtype demands it."""
     return max(opset, BFLOAT16_OPSET) if precision.dtype == "bfloat16" else opset
 
 
@@ -59,15 +59,15 @@ def lower(
 
     Args:
         module: the static form in float32; not changed.
-        file: what was exported from it, and proven.
+        file: exported from it, and equal to it.
         signature: of the file.
-        precision: what is wanted.
+        precision: of the new file.
         opset: ONNX operator set.
         metadata: written into the file.
         calibration: images that int8 takes the ranges of activations from, and that 16 bits must have answers to.
 
     Returns:
-        What computes the answers of the new file, and the answers.
+        Name of the engine that computes the answers of the new file, and the answers.
 
     Raises:
         ParityError: activations of the backbone are beyond what 16 bits can hold.
@@ -76,7 +76,7 @@ def lower(
         quantize(file, signature, calibration)
         return "onnxruntime", onnxruntime_runner(file, signature)
     lowered = with_lowered_backbone(module, _TORCH_TYPES[precision.dtype])
-    _check_finite(lowered, signature, precision, calibration[:_CHECKED])
+    _check_finite(lowered, signature, precision, calibration[:_CHECKED_EXAMPLES])
     write_onnx(lowered, signature, opset_of(precision, opset), metadata, file)
     if precision.dtype == "bfloat16":
         # ONNX Runtime's CPU provider has no bfloat16 convolution.
@@ -85,10 +85,10 @@ def lower(
 
 
 def _check_finite(module: nn.Module, signature: ExportSignature, precision: Precision, examples: Examples) -> None:
-    """Whether the backbone overflows, computed as a GPU would: ONNX Runtime computes float16 in float32 on a CPU.
+    """Refuse a backbone that overflows where a GPU computes it: ONNX Runtime computes float16 in float32 on a CPU.
 
     Raises:
-        ParityError: it does.
+        ParityError: an answer is not finite.
     """
     answers = module_runner(module, signature)(examples)
     lost = sum(not np.isfinite(array).all() for array in answers["probabilities"])

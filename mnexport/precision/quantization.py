@@ -1,7 +1,7 @@
-"""The backbone's convolutions in int8, by ONNX Runtime's quantiser; everything else stays as it is.
+"""Quantisation of the backbone's convolutions to int8 by ONNX Runtime; everything else stays as it is.
 
-Quantise–dequantise pairs around every convolution, symmetric and per output channel, so that TensorRT reads them too:
-for that, biases stay float32, and ONNX Runtime quantises them when it loads the file.
+Quantise–dequantise pairs stand around every convolution, symmetric and per output channel. So that TensorRT reads them
+too, biases stay float32, and ONNX Runtime quantises them when it loads the file.
 """
 
 import logging
@@ -16,7 +16,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
 from mnexport.errors import GraphError
-from mnexport.parity.comparison import Examples
+from mnexport.parity.runners import Examples
 from mnexport.signature import ExportSignature
 
 _BATCH = 32
@@ -32,7 +32,7 @@ def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None
         examples: calibration images; ranges of activations are taken from them.
 
     Raises:
-        GraphError: it has no convolution, or cannot be quantised.
+        GraphError: the file has no convolution, or cannot be quantised.
         OSError: the disk is full.
     """
     whole = onnx.load(str(file))
@@ -56,7 +56,7 @@ def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None
                 weight_type=QuantType.QInt8,
                 extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
             )
-    except (OSError, GraphError):  # a full disk is told by whoever made the folder
+    except (OSError, GraphError):  # a full disk is told where the folder was made
         raise
     except Exception as error:  # whatever the quantiser raises
         raise GraphError(f"ONNX Runtime cannot quantise the exported graph: {error}") from error
@@ -71,10 +71,10 @@ def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None
 
 
 def _prepare(file: Path, prepared: Path) -> None:
-    """Fold normalisation into convolutions, which would else be quantised apart from it, and infer shapes.
+    """Fold normalisation into convolutions, so that both are quantised together, and infer shapes.
 
-    What ``quant_pre_process`` of ONNX Runtime does, but for its way with a full disk: it prints a traceback and goes on
-    with the graph as it was, or with half a file.
+    ``quant_pre_process`` of ONNX Runtime does the same, but on a full disk it prints a traceback and goes on with the
+    graph as it was, or with half a file.
 
     Raises:
         GraphError: the graph cannot be folded.
@@ -87,7 +87,7 @@ def _prepare(file: Path, prepared: Path) -> None:
     try:
         onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exception types share no public base class
-        # Whether it was the disk, only the system tells.
+        # A full disk fails this write too; ONNX Runtime does not tell one from other errors.
         prepared.write_bytes(bytes(file.stat().st_size))
         raise GraphError(f"ONNX Runtime cannot prepare the exported graph to be quantised: {error}") from error
     model = onnx.shape_inference.infer_shapes(onnx.load(str(prepared)))
@@ -96,7 +96,7 @@ def _prepare(file: Path, prepared: Path) -> None:
 
 
 class _Reader(CalibrationDataReader):  # type: ignore[misc]
-    """Calibration images in batches."""
+    """Reader of calibration images in batches."""
 
     def __init__(self, signature: ExportSignature, examples: Examples) -> None:
         inputs = signature.as_input(examples)
@@ -106,5 +106,5 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
         )
 
     def get_next(self) -> dict[str, Any] | None:
-        """The next batch, None at the end."""
+        """Return the next batch, None at the end."""
         return next(self._batches, None)

@@ -1,7 +1,7 @@
 """Names of the files of a model repository. ``mnserve`` has its own; a contract test compares them."""
 
 CONFIG_NAME = "config.pbtxt"
-"""What a model takes and gives, for all its versions."""
+"""Input and outputs of a model, for all its versions."""
 LABELS_NAME = "labels.txt"
 """One class name a line."""
 RECORD_NAME = "export.json"

@@ -1,4 +1,4 @@
-"""What a published model says about itself: ``config.pbtxt``, ``labels.txt``, and the tensors of ``export.json``."""
+"""Description of a published model: ``config.pbtxt``, ``labels.txt``, and the tensors of ``export.json``."""
 
 import json
 import unicodedata
@@ -14,8 +14,8 @@ from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
 _TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
 
 
-class Kind(NamedTuple):
-    """What a version is: all versions answer alike, whatever they compute."""
+class VersionKind(NamedTuple):
+    """Family and form of a version: all versions of a model have one signature, whatever they compute."""
 
     family: str
     form: str
@@ -23,10 +23,10 @@ class Kind(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What ``config.pbtxt`` says about a model.
+    """Content of ``config.pbtxt``.
 
     Args:
-        signature: what it takes and gives.
+        signature: input and outputs.
         max_batch_size: rows the server may put into one batch.
         family: model family.
         form: static form.
@@ -58,12 +58,12 @@ class ModelCard:
                 )
 
     @property
-    def kind(self) -> Kind:
-        """What versions of one model may differ in."""
-        return Kind(family=self.family, form=self.form)
+    def kind(self) -> VersionKind:
+        """Family and form: versions of one model may differ in them."""
+        return VersionKind(family=self.family, form=self.form)
 
     def to_dict(self) -> dict[str, Any]:
-        """What ``export.json`` repeats of it."""
+        """Return plain values for ``export.json``."""
         labels = self.signature.labels
         return {
             "family": self.family,
@@ -74,13 +74,13 @@ class ModelCard:
             **tensor_specs(self.signature),
         }
 
-    def config_pbtxt(self, name: str, kinds: Mapping[int, Kind] | None = None) -> str:
-        """The text of ``config.pbtxt``.
+    def config_pbtxt(self, name: str, kinds: Mapping[int, VersionKind] | None = None) -> str:
+        """Write the text of ``config.pbtxt``.
 
         Args:
             name: of the model.
-            kinds: of all versions that it is for, by number; where they differ, it says which is which. None is for
-                this version alone.
+            kinds: of all versions, by number; where they differ, the text names each version. None stands for this
+                version alone.
         """
         kinds = {1: self.kind} if kinds is None else kinds
         parameters = {
@@ -110,14 +110,14 @@ class ModelCard:
         return "\n".join(lines) + "\n"
 
     def labels_txt(self) -> str | None:
-        """One label a line; line breaks inside a label become spaces. None for a model without classes."""
+        """Write one label a line; line breaks inside a label become spaces. None for a model without classes."""
         if self.signature.labels is None:
             return None
         return "".join(" ".join(label.split()) + "\n" for label in self.signature.labels)
 
 
 def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
-    """Inputs and outputs as ``export.json`` lists them; −1 is the batch axis."""
+    """List inputs and outputs for ``export.json``; −1 is the batch axis."""
 
     def listed(tensor: ExportTensor) -> dict[str, Any]:
         return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
@@ -126,7 +126,7 @@ def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
 
 
 def _of_versions(words: Mapping[int, str]) -> str:
-    """One word where all versions have the same."""
+    """Join words of all versions; where all are the same, that word alone."""
     if len(set(words.values())) == 1:
         return next(iter(words.values()))
     return ", ".join(f"{word} (version {version})" for version, word in sorted(words.items()))
@@ -146,7 +146,7 @@ def _declared(tensor: ExportTensor) -> str:
 
 
 def _quoted(text: str) -> str:
-    r"""A string in protobuf text format: printable ASCII stands for itself, every other byte is an octal escape."""
+    r"""Quote a string for protobuf's text format: printable ASCII as it is, every other byte as an octal escape."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in text.encode()
     )

@@ -1,12 +1,12 @@
-"""``neighbors.npz``: the training images nearest to each entry, beside a model that tells its neighbors.
+"""``neighbors.npz``: training images nearest to each entry, beside a model that tells its neighbors.
 
-Plain NumPy arrays, compressed, nothing pickled, so that a client needs neither the artifact nor PyTorch:
+The file has plain NumPy arrays, compressed and without pickles. Clients need neither the artifact nor PyTorch:
 
 ::
 
     images        uint8 [U, channels, H, W]    each image once
     labels        int64 [U]                    its class
-    positions     int64 [U]                    where it stands in the training split
+    positions     int64 [U]                    its position in the training split
     indices       int32 [S, n]                 the images of each entry, nearest first
     entry_labels  int64 [S]                    its class: a client tells the file of another model by it
 
@@ -19,20 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from mnexport.options import ExportOptions
 from mnexport.repository.layout import NEIGHBORS_NAME
 from mntrain.artifact import Artifact, ImageArtifact
 from mntrain.models.neighbors import NeighborClassifier
 from mntrain.neighbors.file import read_neighbors
 from mntrain.neighbors.images import NeighborImages
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 """Largest size of images, labels, positions and indices before compression: clients hold them in memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborsReport:
-    """What became of the training images of an artifact.
+    """Training images of an artifact, published or left out.
 
     Args:
         entries: S.
@@ -49,11 +48,11 @@ class NeighborsReport:
     left_out: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``export.json``."""
+        """Return plain values for ``export.json``."""
         return asdict(self)
 
     def describe(self) -> str:
-        """One line for the command line."""
+        """Return one line for the command line."""
         if self.left_out is not None:
             return f"no {NEIGHBORS_NAME}: {self.left_out}"
         return (
@@ -62,42 +61,40 @@ class NeighborsReport:
         )
 
 
-def carried_neighbors(options: ExportOptions, artifact: Artifact) -> NeighborImages | None:
-    """The training images that an artifact carries, where explanations are asked for.
+def stored_neighbors(artifact: Artifact) -> NeighborImages | None:
+    """Read the training images that an artifact carries; None where it carries none.
 
     Raises:
         ArtifactError: the file that holds them is damaged, or is of another model.
     """
-    if options.explain == 0 or not isinstance(artifact, ImageArtifact):
-        return None
-    return read_neighbors(artifact)
+    return read_neighbors(artifact) if isinstance(artifact, ImageArtifact) else None
 
 
-def write_neighbors(carried: NeighborImages | None, artifact: Artifact, folder: Path) -> NeighborsReport | None:
-    """Put the file into ``folder``, unless it is too large; None where the artifact carries none."""
-    if carried is None:
+def write_neighbors(stored: NeighborImages | None, artifact: Artifact, folder: Path) -> NeighborsReport | None:
+    """Write ``neighbors.npz`` into ``folder``, unless it is too large; None where the artifact carries no images."""
+    if stored is None:
         return None
-    entries, count = carried.indices.shape
+    entries, count = stored.indices.shape
     reason = None
-    if carried.size > MOST_BYTES:
+    if stored.size > MAX_BYTES:
         reason = (
-            f"the training images take {carried.size:,} bytes, at most {MOST_BYTES:,} are published; store fewer with "
+            f"the training images take {stored.size:,} bytes, at most {MAX_BYTES:,} are published; store fewer with "
             f"`mntrain neighbors {artifact.path} --images N`"
         )
     else:
         assert isinstance(artifact.model, NeighborClassifier)  # nothing else carries any
         np.savez_compressed(
             folder / NEIGHBORS_NAME,
-            images=carried.images,
-            labels=carried.labels,
-            positions=carried.positions,
-            indices=carried.indices,
+            images=stored.images,
+            labels=stored.labels,
+            positions=stored.positions,
+            indices=stored.indices,
             entry_labels=artifact.model.entry_labels().numpy(),
         )
     return NeighborsReport(
         entries=entries,
         images_per_entry=count,
-        images=len(carried.images),
-        size=carried.size,
+        images=len(stored.images),
+        size=stored.size,
         left_out=reason,
     )

@@ -1,7 +1,7 @@
-"""Adding a model to a repository: whole or not at all, one export at a time.
+"""Publishing: a model is added to a repository whole or not at all, one export at a time.
 
 A new model appears by renaming a finished folder, and so does a further version inside the model's folder. Where the
-only version is replaced by one that takes or gives other tensors, the model's folder is replaced whole, so that no
+only version is replaced by one with another signature, the model's folder is replaced whole, so that no
 server finds a model under a configuration that does not fit it. Names in the making, and the lock, start with a dot.
 """
 
@@ -21,17 +21,17 @@ from mnexport.repository.model_card import ModelCard
 from mnexport.repository.target import Target, agrees, kinds_of
 from mntrain.atomic_files import folder_atomically
 
-# How often the repository may vanish between making it and locking in it before we give up.
+# Attempts to lock: the repository may vanish between making it and locking in it.
 _ATTEMPTS = 50
 _PAUSE = 0.005  # seconds
 
 
 @contextmanager
 def locked(target: Target) -> Iterator[None]:
-    """Nobody else chooses a version of this model or publishes one while the block runs; waits for its turn.
+    """Lock a model while the block runs: no other export chooses a version of it or publishes one.
 
-    The lock is a file ``.NAME.lock`` in the repository; afterwards it is gone. A repository that had to be made for it
-    is removed again if nothing was published and nobody else uses it.
+    The lock waits for its turn. It is a file ``.NAME.lock`` in the repository, which is gone afterwards. A repository
+    that had to be made for it is removed again if it stayed empty.
 
     Raises:
         PublishError: the repository cannot be written or locked, or an OSError left the block.
@@ -46,7 +46,7 @@ def locked(target: Target) -> Iterator[None]:
         try:
             yield
         finally:
-            # Removed while still held: whoever waits on the removed file notices and starts again.
+            # Removed while still held: an export that waits on the removed file notices and starts again.
             with contextlib.suppress(OSError):
                 path.unlink()
             os.close(handle)
@@ -62,7 +62,7 @@ def locked(target: Target) -> Iterator[None]:
 
 @contextmanager
 def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
-    """A folder to put ``model.onnx`` and ``export.json`` into; published when the block ends without an error.
+    """Make a folder for the files of a version, and publish it when the block ends without an error.
 
     The model must be locked.
 
@@ -71,7 +71,7 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
         PublishError: the version was published, but a file that describes the model could not be replaced.
     """
     fits = agrees(target, card)
-    # Where nothing fits, the version is the only one, and takes the place of itself.
+    # Where no version fits, this one is the only one, and takes the place of itself.
     kinds = (kinds_of(target) if fits else {}) | {version: card.kind}
     texts = {CONFIG_NAME: card.config_pbtxt(target.name, kinds)}
     if (labels := card.labels_txt()) is not None:
@@ -93,7 +93,7 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
 
 
 def _acquire(path: Path, made: list[Path]) -> int:
-    """Lock ``path``; the open file that holds the lock. Folders that had to be made are added to ``made``."""
+    """Lock ``path`` and return the open file that holds the lock; folders that had to be made are added to ``made``."""
     missing = 0
     while True:
         made += [item for item in (path.parent, *path.parent.parents) if not item.exists() and item not in made]
@@ -109,7 +109,7 @@ def _acquire(path: Path, made: list[Path]) -> int:
             continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-            if _is_still(path, handle):
+            if _is_same_file(path, handle):
                 return handle
         except BaseException:
             os.close(handle)
@@ -117,8 +117,8 @@ def _acquire(path: Path, made: list[Path]) -> int:
         os.close(handle)
 
 
-def _is_still(path: Path, handle: int) -> bool:
-    """Whether ``path`` is the file that ``handle`` has open: its last holder may have removed it while we waited."""
+def _is_same_file(path: Path, handle: int) -> bool:
+    """Tell if ``path`` is the file that ``handle`` has open: its last holder may have removed it in the meantime."""
     try:
         return os.path.samestat(path.stat(), os.fstat(handle))
     except FileNotFoundError:
@@ -127,7 +127,7 @@ def _is_still(path: Path, handle: int) -> bool:
 
 @contextmanager
 def _staged(model: Path, texts: Mapping[str, str]) -> Iterator[Path]:
-    """A folder inside ``model`` with those ``texts`` that differ from its files; gone when the block ends."""
+    """Write ``texts`` that differ from the files of ``model`` into a folder inside it, until the block ends."""
     folder = Path(tempfile.mkdtemp(dir=model, prefix=".texts."))
     try:
         for name, text in texts.items():
@@ -158,7 +158,7 @@ def _put_in_place(staged: Path, names: list[str], model: Path, version: int) -> 
 
 
 def _copy_others(old: Path, new: Path, replaced: set[str]) -> None:
-    """Copy what somebody else put into the model's folder."""
+    """Copy files that other programs put into the model's folder."""
     if not old.is_dir():
         return
     for item in old.iterdir():

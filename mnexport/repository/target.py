@@ -1,8 +1,8 @@
-"""A model repository in Triton's layout: which version an export becomes, and whether the model can take it.
+"""Target of an export: a version of a model in a repository of Triton's layout.
 
 ::
 
-    REPOSITORY/NAME/config.pbtxt      what the model takes and gives
+    REPOSITORY/NAME/config.pbtxt      input and outputs of the model
     REPOSITORY/NAME/labels.txt        one class name a line
     REPOSITORY/NAME/VERSION/model.onnx
     REPOSITORY/NAME/VERSION/export.json
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from mnexport.errors import PublishError, UsageError
 from mnexport.repository.layout import CONFIG_NAME, RECORD_NAME
-from mnexport.repository.model_card import Kind, ModelCard
+from mnexport.repository.model_card import ModelCard, VersionKind
 
 # Triton counts versions in a signed 64-bit integer.
 MAX_VERSION = 2**63 - 1
-# What config.pbtxt says, beside max_batch_size and the platform: true of all versions, since they have one.
+# Content of config.pbtxt beside max_batch_size and the platform; versions share one file, so it is true of all.
 _SHARED = ("inputs", "outputs", "labels", "input")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _VERSION = re.compile(r"[1-9][0-9]{0,18}")
@@ -30,7 +30,7 @@ _VERSION = re.compile(r"[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where a model goes: REPOSITORY/NAME, and which version.
+    """Place of a model: REPOSITORY/NAME, and its version.
 
     Args:
         repository: folder of all models.
@@ -67,10 +67,10 @@ class Target:
         return self.repository / self.name
 
     def resolved_version(self) -> int:
-        """The version that will be written.
+        """Choose the version that will be written.
 
         Raises:
-            PublishError: it exists already and shall not be replaced, or no number is left.
+            PublishError: the version exists already and shall not be replaced, or no number is left.
         """
         existing = versions(self.folder)
         if self.version is None:
@@ -86,7 +86,7 @@ class Target:
 
 
 def versions(model_folder: Path) -> list[int]:
-    """The version folders of a model, ascending: those named by an integer from 1 to 2⁶³ − 1."""
+    """List the version folders of a model, ascending: those named by an integer from 1 to 2⁶³ − 1."""
     if not model_folder.is_dir():
         return []
     numbers = [int(item.name) for item in model_folder.iterdir() if _VERSION.fullmatch(item.name) and item.is_dir()]
@@ -94,9 +94,9 @@ def versions(model_folder: Path) -> list[int]:
 
 
 def check_target(target: Target, card: ModelCard) -> int:
-    """Whether the model may be published there, and as which version; nothing is changed.
+    """Choose the version of an export and refuse one that the model cannot take; nothing is changed.
 
-    The answer holds only while the model is locked.
+    The version is right only while the model is locked.
 
     Raises:
         PublishError: the version exists, the folder is not a model of ours or cannot be written, or the interface
@@ -113,31 +113,31 @@ def check_target(target: Target, card: ModelCard) -> int:
 
 
 def agrees(target: Target, card: ModelCard) -> bool:
-    """Whether a published version takes and gives what this export does, so that ``config.pbtxt`` fits both.
+    """Tell if a published version has the signature of this export, so that ``config.pbtxt`` fits both.
 
     Raises:
         PublishError: a version was not written by mnexport.
     """
-    return any(_written(target, version).shared == _wanted(card) for version in versions(target.folder))
+    return any(_recorded(target, version).shared == _shared(card) for version in versions(target.folder))
 
 
 def sha256(path: Path) -> str:
-    """Digest of a file."""
+    """Compute the digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def kinds_of(target: Target) -> dict[int, Kind]:
-    """Family and form of each published version.
+def kinds_of(target: Target) -> dict[int, VersionKind]:
+    """Read family and form of each published version.
 
     Raises:
         PublishError: a version was not written by mnexport.
     """
-    return {version: _written(target, version).kind for version in versions(target.folder)}
+    return {version: _recorded(target, version).kind for version in versions(target.folder)}
 
 
 def _check_interface(target: Target, card: ModelCard) -> None:
-    """Versions of one model share one ``config.pbtxt``: what it says has to be true of all of them.
+    """Refuse an export that the model's ``config.pbtxt``, which all versions share, would not describe.
 
     A model that mnexport did not write is never touched, not even by ``--overwrite``.
     """
@@ -147,40 +147,40 @@ def _check_interface(target: Target, card: ModelCard) -> None:
             f"{target.folder} holds a model that mnexport did not write (it has a config.pbtxt and no version); "
             "publish under another name."
         )
-    wanted = _wanted(card)
+    shared = _shared(card)
     for version in existing:
-        written = _written(target, version).shared
+        recorded = _recorded(target, version).shared
         if target.overwrite and version == target.version:
             continue
-        for what, old in written.items():
-            if old != wanted[what]:
-                remedy = "give --max-batch-size {old}, or publish it" if what == "max_batch_size" else "publish it"
+        for key, old in recorded.items():
+            if old != shared[key]:
+                remedy = "give --max-batch-size {old}, or publish it" if key == "max_batch_size" else "publish it"
                 raise PublishError(
-                    f"{target.folder} version {version} has {what} {old}, this export {wanted[what]}; versions of one "
+                    f"{target.folder} version {version} has {key} {old}, this export {shared[key]}; versions of one "
                     f"model share one config.pbtxt and must agree, so {remedy.format(old=old)} under another name."
                 )
 
 
-class _Written(NamedTuple):
-    """What ``export.json`` of a published version records."""
+class _RecordedVersion(NamedTuple):
+    """A published version as its ``export.json`` records it."""
 
     shared: dict[str, Any]
-    kind: Kind
+    kind: VersionKind
 
 
-def _written(target: Target, version: int) -> _Written:
-    """What a published version says of itself.
+def _recorded(target: Target, version: int) -> _RecordedVersion:
+    """Read the record of a published version.
 
     Raises:
-        PublishError: it was not written by mnexport.
+        PublishError: the version was not written by mnexport.
     """
     file = target.folder / str(version) / RECORD_NAME
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        engine = (found.get("engine") or {}).get("format")
-        shared = {what: found[what] for what in _SHARED} | {"platform": _platform(engine)}
-        shared["max_batch_size"] = found["max_batch_size"] if "max_batch_size" in found else _configured(target)
-        return _Written(shared, Kind(family=found["family"], form=found["form"]))
+        record = json.loads(file.read_text(encoding="utf-8"))
+        engine = (record.get("engine") or {}).get("format")
+        shared = {key: record[key] for key in _SHARED} | {"platform": _platform(engine)}
+        shared["max_batch_size"] = record["max_batch_size"] if "max_batch_size" in record else _configured(target)
+        return _RecordedVersion(shared, VersionKind(family=record["family"], form=record["form"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PublishError(
             f"{target.folder} holds a model that mnexport did not write ({file} is missing or damaged); "
@@ -189,10 +189,10 @@ def _written(target: Target, version: int) -> _Written:
 
 
 def _configured(target: Target) -> int:
-    """``max_batch_size`` of ``config.pbtxt``, which an ``export.json`` did not always repeat.
+    """Read ``max_batch_size`` of ``config.pbtxt``: older files ``export.json`` do not repeat it.
 
     Raises:
-        OSError, ValueError: there is none.
+        OSError, ValueError: the file or the number is missing.
     """
     for line in (target.folder / CONFIG_NAME).read_text(encoding="utf-8").splitlines():
         if line.startswith("max_batch_size:"):
@@ -200,11 +200,11 @@ def _configured(target: Target) -> int:
     raise ValueError("config.pbtxt has no max_batch_size")
 
 
-def _wanted(card: ModelCard) -> dict[str, Any]:
-    told = card.to_dict()
-    return {what: told[what] for what in (*_SHARED, "max_batch_size")} | {"platform": _platform(card.engine)}
+def _shared(card: ModelCard) -> dict[str, Any]:
+    values = card.to_dict()
+    return {key: values[key] for key in (*_SHARED, "max_batch_size")} | {"platform": _platform(card.engine)}
 
 
 def _platform(engine: str | None) -> str:
-    """What Triton runs: the engine of standard TensorRT, or the ONNX file."""
+    """Name the platform in Triton: the engine of standard TensorRT, or the ONNX file."""
     return "tensorrt" if engine == "tensorrt" else "onnxruntime"

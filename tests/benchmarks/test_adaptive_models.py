@@ -204,7 +204,8 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(options.target.name)
         if options.form == "explicit":
             raise MnExportError("no such form")
-        record = {"adaptation": {"tolerance": options.approximation, "rank": 7} if options.form == "low_rank" else {}}
+        approximated = {"tolerance": options.approximation_tolerance, "rank": 7}
+        record = {"adaptation": approximated if options.form == "low_rank" else {}}
         (options.target.folder / "1").mkdir(parents=True, exist_ok=True)
         (options.target.folder / "1" / "export.json").write_text(json.dumps(record))
 

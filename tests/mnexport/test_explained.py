@@ -10,7 +10,8 @@ import torch
 
 from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
-from mnexport.parity.comparison import ParityCheck, compare
+from mnexport.parity.checks import ParityCheck
+from mnexport.parity.comparison import compare
 from mnexport.parity.tolerance import Answers, Approximation, Tolerance
 from mnexport.pipeline import export
 from mnexport.report import ExportReport

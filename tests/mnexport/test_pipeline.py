@@ -16,7 +16,6 @@ from tritonclient.grpc import model_config_pb2
 
 import mnexport.export_source
 import mnexport.pipeline
-import mnexport.proving
 from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
@@ -153,14 +152,14 @@ def test_what_the_repository_cannot_take_is_told_before_the_work(artifact: Path,
 def test_the_version_is_chosen_when_it_is_published(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = mnexport.proving.run_checks
+    run = mnexport.pipeline.check_parity
 
     def overtaken(*fields: Any, **named: Any) -> Any:
-        monkeypatch.setattr(mnexport.proving, "run_checks", run)
+        monkeypatch.setattr(mnexport.pipeline, "check_parity", run)
         export(options(artifact, repository, form="explicit"))
         return run(*fields, **named)
 
-    monkeypatch.setattr(mnexport.proving, "run_checks", overtaken)
+    monkeypatch.setattr(mnexport.pipeline, "check_parity", overtaken)
     report = export(options(artifact, repository))
     assert report.path == repository / "m/2/model.onnx"
     records = [json.loads((repository / f"m/{number}/export.json").read_text()) for number in (1, 2)]
@@ -295,7 +294,7 @@ def test_a_missing_artifact_and_moved_data_are_explained(artifact: Path, reposit
 
 def test_a_loose_tolerance_is_recorded(artifact: Path, repository: Path) -> None:
     loose = Tolerance(atol=0.5, rtol=0.25)
-    export(options(artifact, repository, form="auto", tolerance=loose, approximation=0.01))
+    export(options(artifact, repository, form="auto", parity_tolerance=loose, approximation_tolerance=0.01))
     comparisons = json.loads((repository / "m/1/export.json").read_text())["parity"]["comparisons"]
     assert [(item["what"], item["reference"], item["tolerance"]) for item in comparisons[2:4]] == [
         ("static form", "trained model", "0.01 on probabilities"),
@@ -350,17 +349,17 @@ def test_a_tolerance_that_cannot_be_met_falls_back_to_the_exact_form_and_says_so
 ) -> None:
     monkeypatch.setattr(FormPlan, "table_limit", 1)
     monkeypatch.setattr(FormPlan.__init__, "__kwdefaults__", FormPlan.__init__.__kwdefaults__ | {"table_limit": 1})
-    report = export(options(artifact, repository, form="auto", approximation=1e-6))
+    report = export(options(artifact, repository, form="auto", approximation_tolerance=1e-6))
     assert report.form == "factored"
     assert "does not come within 1e-06" in report.adaptation["reason"]
     with pytest.raises(FormError, match="looser --tolerance"):
-        export(options(artifact, repository, form="low_rank", approximation=1e-6))
+        export(options(artifact, repository, form="low_rank", approximation_tolerance=1e-6))
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-3, 1.0, float("nan"), float("inf")])
 def test_a_tolerance_of_probabilities_that_cannot_be_is_refused(artifact: Path, tolerance: float) -> None:
     with pytest.raises(UsageError, match="above 0 and below 1"):
-        options(artifact, Path("anywhere"), approximation=tolerance)
+        options(artifact, Path("anywhere"), approximation_tolerance=tolerance)
 
 
 def test_an_approximation_can_be_fitted_to_the_training_split(artifact: Path, repository: Path) -> None:

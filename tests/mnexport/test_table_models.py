@@ -138,7 +138,7 @@ def test_an_approximation_that_fails_parity_gives_way_to_the_exact_form(
 ) -> None:
     """A rank far too low, as a calibration on unlucky rows might choose."""
     chosen = mnexport_rank(monkeypatch)
-    report = export(options(table_runs, "meta_neighborhoods", repository, approximation=1e-3))
+    report = export(options(table_runs, "meta_neighborhoods", repository, approximation_tolerance=1e-3))
     assert chosen == [5]
     assert report.form == "factored"
     assert "did not pass the parity check" in report.adaptation["reason"]

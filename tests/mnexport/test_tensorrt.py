@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mnexport.commands.arguments import options_of, parser
 from mnexport.commands.cli import main
+from mnexport.commands.settings import ExportCommand
 from mnexport.errors import FormError, TensorRTError, UsageError
 from mnexport.forms.plan import FORMS
 from mnexport.options import ExportOptions
@@ -182,18 +182,15 @@ def test_options_of_an_engine_that_cannot_be(
 
 
 @pytest.mark.parametrize(
-    ("words", "capabilities"),
-    [
-        ([], USUAL_CAPABILITIES),
-        (["--compute-capability", "8.9"], ("8.9",)),
-        (["--compute-capability", "8.6, 12.0"], ("8.6", "12.0")),
-    ],
+    ("words", "capabilities"), [(None, USUAL_CAPABILITIES), ("8.9", ("8.9",)), ("8.6, 12.0", ("8.6", "12.0"))]
 )
 def test_every_compute_capability_that_is_asked_for_is_built_for(
-    words: list[str], capabilities: tuple[str, ...]
+    words: str | None, capabilities: tuple[str, ...]
 ) -> None:
-    arguments = parser().parse_args(["artifact", "repository/m", "--format", "tensorrt-rtx", *words])
-    engine = options_of(arguments).engine
+    command = ExportCommand(
+        artifact=Path("artifact"), target=Path("repository/m"), format="tensorrt-rtx", compute_capability=words
+    )
+    engine = command.export_options().engine
     assert engine is not None
     assert engine.capabilities == capabilities
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from mnexport.errors import GraphError, ParityError, UsageError
-from mnexport.parity.comparison import Examples, ParityCheck, ParityReport, Runner, compare, onnxruntime_runner
+from mnexport.parity.checks import ParityCheck
+from mnexport.parity.comparison import compare
+from mnexport.parity.report import ParityReport
+from mnexport.parity.runners import Examples, Runner, onnxruntime_runner
 from mnexport.parity.tolerance import Allowance, Answers, Approximation, Tolerance
 from mnexport.signature import image_signature
 from mntrain.artifact_config import InputSpec

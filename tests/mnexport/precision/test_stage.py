@@ -26,16 +26,15 @@ from mnexport.forms.mixed_precision import LoweredBackbone
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import write_onnx
 from mnexport.options import ExportOptions
-from mnexport.parity.comparison import onnxruntime_runner
 from mnexport.parity.tolerance import Answers
 from mnexport.pipeline import export
 from mnexport.precision.accuracy import AccuracyReport, DType, Precision
 from mnexport.precision.lowering import check_lowerable, lower
 from mnexport.precision.quantization import quantize
-from mnexport.precision.stage import lower_cpu_file
+from mnexport.progress import no_progress
 from mnexport.repository.target import Target, sha256
 from mnexport.scratch import scratch_folder
-from mnexport.signature import ExportSignature, ExportTensor, image_signature
+from mnexport.signature import ExportTensor, image_signature
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.artifact_config import InputSpec
 from mntrain.backbones.config import BackboneConfig, build_backbone
@@ -46,7 +45,7 @@ from mntrain.training.artifact_data import load_data
 
 def options(runs: Path, repository: Path, dtype: Any, **changes: Any) -> ExportOptions:
     family = changes.pop("family", "meta_neighborhoods")
-    precision = Precision(dtype=dtype, most_lost=changes.pop("most_lost", 0.02))
+    precision = Precision(dtype=dtype, max_accuracy_drop=changes.pop("max_accuracy_drop", 0.02))
     target = Target(repository=repository, name="m")
     return ExportOptions(artifact=runs / family / "artifact", target=target, precision=precision, **changes)
 
@@ -150,40 +149,10 @@ def test_a_gain_is_no_loss() -> None:
         AccuracyReport(**figures, trained=0.6, exported=0.59, max_probability_error=0.1, most_lost=0.0).raise_failure()
 
 
-def test_a_model_goes_without_a_file_for_cpus_that_int8_spoils(
-    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def spoilt(path: Path, signature: ExportSignature) -> Any:
-        assert path.name == "cpu.onnx"
-        runner = onnxruntime_runner(path, signature)
-        return lambda images: {"probabilities": runner(images)["probabilities"][:, ::-1]}
-
-    monkeypatch.setattr(mnexport.precision.stage, "onnxruntime_runner", spoilt)
-    words = [str(runs / "meta_neighborhoods" / "artifact"), str(repository / "m"), "--dtype", "int8"]
-    assert main([*words, "--max-accuracy-drop", "0.02"]) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert "no cpu.onnx: in int8 it has an accuracy of" in out
-    record = json.loads((repository / "m/1/export.json").read_text())
-    assert set(record["sha256"]) == {"model.onnx"}
-    assert record["cpu"]["accuracy"] is None
-    assert "--max-accuracy-drop allows 2.00%" in record["cpu"]["left_out"]
-    assert record["adaptation"]["integer_keys"] is None
-
-
-def test_a_file_for_cpus_that_cannot_be_quantised_is_removed(tmp_path: Path) -> None:
-    file = tmp_path / "cpu.onnx"
-    graph_without_convolutions(file)
-    signature = dataclasses.replace(SIGNATURE, input=ExportTensor(name="x", datatype="FP32", shape=(2,)))
-    found = lower_cpu_file(file, signature, np.zeros((4, 2), np.float32), lambda lowered: pytest.fail("measured"))
-    assert found.left_out is not None
-    assert "nothing to quantise" in found.left_out
-    assert not file.exists()
-
-
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf")])
 def test_a_loss_that_cannot_be_is_refused(share: float) -> None:
     with pytest.raises(UsageError, match="from 0 to 1"):
-        Precision(dtype="int8", most_lost=share)
+        Precision(dtype="int8", max_accuracy_drop=share)
     with pytest.raises(UsageError, match="choose from float32"):
         Precision(dtype="int4")  # type: ignore[arg-type]
 
@@ -304,24 +273,24 @@ def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) 
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(artifact, ImageArtifact)
     asked = options(runs, repository, "int8", form="factored", calibration="train")
-    found = calibration_examples(asked, artifact, lambda message: None)
+    assert asked.calibrates
+    found = calibration_examples(artifact, asked.calibration, asked.data_path, no_progress)
     assert found is not None
     assert found.source.startswith("training split")
     assert len(found.fitted) > len(artifact.samples)
-    assert calibration_examples(options(runs, repository, "float16", form="factored"), artifact, print) is None
+    assert not options(runs, repository, "float16", form="factored").calibrates
 
 
-def test_what_is_fitted_to_the_training_split_is_judged_on_the_validation_split(runs: Path, repository: Path) -> None:
+def test_what_is_fitted_to_the_training_split_is_judged_on_the_validation_split(runs: Path) -> None:
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(artifact, ImageArtifact)
-    asked = options(runs, repository, "float32", calibration="train")
-    found = calibration_examples(asked, artifact, lambda message: None)
+    found = calibration_examples(artifact, "train", None, no_progress)
     assert found is not None
     data = load_data(artifact.config)
     for images, split in ((found.fitted, "train"), (found.held_out, "validation")):
         np.testing.assert_array_equal(images, data.part(split).inputs[:1024])
     assert not {image.tobytes() for image in found.fitted} & {image.tobytes() for image in found.held_out}
-    held_out = calibration_examples(options(runs, repository, "float32"), artifact, lambda message: None)
+    held_out = calibration_examples(artifact, "samples", None, no_progress)
     assert held_out is not None
     np.testing.assert_array_equal(held_out.fitted, artifact.samples.images[::2])
     np.testing.assert_array_equal(held_out.held_out, artifact.samples.images[1::2])

@@ -76,7 +76,7 @@ def test_images_that_are_too_large_are_left_out_and_said_so(
     assert main([*words, "--version", "1"]) == 0
     assert "neighbors.npz: 2 training images for each of 60 entries" in " ".join(capsys.readouterr().out.split())
     size = json.loads((repository / "m/1/export.json").read_text())["neighbors"]["size"]
-    monkeypatch.setattr(neighbors, "MOST_BYTES", size - 1)
+    monkeypatch.setattr(neighbors, "MAX_BYTES", size - 1)
     assert main([*words, "--version", "2"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"no neighbors.npz: the training images take {size:,} bytes, at most {size - 1:,} are published" in said
@@ -84,7 +84,7 @@ def test_images_that_are_too_large_are_left_out_and_said_so(
     record = json.loads((repository / "m/2/export.json").read_text())
     assert "neighbors.npz" not in record["sha256"]
     assert record["neighbors"]["left_out"].startswith("the training images take")
-    monkeypatch.setattr(neighbors, "MOST_BYTES", size)
+    monkeypatch.setattr(neighbors, "MAX_BYTES", size)
     assert main([*words, "--version", "3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["neighbors"]["left_out"] is None
     assert (repository / "m/3/neighbors.npz").is_file()

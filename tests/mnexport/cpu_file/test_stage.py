@@ -1,4 +1,4 @@
-"""``cpu.onnx`` of models with iFiLM: published where it answers as the model does, and run by mnserve."""
+"""``cpu.onnx``: published where it answers as the model does, left out where not, and run by mnserve."""
 
 import json
 from collections.abc import Callable
@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-import mnexport.proving
+import mnexport.cpu_file.stage
 from mnexport.blocked.assemble import BlockedReport, write_blocked
 from mnexport.blocked.layout import block_size
+from mnexport.commands.cli import main
+from mnexport.cpu_file.stage import lower_cpu_file
+from mnexport.model_files import ModelFile
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.precision.accuracy import Precision
 from mnexport.repository.target import Target
+from mnexport.signature import ExportSignature, ExportTensor, table_signature
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.models.local_model import LocalModel
@@ -26,7 +30,7 @@ from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 
 BLOCK = block_size()
-pytestmark = pytest.mark.skipif(BLOCK is None, reason="ONNX Runtime has no blocked layout on this processor")
+needs_layout = pytest.mark.skipif(BLOCK is None, reason="ONNX Runtime has no blocked layout on this processor")
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +52,7 @@ def record(repository: Path) -> dict[str, Any]:
     return found
 
 
+@needs_layout
 @pytest.mark.parametrize(("form", "explain"), [("auto", 0), ("factored", 0), ("factored", 3)])
 def test_ifilm_stays_in_the_layout_of_the_processor(artifact: Path, repository: Path, form: str, explain: int) -> None:
     report = export(options(artifact, repository, form=form, explain=explain))
@@ -69,9 +74,10 @@ def test_ifilm_stays_in_the_layout_of_the_processor(artifact: Path, repository: 
             np.testing.assert_allclose(found, whole.run(feeds, ["probabilities"])[0], atol=1e-3, rtol=0)
 
 
+@needs_layout
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_other_dtypes_have_layouts_of_their_own(artifact: Path, repository: Path, dtype: Any) -> None:
-    export(options(artifact, repository, form="factored", precision=Precision(dtype=dtype, most_lost=1.0)))
+    export(options(artifact, repository, form="factored", precision=Precision(dtype=dtype, max_accuracy_drop=1.0)))
     assert not (repository / "m" / "1" / "cpu.onnx").exists()
     assert record(repository)["cpu"] is None
 
@@ -103,6 +109,7 @@ def broken(source: Path, target: Path) -> BlockedReport | None:
     raise KeyError("a bug")
 
 
+@needs_layout
 @pytest.mark.parametrize(
     ("write", "words"),
     [(negated, "answers otherwise than the ordinary graph"), (unloadable, "com.unknown"), (broken, "a bug")],
@@ -116,7 +123,7 @@ def test_what_is_wrong_with_the_layout_costs_neither_the_model_nor_its_keys(
     words: str,
     form: str,
 ) -> None:
-    monkeypatch.setattr(mnexport.proving, "write_blocked", write)
+    monkeypatch.setattr(mnexport.cpu_file.stage, "write_blocked", write)
     report = export(options(artifact, repository, form=form))
     assert report.parity.passed
     assert (repository / "m" / "1" / "cpu.onnx").exists() is (form == "low_rank")
@@ -125,19 +132,59 @@ def test_what_is_wrong_with_the_layout_costs_neither_the_model_nor_its_keys(
     assert "iFiLM is in the ordinary layout, which CPUs are slower in: " in str(report.cpu.describe())
 
 
+@needs_layout
 def test_maps_that_leave_the_layout_are_told(artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mnexport.proving, "write_blocked", lambda source, target: None)
+    monkeypatch.setattr(mnexport.cpu_file.stage, "write_blocked", lambda source, target: None)
     export(options(artifact, repository, form="factored"))
     assert "its maps would leave that layout all the same" in record(repository)["cpu"]["unblocked"]
 
 
+@needs_layout
 def test_affine_maps_that_are_not_recognised_are_told(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mnexport.proving, "write_blocked", partial)
+    monkeypatch.setattr(mnexport.cpu_file.stage, "write_blocked", partial)
     report = export(options(artifact, repository, form="factored"))
     told = "cpu.onnx keeps 3 of 4 affine maps in the blocked layout; the others are not recognised"
     assert record(repository)["cpu"]["unblocked"] == told
     assert record(repository)["cpu"]["blocked"] == {"block": BLOCK, "maps": 3}
     assert report.cpu is not None
     assert report.cpu.describe() == told
+
+
+def test_a_file_that_int8_spoils_is_left_out(
+    runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = mnexport.cpu_file.stage.onnxruntime_runner
+
+    def spoilt(path: Path, signature: ExportSignature) -> Any:
+        assert path.name == "cpu.onnx"
+        runner = real(path, signature)
+        return lambda images: {"probabilities": runner(images)["probabilities"][:, ::-1]}
+
+    monkeypatch.setattr(mnexport.cpu_file.stage, "onnxruntime_runner", spoilt)
+    words = [str(runs / "meta_neighborhoods" / "artifact"), str(repository / "m"), "--dtype", "int8"]
+    assert main([*words, "--max-accuracy-drop", "0.02"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no cpu.onnx: in int8 it has an accuracy of" in out
+    published = record(repository)
+    assert set(published["sha256"]) == {"model.onnx"}
+    assert published["cpu"]["accuracy"] is None
+    assert "--max-accuracy-drop allows 2.00%" in published["cpu"]["left_out"]
+    assert published["adaptation"]["integer_keys"] is None
+
+
+def test_a_file_that_cannot_be_quantised_is_removed(tmp_path: Path) -> None:
+    file = tmp_path / "cpu.onnx"
+    inputs, outputs = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "without convolutions", [inputs], [outputs])
+    onnx.save(helper.make_model(graph), file)
+    signature = replace(table_signature(("a", "b"), "y"), input=ExportTensor(name="x", datatype="FP32", shape=(2,)))
+    report = lower_cpu_file(
+        ModelFile(path=file, signature=signature),
+        np.zeros((4, 2), np.float32),
+        lambda engine, answers: pytest.fail("measured"),
+    )
+    assert report.left_out is not None
+    assert "nothing to quantise" in report.left_out
+    assert not file.exists()

@@ -1,17 +1,16 @@
-"""What became of ``cpu.onnx``: an addition, without which a model is published too."""
+"""Report on ``cpu.onnx``."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mnexport.blocked.assemble import BlockedReport
-from mnexport.forms.plan import StaticModel
 from mnexport.precision.accuracy import AccuracyReport
 from mnexport.repository.layout import CPU_NAME
 
 
 @dataclass(frozen=True, kw_only=True)
 class CpuFileReport:
-    """Whether the file for CPUs stands beside the model.
+    """State of the file for CPUs, of a model that may have one.
 
     Args:
         accuracy: what its backbone in int8 costs; None where that is float32, or the file left out.
@@ -27,17 +26,17 @@ class CpuFileReport:
 
     @classmethod
     def of_blocked(cls, blocked: BlockedReport, layers: int) -> "CpuFileReport":
-        """A file in the blocked layout, of a model with so many layers of iFiLM."""
+        """Report a file in the blocked layout, of a model with so many layers of iFiLM."""
         kept = f"{CPU_NAME} keeps {blocked.maps} of {layers} affine maps in the blocked layout"
         unblocked = f"{kept}; the others are not recognised" if blocked.maps < layers else None
         return cls(blocked=blocked, unblocked=unblocked)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``export.json``."""
+        """Return plain values for ``export.json``."""
         return asdict(self)
 
     def describe(self) -> str | None:
-        """One line for the command line; None where all that is to say stands elsewhere."""
+        """Return one line for the command line; None where all that is to say stands elsewhere."""
         if self.left_out is not None:
             return f"no {CPU_NAME}: {self.left_out}"
         if self.blocked is not None and self.unblocked is not None:
@@ -48,10 +47,3 @@ class CpuFileReport:
             layers, block = self.blocked.maps, self.blocked.block
             return f"{CPU_NAME}: iFiLM of {layers} layers stays in the convolutions' blocks of {block} channels"
         return None if self.accuracy is None else f"{CPU_NAME}, {self.accuracy.describe()}"
-
-
-def without_cpu_file(static: StaticModel) -> StaticModel:
-    """A static form whose file for CPUs is not published."""
-    if not static.record.get("integer_keys"):
-        return static
-    return replace(static, record=static.record | {"integer_keys": None})

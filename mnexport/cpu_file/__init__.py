@@ -1,0 +1,1 @@
+"""Make ``cpu.onnx``, an optional file that CPUs run faster."""
