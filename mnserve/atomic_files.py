@@ -9,8 +9,6 @@ from pathlib import Path
 
 from mnserve.errors import OutputError
 
-__all__ = ["check_writable", "write_atomically"]
-
 
 def check_writable(path: Path) -> None:
     """Finds out before any work whether its result can be written to ``path``.

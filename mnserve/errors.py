@@ -49,50 +49,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "AnswerTimeoutError",
-    "AnswerTooLargeError",
-    "BenchError",
-    "ClientError",
-    "CorruptModelError",
-    "CredentialsError",
-    "DeadlineExceededError",
-    "EngineError",
-    "EngineInputError",
-    "EngineLoadError",
-    "EngineRunError",
-    "ImageError",
-    "ImageModelError",
-    "InvalidRequestError",
-    "LoadFailedError",
-    "MnServeError",
-    "ModelConfigError",
-    "ModelNotFoundError",
-    "ModelNotReadyError",
-    "OutputError",
-    "PermissionDeniedError",
-    "QueueFullError",
-    "QueueTimeoutError",
-    "RateLimitedError",
-    "RegionExistsError",
-    "RepositoryError",
-    "RepositoryNotFoundError",
-    "RequestError",
-    "RequestRefusedError",
-    "ServerUnreachableError",
-    "SettingsError",
-    "StartError",
-    "StoppingError",
-    "TrainingImagesError",
-    "TuningError",
-    "UnauthenticatedError",
-    "UnavailableError",
-    "UnknownModelError",
-    "UnknownRegionError",
-    "UnsupportedError",
-    "VersionNotFoundError",
-]
-
 
 class MnServeError(Exception):
     """Root of the tree. The message is one sentence that names the value, the limit and the remedy."""

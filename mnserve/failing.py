@@ -14,8 +14,6 @@ import grpc
 from mnserve.errors import DeadlineExceededError, MnServeError
 from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
 
-__all__ = ["Refusal", "fail", "refusal"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_DETAILS: Final = 2000

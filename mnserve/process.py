@@ -17,8 +17,6 @@ from mnserve.observability.logs import configure
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
 
-__all__ = ["serve"]
-
 _log = logging.getLogger(__name__)
 
 _KILLED_AGAIN = 130

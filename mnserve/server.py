@@ -35,8 +35,6 @@ from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
 from mnserve.settings import ServeSettings
 
-__all__ = ["Addresses", "Server"]
-
 _log = logging.getLogger(__name__)
 
 _REFUSAL_SECONDS = 0.5

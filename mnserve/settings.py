@@ -11,8 +11,6 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
-__all__ = ["Control", "ServeSettings"]
-
 Control = Literal["none", "poll", "explicit"]
 """Who decides which models are served: nobody after the start, the repository, or callers."""
 

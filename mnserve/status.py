@@ -28,8 +28,6 @@ from mnserve.errors import (
     UnsupportedError,
 )
 
-__all__ = ["PUSHBACK_KEY", "failure_reason", "pushback_ms", "status_code"]
-
 PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"
 """Trailing metadata that tells a client's retry policy when to come back."""
 

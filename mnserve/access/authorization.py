@@ -15,8 +15,6 @@ from mnserve.errors import PermissionDeniedError, RequestError, UnauthenticatedE
 from mnserve.failing import fail
 from mnserve.protocol import service_pb2
 
-__all__ = ["INFERENCE", "PUBLIC", "AuthorizationInterceptor", "right_for"]
-
 _log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"

@@ -6,8 +6,6 @@ from typing import Any
 
 import grpc
 
-__all__ = ["caller_of"]
-
 
 def caller_of(context: grpc.aio.ServicerContext[Any, Any], *, by_token: bool) -> str:
     """The caller's token, which was checked before, or the address it has without the port.

@@ -8,8 +8,6 @@ from pathlib import Path
 from mnserve.access.credential_files import read_credentials
 from mnserve.errors import CredentialsError, SettingsError
 
-__all__ = ["check_both_given", "read_authorities", "read_identity"]
-
 
 def check_both_given(certificate: str | None, key: str | None) -> None:
     """Whether there is a key to the certificate, and a certificate to the key.

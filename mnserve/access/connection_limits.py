@@ -7,8 +7,6 @@ from typing import Final
 
 from mnserve.errors import SettingsError
 
-__all__ = ["TransportSettings"]
-
 _MOST_SECONDS: Final = 604_800
 _LEAST_METADATA: Final = 2048
 """Not much more than the headers that every call has."""

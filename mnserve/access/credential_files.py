@@ -10,8 +10,6 @@ from typing import Final
 
 from mnserve.errors import CredentialsError
 
-__all__ = ["read_credentials"]
-
 _log = logging.getLogger(__name__)
 
 _MOST_BYTES: Final = 2**20

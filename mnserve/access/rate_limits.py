@@ -9,8 +9,6 @@ from typing import Final
 
 from mnserve.errors import RateLimitedError
 
-__all__ = ["MOST_CALLERS", "RateLimits"]
-
 MOST_CALLERS: Final = 10_000
 """Callers that are remembered. Beyond that the one that was heard of least lately is forgotten, and may begin anew."""
 

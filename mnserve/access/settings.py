@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from mnserve.access.certificates import check_both_given
 from mnserve.errors import SettingsError
 
-__all__ = ["SecuritySettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SecuritySettings:

@@ -12,8 +12,6 @@ from mnserve.access.settings import SecuritySettings
 from mnserve.access.watched_file import Reread
 from mnserve.errors import StartError
 
-__all__ = ["add_port", "server_credentials"]
-
 _log = logging.getLogger(__name__)
 
 

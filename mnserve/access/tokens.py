@@ -16,8 +16,6 @@ from typing import Final, Literal, cast, get_args
 from mnserve.access.credential_files import read_credentials
 from mnserve.errors import CredentialsError
 
-__all__ = ["MIN_CHARACTERS", "Right", "Tokens", "fault_of_token", "read_tokens"]
-
 Right = Literal["infer", "control"]
 
 MIN_CHARACTERS: Final = 16

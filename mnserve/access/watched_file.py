@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from mnserve.errors import CredentialsError
 
-__all__ = ["Reread"]
-
 _log = logging.getLogger(__name__)
 
 Content = TypeVar("Content")

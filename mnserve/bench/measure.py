@@ -12,8 +12,6 @@ from mnserve.bench.targets import Target, open_targets
 from mnserve.bench.timing import Call, interleave
 from mnserve.engines.cpu import available_cpus
 
-__all__ = ["measure"]
-
 _FEW_CALLS = 100
 
 

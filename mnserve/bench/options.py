@@ -10,19 +10,6 @@ from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
 from mnserve.text.number_text import MOST_DIGITS
 
-__all__ = [
-    "MOST_SECONDS",
-    "check_callers",
-    "check_option",
-    "check_plot",
-    "check_rounds",
-    "check_seconds",
-    "check_seed",
-    "engine_words",
-    "input_shapes",
-    "whole_numbers",
-]
-
 MOST_SECONDS: Final = 86_400
 """Longest time that a measurement or an answer may take."""
 

@@ -10,8 +10,6 @@ from mnserve.bench.machine import Machine
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.statistics import Latency, Slot, Spread, latency, ratios, spread
 
-__all__ = ["BatchResult", "BenchResult", "ModelNote", "Ratio", "summarise"]
-
 SCHEMA = 1
 
 

@@ -10,8 +10,6 @@ from rich.text import Text
 from mnserve.bench.results import BatchResult, BenchResult
 from mnserve.bench.statistics import Latency
 
-__all__ = ["print_table"]
-
 
 def print_table(result: BenchResult, console: Console) -> None:
     """One row for each batch size and model, the ratio beside the model; then the machine and the notes."""

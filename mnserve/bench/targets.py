@@ -18,8 +18,6 @@ from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import default_outputs
 
-__all__ = ["EngineTarget", "ServerTarget", "Target", "open_targets"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -23,8 +23,6 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 
-__all__ = ["Client"]
-
 Array = np.ndarray[Any, Any]
 Question = TypeVar("Question", contravariant=True)
 Answer = TypeVar("Answer", covariant=True)

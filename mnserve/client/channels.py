@@ -13,8 +13,6 @@ from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
 
-__all__ = ["DEFAULT_PORT", "Address", "open_channel", "parse_address", "token_metadata"]
-
 DEFAULT_PORT: Final = 8001
 _ENCRYPTED: Final = "grpcs://"
 _PLAIN: Final = "grpc://"

@@ -9,8 +9,6 @@ import grpc
 from mnserve.errors import AnswerTimeoutError, ClientError, RequestRefusedError, ServerUnreachableError
 from mnserve.text.names import listed
 
-__all__ = ["translate"]
-
 _CONNECTION_SIGNS = (
     "connect",
     "dns",

@@ -22,8 +22,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from mnserve.errors import ImageError
 
-__all__ = ["MAX_PIXELS", "PixelSize", "Pixels", "find_images", "read_image"]
-
 Pixels = NDArray[np.uint8]
 
 MAX_PIXELS = 64 * 1024 * 1024

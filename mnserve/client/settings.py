@@ -11,8 +11,6 @@ from mnserve.access.certificates import check_both_given
 from mnserve.access.tokens import fault_of_token, read_tokens
 from mnserve.errors import CredentialsError, SettingsError
 
-__all__ = ["TOKEN_VARIABLE", "ConnectionSettings"]
-
 TOKEN_VARIABLE: Final = "MNSERVE_TOKEN"
 
 

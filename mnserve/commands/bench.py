@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mnserve.bench.settings import BenchSettings
 
-__all__ = ["BenchSettings", "run"]
-
 
 def run(settings: BenchSettings) -> int:
     """Measures and reports.

@@ -23,8 +23,6 @@ from mnserve.commands.streams import flushed, show_any_text
 from mnserve.errors import MnServeError, SettingsError
 from mnserve.text.names import printable
 
-__all__ = ["main"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class _Command:

@@ -14,8 +14,6 @@ import yaml
 from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
 
-__all__ = ["Kind", "environment_list", "file_options"]
-
 Kind = Literal["one", "list", "switch"]
 """What an option takes: a value, several, or true and false."""
 

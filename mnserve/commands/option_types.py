@@ -9,8 +9,6 @@ from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
 from mnserve.text.number_text import MOST_DIGITS
 
-__all__ = ["Number"]
-
 _NOUNS: Final = {int: "a whole number", float: "a number"}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mnserve.predicting.settings import PredictSettings
 
-__all__ = ["PredictSettings", "run"]
-
 
 def run(settings: PredictSettings) -> int:
     """Predicts every file that can be predicted and reports the others on standard error.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mnserve.settings import ServeSettings
 
-__all__ = ["ServeSettings", "run"]
-
 
 def run(settings: ServeSettings) -> int:
     """Serves until a signal comes.

@@ -11,8 +11,6 @@ from typing import Final
 
 from mnserve.errors import OutputError
 
-__all__ = ["flushed", "show_any_text"]
-
 _WRITE_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _READER_LEFT: Final = 1
 """Exit code where whoever read standard output has left, as ``head`` does: not all was done, and nobody asks why."""

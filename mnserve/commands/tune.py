@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from mnserve.tuning.settings import TuneSettings
 
-__all__ = ["TuneSettings", "run"]
-
 
 def run(settings: TuneSettings) -> int:
     """Measures, writes and reports.

@@ -21,8 +21,6 @@ from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.padding import pad
 from mnserve.engines.providers import CUDA
 
-__all__ = ["Device", "FixedBatches", "cuda_device", "obstacle", "without_graph"]
-
 Array = np.ndarray[Any, Any]
 
 _GRAPH: Final = "gpu_graph_id"  # ONNX Runtime's run option; 0 is reserved, -1 is no graph

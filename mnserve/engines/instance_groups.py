@@ -16,8 +16,6 @@ from mnserve.engines.thread_count import instance_threads
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInstanceGroup
 
-__all__ = ["MAX_INSTANCES", "instance_count", "instance_options"]
-
 _log = logging.getLogger(__name__)
 
 MAX_INSTANCES: Final = 64

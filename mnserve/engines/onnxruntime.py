@@ -21,8 +21,6 @@ from mnserve.engines.fixed_batches import FixedBatches, cuda_device, obstacle, w
 from mnserve.engines.sessions import open_session, reason
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 
-__all__ = ["OnnxRuntimeEngine"]
-
 Array = np.ndarray[Any, Any]
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from mnserve.models.served import ServedModel
 
-__all__ = ["DrainingModels"]
-
 
 class DrainingModels:
     """Models that take no new requests any more, until the last of them is closed."""

@@ -14,8 +14,6 @@ from typing import Any
 
 from mnserve.errors import MnServeError, StoppingError
 
-__all__ = ["LoadTasks"]
-
 _log = logging.getLogger(__name__)
 
 

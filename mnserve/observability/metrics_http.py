@@ -15,8 +15,6 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-__all__ = ["MetricsHTTPServer"]
-
 _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024

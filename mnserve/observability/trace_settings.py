@@ -8,8 +8,6 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, UnsupportedError
 
-__all__ = ["TraceChoice", "TraceSettings"]
-
 _LEVELS: Final = ("OFF", "TIMESTAMPS")
 _FIXED: Final = {"trace_mode": ["opentelemetry"], "trace_file": [""], "log_frequency": ["0"]}
 """What Triton has, too, and what stays as it is here."""

@@ -18,8 +18,6 @@ from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 from mnserve.text.json_text import parse_json
 
-__all__ = ["AnswerReader", "Label", "Prediction"]
-
 _PROBABILITIES = "probabilities"
 _FLOATS = (pb.TYPE_FP16, pb.TYPE_FP32, pb.TYPE_FP64)
 

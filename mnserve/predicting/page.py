@@ -17,8 +17,6 @@ from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImage
 from mnserve.text.names import printable
 
-__all__ = ["MOST_IMAGES", "ExplanationPage"]
-
 MOST_IMAGES = 500
 """Images on a page; more would be too much for a browser, and for the memory here."""
 
@@ -96,7 +94,7 @@ class ExplanationPage:
         yield f'<article>\n<div class="query"><img src="{shown.picture}" alt="{file}"><div>'
         yield f"<h2><bdi>{file}</bdi></h2>\n<dl>"
         for name, label, probability in (
-            ("InferenceResult", best.label, best.probability),
+            ("Answer", best.label, best.probability),
             ("Without adaptation", why.unadapted_label, why.unadapted_probability),
         ):
             yield f"<div><dt>{name}</dt><dd><bdi>{_text(label)}</bdi> {probability:.1%}</dd></div>"

@@ -13,8 +13,6 @@ from PIL import Image
 
 from mnserve.client.images import Pixels
 
-__all__ = ["data_uri"]
-
 _LONGEST = 256
 """Pixels on the longer side of a picture; larger ones are scaled down, for the sake of the page."""
 

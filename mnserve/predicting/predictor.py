@@ -13,8 +13,6 @@ from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.training_images import TrainingImages
 
-__all__ = ["Failure", "Outcome", "Predictor"]
-
 _CALL_BYTES = 16 * 1024 * 1024
 """Most bytes of input in a call: well under the message limit of a server, and no gain in speed above it."""
 

@@ -15,8 +15,6 @@ from mnserve.predicting.answers import Label, Prediction
 from mnserve.predicting.explanations import Explanation, Neighbor
 from mnserve.text.names import printable
 
-__all__ = ["line", "print_table", "write_json"]
-
 
 def line(prediction: Prediction) -> str:
     """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first; then the explanation, where there is one."""

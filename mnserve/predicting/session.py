@@ -22,8 +22,6 @@ from mnserve.predicting.training_images import TrainingImages
 from mnserve.predicting.training_images_file import read_training_images
 from mnserve.text.names import printable
 
-__all__ = ["predict"]
-
 
 def predict(settings: PredictSettings) -> int:
     """Predicts every file that can be predicted and reports the others on standard error.

@@ -11,8 +11,6 @@ import numpy as np
 from mnserve.errors import TrainingImagesError
 from mnserve.predicting.training_images import ARRAYS, REMEDY, TrainingImages
 
-__all__ = ["read_training_images"]
-
 MOST_BYTES = 128 * 1024 * 1024
 """Most bytes in the file, packed and unpacked; a file of a few kilobytes can claim far more and fill the memory."""
 

@@ -13,8 +13,6 @@ from mnserve.text.json_text import parse_json
 from mnserve.text.message_json import mismatch
 from mnserve.text.names import printable, shortened
 
-__all__ = ["parse_override"]
-
 _MOST_CHARACTERS: Final = 256 * 1024
 """Of the JSON: reading so many takes up to half a second of a CPU, and no configuration that is meant has more."""
 _MOST_REASON: Final = 400

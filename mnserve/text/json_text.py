@@ -8,8 +8,6 @@ from typing import Any, Final, NoReturn
 from mnserve.text.names import printable, shortened
 from mnserve.text.number_text import MOST_DIGITS
 
-__all__ = ["parse_json"]
-
 
 def parse_json(text: str, *, strict: bool = False) -> Any:
     """The value that ``text`` stands for.

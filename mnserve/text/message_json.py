@@ -13,8 +13,6 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from mnserve.text.names import printable, shortened
 
-__all__ = ["mismatch"]
-
 _RANGES: Final = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
     FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),

@@ -6,8 +6,6 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["is_text", "listed", "printable", "shortened"]
-
 _LISTED: Final = 20
 _SHORT: Final = 64
 _UNPRINTABLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")

@@ -14,8 +14,6 @@ from mnserve.tuning.scores import Score
 from mnserve.tuning.search import Outcome
 from mnserve.tuning.settings import TuneSettings
 
-__all__ = ["TuneResult"]
-
 SCHEMA = 1
 _MOST_PERCENT = 100
 _LEAST_PERCENT = 50

@@ -12,8 +12,6 @@ from mnserve.tuning.choice import choose
 from mnserve.tuning.scores import Goal, Score, Trial, score
 from mnserve.tuning.space import AXES, Space
 
-__all__ = ["Measure", "Outcome", "Stage", "search"]
-
 Measure = Callable[[Candidate], Trial]
 """Measures a candidate once."""
 

@@ -23,8 +23,6 @@ from mnserve.engines.providers import parse_option, provider_names
 from mnserve.tuning.scores import Goal
 from mnserve.tuning.space import Limits
 
-__all__ = ["TuneSettings"]
-
 _MAX_CPUS: Final = 65_536
 _MOST_PERCENT: Final = 99.999
 """Largest percentile below 100: for more, no measurement has calls enough."""

@@ -12,8 +12,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import allowed_batch_sizes
 from mnserve.tuning.candidate import Candidate
 
-__all__ = ["AXES", "Limits", "Space", "search_space"]
-
 DELAYS_US: Final = (0, 500, 1_000, 2_000, 5_000)
 AXES: Final = ("instances", "threads", "max_batch_size", "delay_us")
 """Respects in which candidates differ, in the order in which they are searched: engines first, since what is a good
