@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.models.registry import ModelState
+from mnserve.models.served import ModelState
 from mnserve.observability.logs import configure
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings

@@ -21,8 +21,9 @@ from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
 from mnserve.models.loading import LoadOptions
 from mnserve.models.polling import Poller
-from mnserve.models.registry import Models, ModelState
+from mnserve.models.registry import Models
 from mnserve.models.response_cache import ResponseCache
+from mnserve.models.served import ModelState
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.trace_settings import TraceChoice, TraceSettings

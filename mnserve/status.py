@@ -69,7 +69,7 @@ def pushback_ms(error: BaseException) -> int | None:
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the counter of a failure, one of ``FAILURE_REASONS`` of models.statistics; a caller that left is none."""
+    """Returns the counter of a failure, one of ``FAILURE_REASONS`` of models.statistics; a caller that left is none."""
     code = status_code(error)
     rejected = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     if code in rejected or isinstance(error, RateLimitedError):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from mnserve.commands import serve as serve_command
+from mnserve.commands import cli
+from mnserve.commands.serve import SERVE
 from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
@@ -37,16 +39,15 @@ class Certificates:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
-    """What ``serve`` was asked to do, instead of doing it."""
-    received: list[ServeSettings] = []
+def command_line() -> Callable[[Sequence[str]], tuple[int, ServeSettings | None]]:
+    """Runs the command line with a ``serve`` that serves nothing; returns the exit code and the settings it got."""
 
-    def run(settings: ServeSettings) -> int:
-        received.append(settings)
-        return 0
+    def run(words: Sequence[str]) -> tuple[int, ServeSettings | None]:
+        received: list[ServeSettings] = []
+        code = cli.main(words, [replace(SERVE, run=lambda settings: received.append(settings) or 0)])  # type: ignore[func-returns-value]
+        return code, received[0] if received else None
 
-    monkeypatch.setattr(serve_command, "run", run)
-    return received
+    return run
 
 
 @pytest.fixture
