@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from mnserve.access.tokens import Right, Tokens, read_tokens
-from mnserve.access.watched_file import Reread
+from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import PermissionDeniedError, RequestError, UnauthenticatedError
 from mnserve.failing import fail
 from mnserve.protocol import service_pb2
@@ -64,7 +64,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
     """
 
     def __init__(self, file: Path) -> None:
-        self._tokens = Reread([file], lambda: Tokens(read_tokens(file)))
+        self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
 
     async def intercept_service(
         self,

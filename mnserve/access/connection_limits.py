@@ -7,11 +7,11 @@ from typing import Final
 
 from mnserve.errors import SettingsError
 
-_MOST_SECONDS: Final = 604_800
-_LEAST_METADATA: Final = 2048
+_MAX_SECONDS: Final = 604_800
+_MIN_METADATA: Final = 2048
 """Not much more than the headers that every call has."""
-_MOST_METADATA: Final = 2**20
-_MOST_STREAMS: Final = 2**31 - 1
+_MAX_METADATA: Final = 2**20
+_MAX_STREAMS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,15 +40,14 @@ class TransportSettings:
     """Seconds that calls in progress get after that; 0 lets them end by themselves."""
 
     def __post_init__(self) -> None:
-        if not _LEAST_METADATA <= self.max_metadata_bytes <= _MOST_METADATA:
+        if not _MIN_METADATA <= self.max_metadata_bytes <= _MAX_METADATA:
             raise SettingsError(
-                f"--max-metadata-bytes is {self.max_metadata_bytes}; it must be from {_LEAST_METADATA} to "
-                f"{_MOST_METADATA}"
+                f"--max-metadata-bytes is {self.max_metadata_bytes}; it must be from {_MIN_METADATA} to {_MAX_METADATA}"
             )
-        if not 0 <= self.max_concurrent_streams <= _MOST_STREAMS:
+        if not 0 <= self.max_concurrent_streams <= _MAX_STREAMS:
             raise SettingsError(
                 f"--max-concurrent-streams is {self.max_concurrent_streams}; it must be 0 (no limit) or up to "
-                f"{_MOST_STREAMS}"
+                f"{_MAX_STREAMS}"
             )
         for option, seconds, least in (
             ("--keepalive-time", self.keepalive_time, 0.1),
@@ -57,8 +56,8 @@ class TransportSettings:
             ("--max-connection-age", self.max_connection_age, 0),
             ("--max-connection-age-grace", self.max_connection_age_grace, 0),
         ):
-            if not least <= seconds <= _MOST_SECONDS:
-                raise SettingsError(f"{option} is {seconds}; it must be from {least} to {_MOST_SECONDS} seconds")
+            if not least <= seconds <= _MAX_SECONDS:
+                raise SettingsError(f"{option} is {seconds}; it must be from {least} to {_MAX_SECONDS} seconds")
         if self.max_connection_age_grace and not self.max_connection_age:
             raise SettingsError(
                 "--max-connection-age-grace is what comes after --max-connection-age, which is not given; give both"

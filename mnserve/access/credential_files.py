@@ -12,7 +12,7 @@ from mnserve.errors import CredentialsError
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES: Final = 2**20
+_MAX_BYTES: Final = 2**20
 _OTHERS: Final = 0o077
 
 
@@ -31,9 +31,9 @@ def read_credentials(path: Path, option: str, *, secret: bool) -> bytes:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):  # reading from a pipe could wait for ever
             raise CredentialsError(f"{option} {path} is a folder, a device or a pipe; give the name of a file")
-        if status.st_size > _MOST_BYTES:
+        if status.st_size > _MAX_BYTES:
             raise CredentialsError(
-                f"{option} {path} has {status.st_size} bytes, more than the limit of {_MOST_BYTES}; is it the right "
+                f"{option} {path} has {status.st_size} bytes, more than the limit of {_MAX_BYTES}; is it the right "
                 "file?"
             )
         content = path.read_bytes()

@@ -9,7 +9,7 @@ from typing import Final
 
 from mnserve.errors import RateLimitedError
 
-MOST_CALLERS: Final = 10_000
+MAX_CALLERS: Final = 10_000
 """Callers that are remembered. Beyond that the one that was heard of least lately is forgotten, and may begin anew."""
 
 
@@ -37,7 +37,7 @@ class RateLimits:
         permits = min(float(self._burst), permits + (now - then) * self._rate)
         granted = permits >= 1
         self._buckets[caller] = (permits - granted, now)
-        if len(self._buckets) > MOST_CALLERS:
+        if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         if not granted:
             wait = (1 - permits) / self._rate

@@ -9,7 +9,7 @@ import grpc
 
 from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.access.settings import SecuritySettings
-from mnserve.access.watched_file import Reread
+from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import StartError
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | N
         authorities = None if clients is None else read_authorities(clients, "--tls-client-ca")
         return grpc.ssl_server_certificate_configuration([identity], authorities)
 
-    files = Reread([certificate, key, *([] if clients is None else [clients])], read)
+    files = WatchedFiles([certificate, key, *([] if clients is None else [clients])], read)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
         """Called by gRPC in threads of its own; None leaves all as it is."""

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 Content = TypeVar("Content")
 
 
-class Reread(Generic[Content]):
+class WatchedFiles(Generic[Content]):
     """What files say, read again once one of them changes. A new state that cannot be used leaves the old one in force.
 
     May be used by several threads.

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final, NoReturn
 
 from mnserve.text.names import printable, shortened
-from mnserve.text.number_text import MOST_DIGITS
+from mnserve.text.number_text import MAX_DIGITS
 
 
 def parse_json(text: str, *, strict: bool = False) -> Any:
@@ -32,9 +32,9 @@ def parse_json(text: str, *, strict: bool = False) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(
-            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {MOST_DIGITS} are read; write a "
+            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {MAX_DIGITS} are read; write a "
             "smaller one"
         )
     return int(digits)

@@ -26,7 +26,7 @@ _LARGEST_FLOAT: Final = {
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _NAMED_VALUES: Final = 8
-_LONGEST_KEY: Final = 40
+_MAX_KEY: Final = 40
 
 
 def mismatch(value: Any, message: Descriptor, path: str = "") -> str | None:
@@ -148,9 +148,9 @@ def _said(value: Any) -> str:
     if isinstance(value, str):
         return f"the text '{_shown(value)}'"
     if isinstance(value, (int, float)):
-        return shortened(str(value), _LONGEST_KEY)
+        return shortened(str(value), _MAX_KEY)
     return _kind_of(value)
 
 
 def _shown(text: str) -> str:
-    return printable(shortened(text, _LONGEST_KEY))
+    return printable(shortened(text, _MAX_KEY))

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-MOST_DIGITS: Final = 100
+MAX_DIGITS: Final = 100
 """Digits beyond which nothing is a number that is meant; Python itself reads 4,300 of them and no more."""

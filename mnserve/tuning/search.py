@@ -24,7 +24,7 @@ _FINALISTS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class SearchResult:
     """What a search found."""
 
     current: Candidate
@@ -49,7 +49,7 @@ def search(
     *,
     repeats: int,
     on_trial: Callable[[Stage, int, Candidate], None] = lambda _stage, _done, _candidate: None,
-) -> Outcome:
+) -> SearchResult:
     """Finds the candidate with the highest throughput under the bound.
 
     Args:
@@ -87,7 +87,7 @@ def search(
         for one in list(trials) if turn % 2 == 0 else reversed(list(trials)):
             on_trial("final", sum(map(len, trials.values())), one)
             trials[one].append(measure(one))
-    return Outcome(
+    return SearchResult(
         current=current,
         chosen=choose(trials, goal, current),
         searched=searched,

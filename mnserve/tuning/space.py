@@ -19,7 +19,7 @@ batch depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SearchLimits:
     """What the load and the user leave open."""
 
     callers: int
@@ -66,7 +66,7 @@ class Space:
         return tuple(one for one in found if one != candidate)
 
 
-def search_space(config: ModelConfig, current: Candidate, limits: Limits) -> Space:
+def search_space(config: ModelConfig, current: Candidate, limits: SearchLimits) -> Space:
     """The candidates for a model under a load.
 
     A closed loop never has more rows under way than callers times rows, so larger batches are not tried, nor are delays
@@ -91,7 +91,7 @@ def search_space(config: ModelConfig, current: Candidate, limits: Limits) -> Spa
     )
 
 
-def _batches(config: ModelConfig, current: Candidate, limits: Limits) -> tuple[int, ...]:
+def _batches(config: ModelConfig, current: Candidate, limits: SearchLimits) -> tuple[int, ...]:
     now = current.max_batch_size
     if not now:
         return (0,)
