@@ -13,7 +13,7 @@ import trustme
 
 from mnserve.commands import cli
 from mnserve.commands.serve import SERVE
-from mnserve.server import Server
+from mnserve.server import Server, StopTimes
 from mnserve.settings import ServeSettings
 
 
@@ -77,15 +77,13 @@ def token_file(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-async def serve(repository: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+async def serve(repository: Path) -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
-    monkeypatch.setattr("mnserve.server._REFUSAL_SECONDS", 0.0)
-    monkeypatch.setattr("mnserve.server._LAST_ANSWERS_SECONDS", 0.2)
     servers: list[Server] = []
 
     async def start(**fields: Any) -> str:
         given = {"repository": str(repository), "grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
-        servers.append(Server(ServeSettings(**given)))
+        servers.append(Server(ServeSettings(**given), stop_times=StopTimes(refusal=0.0, last_answers=0.2)))
         return (await servers[-1].start()).grpc
 
     yield start
