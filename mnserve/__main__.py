@@ -1,4 +1,4 @@
-"""``python -m mnserve`` is the command ``mnserve``."""
+"""Entry point of ``python -m mnserve``, the same as the command ``mnserve``."""
 
 from __future__ import annotations
 

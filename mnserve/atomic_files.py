@@ -1,4 +1,4 @@
-"""Result files that are complete or not there at all."""
+"""Atomic writes: a result file is complete or absent."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from pathlib import Path
 
 from mnserve.errors import OutputError
 
-__all__ = ["check_writable", "write_atomically"]
-
 
 def check_writable(path: Path) -> None:
-    """Finds out before any work whether its result can be written to ``path``.
+    """Checks before any work that its result can be written to ``path``.
 
     Raises:
-        OutputError: the folder does not exist or may not be written to, or ``path`` is a folder, a device, a pipe, or
-            too long.
+        OutputError: The folder does not exist or is not writable, or ``path`` is a folder, a device, a pipe, or too
+            long.
     """
     target = _target(path)
     folder = target.parent
@@ -35,12 +33,12 @@ def check_writable(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes beside ``path`` and renames, so that no reader and no interruption leaves half a file there.
+    """Writes a file beside ``path`` and renames it, so that readers and interruptions never meet half a file.
 
-    A link stays one: what it points to is written. A file that was there keeps its permissions.
+    A link stays a link, and its target is written. An existing file keeps its permissions.
 
     Raises:
-        OutputError: the file cannot be written; what was at ``path`` is unchanged.
+        OutputError: The file cannot be written; ``path`` is unchanged.
     """
     temporary: str | None = None
     target = _target(path)
@@ -59,7 +57,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _target(path: Path) -> Path:
-    """The file that a path means: a rename would take the place of a link and leave what it points to as it was."""
+    """Returns the target of a link: a rename would replace the link and leave its target as it was."""
     return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
@@ -71,7 +69,7 @@ def _mode(target: Path) -> int:
 
 
 def _umask() -> int:
-    """The process's mask, which can be read only by setting it."""
+    """Returns the file mode mask of the process, which can be read only by setting it."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

@@ -1,4 +1,4 @@
-"""Every error that mnserve raises on purpose.
+"""Error tree of mnserve: every error that is raised on purpose.
 
 ::
 
@@ -7,17 +7,17 @@
     ├── OutputError                   standard output or a result file cannot be written to
     ├── StartError                    the server cannot start (port in use, nothing to serve)
     ├── CredentialsError              a file of certificates, keys or tokens cannot be used
-    ├── RepositoryError               what is on disk cannot be served
+    ├── RepositoryError               the model repository cannot be served
     │   ├── RepositoryNotFoundError   no such folder
     │   ├── ModelNotFoundError        no such model in the repository
     │   ├── VersionNotFoundError      the model has no such version
     │   ├── ModelConfigError          config.pbtxt is malformed, unsupported, or does not fit the model file
     │   └── CorruptModelError         files are missing, unreadable, or not the ones that were published
-    ├── EngineError                   the engine refused
-    │   ├── EngineLoadError           it could not load the model
-    │   └── EngineRunError            it could not run this batch
-    │       └── EngineInputError      a value in the batch can never be handed to it
-    ├── ClientError                   a server was asked and gave no usable answer
+    ├── EngineError                   the engine failed
+    │   ├── EngineLoadError           the engine could not load the model
+    │   └── EngineRunError            the engine could not run this batch
+    │       └── EngineInputError      the engine can never take a value of the batch
+    ├── ClientError                   a server gave no usable answer
     │   ├── ServerUnreachableError    nothing answers at that address
     │   ├── RequestRefusedError       the server refused this request
     │   └── AnswerTimeoutError        no answer in time
@@ -25,7 +25,7 @@
     ├── ImageModelError               the model does not turn one image into class scores
     ├── TrainingImagesError           a file of training images is damaged, or is of another model
     ├── BenchError                    a measurement cannot be made as asked
-    ├── TuningError                   no configuration does what was asked for, or it cannot be put in place
+    ├── TuningError                   no configuration keeps the bound, or the chosen one cannot be put in place
     └── RequestError                  a request gets an error status (mnserve.status has the table)
         ├── InvalidRequestError       the request is wrong: INVALID_ARGUMENT
         ├── UnauthenticatedError      no token, or an unknown one: UNAUTHENTICATED
@@ -35,10 +35,10 @@
         ├── RegionExistsError         a region has this name already: ALREADY_EXISTS
         ├── LoadFailedError           a model that was to be loaded cannot be: INVALID_ARGUMENT
         ├── UnsupportedError          a feature that is switched off or not built: UNIMPLEMENTED
-        ├── UnavailableError          not now: UNAVAILABLE
+        ├── UnavailableError          the request could succeed later: UNAVAILABLE
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
         │   ├── QueueFullError        too many requests, rows or bytes are waiting
-        │   ├── QueueTimeoutError     it waited in the queue for longer than it may
+        │   ├── QueueTimeoutError     the request waited in the queue for longer than its policy allows
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
         ├── RateLimitedError          the caller sends too many requests: RESOURCE_EXHAUSTED
@@ -49,56 +49,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "AnswerTimeoutError",
-    "AnswerTooLargeError",
-    "BenchError",
-    "ClientError",
-    "CorruptModelError",
-    "CredentialsError",
-    "DeadlineExceededError",
-    "EngineError",
-    "EngineInputError",
-    "EngineLoadError",
-    "EngineRunError",
-    "ImageError",
-    "ImageModelError",
-    "InvalidRequestError",
-    "LoadFailedError",
-    "MnServeError",
-    "ModelConfigError",
-    "ModelNotFoundError",
-    "ModelNotReadyError",
-    "OutputError",
-    "PermissionDeniedError",
-    "QueueFullError",
-    "QueueTimeoutError",
-    "RateLimitedError",
-    "RegionExistsError",
-    "RepositoryError",
-    "RepositoryNotFoundError",
-    "RequestError",
-    "RequestRefusedError",
-    "ServerUnreachableError",
-    "SettingsError",
-    "StartError",
-    "StoppingError",
-    "TrainingImagesError",
-    "TuningError",
-    "UnauthenticatedError",
-    "UnavailableError",
-    "UnknownModelError",
-    "UnknownRegionError",
-    "UnsupportedError",
-    "VersionNotFoundError",
-]
-
 
 class MnServeError(Exception):
-    """Root of the tree. The message is one sentence that names the value, the limit and the remedy."""
+    """Root of the error tree. The message is one sentence that names the value, the limit and the remedy."""
 
     exit_code: ClassVar[int] = 1
-    """What a command that ends with this error returns to the shell."""
+    """Exit code of a command that ends with this error."""
 
 
 class SettingsError(MnServeError):
@@ -120,7 +76,7 @@ class CredentialsError(MnServeError):
 
 
 class RepositoryError(MnServeError):
-    """What is on disk cannot be served."""
+    """The model repository cannot be served."""
 
 
 class RepositoryNotFoundError(RepositoryError):
@@ -144,7 +100,7 @@ class CorruptModelError(RepositoryError):
 
 
 class EngineError(MnServeError):
-    """The engine refused."""
+    """The engine failed."""
 
 
 class EngineLoadError(EngineError):
@@ -156,19 +112,19 @@ class EngineRunError(EngineError):
 
 
 class EngineInputError(EngineRunError):
-    """A value in the batch can never be handed to the engine; the request is at fault."""
+    """The engine can never take a value of the batch; the request is at fault."""
 
 
 class ClientError(MnServeError):
-    """A server was asked and gave no usable answer."""
+    """A server gave no usable answer."""
 
 
 class ServerUnreachableError(ClientError):
-    """Nothing answers at the address."""
+    """No server answers at the address."""
 
 
 class RequestRefusedError(ClientError):
-    """The server refused this request; the message is the server's own, with what the user can do."""
+    """The server refused this request; the message is the server's own, with a remedy for the user."""
 
 
 class AnswerTimeoutError(ClientError):
@@ -184,7 +140,7 @@ class ImageModelError(MnServeError):
 
 
 class TrainingImagesError(MnServeError):
-    """A file of training images is missing or damaged, or is of another model than the one that answers."""
+    """A file of training images is missing or damaged, or belongs to another model than the one that answers."""
 
 
 class BenchError(MnServeError):
@@ -192,7 +148,7 @@ class BenchError(MnServeError):
 
 
 class TuningError(MnServeError):
-    """No configuration keeps the bound, or the one that was found cannot be put in place."""
+    """No configuration keeps the bound, or the chosen one cannot be put in place."""
 
 
 class RequestError(MnServeError):
@@ -204,11 +160,11 @@ class InvalidRequestError(RequestError):
 
 
 class UnauthenticatedError(RequestError):
-    """The call has no token, or one that the server does not know."""
+    """The call has no token, or an unknown one."""
 
 
 class PermissionDeniedError(RequestError):
-    """The token is known, but is not good for this call."""
+    """The token is known, but lacks the right to make this call."""
 
 
 class UnknownModelError(RequestError):
@@ -224,7 +180,7 @@ class RegionExistsError(RequestError):
 
 
 class LoadFailedError(RequestError):
-    """A model that somebody wants loaded cannot be; what was served before still is."""
+    """A requested model cannot be loaded; its earlier versions stay in service."""
 
 
 class UnsupportedError(RequestError):
@@ -244,7 +200,7 @@ class QueueFullError(UnavailableError):
 
 
 class QueueTimeoutError(UnavailableError):
-    """The request waited in the queue for longer than the model's queue policy lets it; it was not run."""
+    """The request waited in the queue for longer than the model's queue policy allows, and was not run."""
 
 
 class StoppingError(UnavailableError):
@@ -252,15 +208,15 @@ class StoppingError(UnavailableError):
 
 
 class DeadlineExceededError(RequestError):
-    """The caller's time is up; the work was dropped."""
+    """The deadline of the call has passed; its work was dropped."""
 
 
 class RateLimitedError(RequestError):
-    """The caller sends more requests than it may.
+    """The caller sends more requests than its limit allows.
 
     Args:
-        message: A sentence.
-        retry_ms: Milliseconds until one is let in.
+        message: One sentence.
+        retry_ms: Milliseconds until the next request is admitted.
     """
 
     def __init__(self, message: str, retry_ms: int) -> None:

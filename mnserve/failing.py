@@ -1,4 +1,4 @@
-"""What a call that fails is told: a status, a sentence, and when to come back."""
+"""End of a failed call: a status code, one sentence, and the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ import grpc
 from mnserve.errors import DeadlineExceededError, MnServeError
 from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
 
-__all__ = ["Refusal", "fail", "refusal"]
-
 _log = logging.getLogger(__name__)
 
 _MAX_DETAILS: Final = 2000
 _MAX_SENT_BYTES: Final = 4096
-"""Of the details as they are sent, where each byte that is no printable ASCII becomes three. Clients refuse metadata of
-8 KiB and more, and would read of that instead."""
-_OVER_SECONDS: Final = 0.05
-"""Time left to a deadline that has passed by another clock."""
+"""Limit of the percent-encoded details, in which each byte outside printable ASCII takes three. Clients refuse metadata
+of 8 KiB and more, and would report that limit in place of the error."""
+_CLOCK_TOLERANCE: Final = 0.05
+"""Seconds that may be left of a deadline which has passed by another clock."""
 _GRPC_SECONDS: Final = 1.0
-"""How long gRPC may take to end a call whose deadline has passed."""
+"""Time for gRPC to end a call whose deadline has passed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """How a call ends.
+    """Status of a failed call.
 
     Attributes:
-        code: Status.
-        details: What the caller reads.
-        pushback_ms: Milliseconds until trying again makes sense; None where it never does.
+        code: Status code.
+        details: Message for the caller.
+        pushback_ms: Milliseconds until another attempt makes sense; None where it never does.
     """
 
     code: grpc.StatusCode
@@ -44,35 +42,41 @@ class Refusal:
 
 
 def refusal(error: Exception) -> Refusal:
-    """The status that belongs to an error. INTERNAL gets an id that the log has too."""
+    """Returns the status of an error. The message of INTERNAL has an id, under which the log has the traceback."""
     code = status_code(error)
     details = str(error)
     if code is grpc.StatusCode.INTERNAL:
         error_id = uuid.uuid4().hex[:12]
         _log.error("internal error %s", error_id, exc_info=error)
-        known = f"{details}; " if isinstance(error, MnServeError) else ""
-        details = f"{known}internal error {error_id}, the server's log has the details under this id"
-    return Refusal(code=code, details=_fitting(details), pushback_ms=pushback_ms(error))
+        reason = f"{details}; " if isinstance(error, MnServeError) else ""
+        details = f"{reason}internal error {error_id}, the server's log has the details under this id"
+    return Refusal(code=code, details=_truncated(details), pushback_ms=pushback_ms(error))
 
 
-def _fitting(details: str) -> str:
-    """As much as can be sent."""
-    encoded = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace")  # gRPC hangs on what is no text
+def _truncated(details: str) -> str:
+    """Cuts the details to the length that clients accept."""
+    encoded = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace")  # gRPC hangs on lone surrogates
     sizes = accumulate(1 if 0x20 <= byte <= 0x7E and byte != 0x25 else 3 for byte in encoded)  # percent-encoding
     return encoded[: sum(size <= _MAX_SENT_BYTES for size in sizes)].decode("utf-8", "ignore")
 
 
-async def fail(context: grpc.aio.ServicerContext[Any, Any], error: Exception) -> NoReturn:
-    """Ends a call with the status that belongs to the error.
+async def fail(
+    context: grpc.aio.ServicerContext[Any, Any], error: Exception, *, grpc_seconds: float = _GRPC_SECONDS
+) -> NoReturn:
+    """Ends a call with the status of an error.
 
-    A call whose deadline has passed ends by itself, at the caller and here: gRPC cancels what still waits. A status
-    that is sent all the same reaches nobody, and gRPC for Python never gives back what it took for it
-    (https://github.com/grpc/grpc/issues/43360).
+    A call whose deadline has passed is left to gRPC, which cancels it at the caller and here. A status sent then
+    reaches no caller, and gRPC for Python never frees the memory of it (https://github.com/grpc/grpc/issues/43360).
+
+    Args:
+        context: Context of the call.
+        error: Reason of the failure.
+        grpc_seconds: Time for gRPC to end a call whose deadline has passed.
     """
     if isinstance(error, DeadlineExceededError):
-        left = context.time_remaining()
-        if left is not None and left < _OVER_SECONDS:
-            await asyncio.sleep(_GRPC_SECONDS)
-    end = refusal(error)
-    trailing = () if end.pushback_ms is None else ((PUSHBACK_KEY, str(end.pushback_ms)),)
-    await context.abort(end.code, end.details, trailing)
+        remaining = context.time_remaining()
+        if remaining is not None and remaining < _CLOCK_TOLERANCE:
+            await asyncio.sleep(grpc_seconds)
+    status = refusal(error)
+    trailing = () if status.pushback_ms is None else ((PUSHBACK_KEY, str(status.pushback_ms)),)
+    await context.abort(status.code, status.details, trailing)

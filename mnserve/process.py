@@ -1,4 +1,4 @@
-"""The serving process: start, announce, wait for a signal, drain."""
+"""Life of the serving process: start, announcement, signal, drain."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from rich.console import Console
 from rich.table import Table
 
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.models.registry import ModelState
+from mnserve.models.served import ModelState
 from mnserve.observability.logs import configure
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
 
-__all__ = ["serve"]
-
 _log = logging.getLogger(__name__)
 
-_KILLED_AGAIN = 130
+_SECOND_SIGNAL = 130
 """Exit code after a second signal."""
 
 
@@ -29,7 +27,7 @@ def serve(settings: ServeSettings) -> int:
     """Serves until a signal comes.
 
     Returns:
-        0 if every admitted request was answered, 1 if some had to be given up.
+        0 if every admitted request was answered, 1 if requests were given up.
 
     Raises:
         MnServeError: The server cannot start.
@@ -37,7 +35,7 @@ def serve(settings: ServeSettings) -> int:
     configure(settings.log_level, settings.log_format)
     finished = asyncio.run(_serve(settings))
     if not finished or EngineThread.any_alive():
-        # An engine that still runs or loads would abort the process where the interpreter is taken down around it.
+        # An engine that still runs or loads aborts the process when the interpreter is finalized around it.
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0 if finished else 1)
@@ -67,11 +65,11 @@ async def _serve(settings: ServeSettings) -> bool:
 
 
 def _handle_signals(stop: asyncio.Event) -> None:
-    """The first signal asks for a drain, the second ends the process at once."""
+    """Handles signals: the first one starts the drain, the second ends the process at once."""
 
     def on_signal() -> None:
         if stop.is_set():
-            os._exit(_KILLED_AGAIN)
+            os._exit(_SECOND_SIGNAL)
         stop.set()
 
     loop = asyncio.get_running_loop()

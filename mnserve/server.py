@@ -1,11 +1,10 @@
-"""The server as a whole: models, gRPC, health, reflection and metrics, from the start to the last answer."""
+"""The server: models, gRPC, health, reflection and metrics, from the start to the last answer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
+from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.authorization import AuthorizationInterceptor
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.tls import add_port, server_credentials
@@ -21,8 +21,9 @@ from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
 from mnserve.models.loading import LoadOptions
 from mnserve.models.polling import Poller
-from mnserve.models.registry import Models, ModelState
+from mnserve.models.registry import Models
 from mnserve.models.response_cache import ResponseCache
+from mnserve.models.served import ModelState
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.trace_settings import TraceChoice, TraceSettings
@@ -35,23 +36,33 @@ from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
 from mnserve.settings import ServeSettings
 
-__all__ = ["Addresses", "Server"]
-
 _log = logging.getLogger(__name__)
 
-_REFUSAL_SECONDS = 0.5
-"""How long new requests are refused once the last admitted one is answered. Calls that arrive while gRPC itself stops
-are cut off without a status of ours (clients see CANCELLED); whoever keeps calling, those answered last among them,
-should have heard UNAVAILABLE before that."""
-_LAST_ANSWERS_SECONDS = 5.0
-"""How long answers that are computed already may take to leave."""
-_GOODBYE_SECONDS = 1.0
-"""How long gRPC may take after that to close connections; a client that reads nothing would hold it up for 20 s."""
+
+@dataclass(frozen=True, kw_only=True)
+class StopTimes:
+    """Seconds of each step of a stop, after the drain.
+
+    Attributes:
+        refusal: Time in which new calls are still refused. Calls that arrive while gRPC itself stops are cut off
+            without a status of ours (clients see CANCELLED), so clients that keep calling should get UNAVAILABLE before.
+        last_answers: Time for computed answers to leave.
+        closing: Time for gRPC to close connections after that; a client that reads nothing would delay it for 20 s.
+    """
+
+    refusal: float = 0.5
+    last_answers: float = 5.0
+    closing: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Addresses:
-    """Where the server listens, with the ports that were really taken."""
+    """Addresses that the server listens on, with the ports that were taken.
+
+    Attributes:
+        grpc: URL of the gRPC server.
+        metrics: URL of the metrics.
+    """
 
     grpc: str
     metrics: str
@@ -61,11 +72,13 @@ class Server:
     """Serves one repository. ``start`` once, then ``stop`` once.
 
     Args:
-        settings: What it was told.
+        settings: Settings of the command line.
+        stop_times: Seconds of each step of a stop.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, *, stop_times: StopTimes | None = None) -> None:
         self._settings = settings
+        self._stop_times = StopTimes() if stop_times is None else stop_times
         options = LoadOptions(
             engine=settings.engine_options,
             default_max_batch_size=settings.default_max_batch_size,
@@ -84,7 +97,7 @@ class Server:
 
     @property
     def states(self) -> list[ModelState]:
-        """The models, served or not."""
+        """States of all models, served or not."""
         return self._models.states()
 
     async def start(self) -> Addresses:
@@ -93,7 +106,7 @@ class Server:
         Raises:
             RepositoryNotFoundError: The repository is no folder.
             CredentialsError: A file of certificates or tokens cannot be used.
-            StartError: A port is in use, there is nothing to serve, or with ``strict`` a model cannot be served.
+            StartError: A port is in use, the repository has no model, or with ``strict`` a model cannot be served.
         """
         settings = self._settings
         if settings.trace_endpoint:
@@ -107,7 +120,7 @@ class Server:
         explicit = settings.model_control == "explicit"
         poller = Poller(Path(settings.repository), self._models, settings.poll_seconds)
         if settings.model_control == "poll":
-            await poller.look()  # before anything is loaded, so that no change is missed
+            await poller.look()  # before the models are loaded, so that no change is missed
         try:
             await self._models.load_all(settings.load_model if explicit else None)
         except UnknownModelError as error:
@@ -127,10 +140,10 @@ class Server:
         )
 
     async def stop(self) -> bool:
-        """Not ready, a delay, no new requests, the queued ones finished, then everything closed.
+        """Stops the server in order: not ready, a delay, no new requests, the queue drained, everything closed.
 
         Returns:
-            Whether every admitted request was finished in time.
+            True if every admitted request was finished in time.
         """
         self._models.stop()
         if self._polling is not None:
@@ -140,11 +153,12 @@ class Server:
         finished = await self._models.drain(self._settings.drain_timeout)
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
-        await asyncio.sleep(_REFUSAL_SECONDS)
+        times = self._stop_times
+        await asyncio.sleep(times.refusal)
         self._health.close()
         if self._grpc is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._grpc.stop(_LAST_ANSWERS_SECONDS), _LAST_ANSWERS_SECONDS + _GOODBYE_SECONDS)
+                await asyncio.wait_for(self._grpc.stop(times.last_answers), times.last_answers + times.closing)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
@@ -153,7 +167,7 @@ class Server:
 
     def _check_loaded(self) -> None:
         if self._settings.model_control != "none" and not self._settings.strict:
-            return  # what is not there now may come
+            return  # models may come later
         states = [state for state in self._models.states() if state.loaded]
         failed = [state for state in states if not state.ready]
         if not states and self._settings.model_control == "none":
@@ -176,20 +190,20 @@ class Server:
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
-                ("grpc.so_reuseport", 0),  # a second server on the port has to fail, not to share it
+                ("grpc.so_reuseport", 0),  # a second server on the port fails instead of sharing it
                 *self._settings.transport.options,
             ),
         )
         services = Services(server)
-        offered = ServiceOptions(
+        options = ServiceOptions(
             control=self._settings.model_control,
             regions=Regions() if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),
             tracing=self._tracing,
-            limits=_limits(self._settings),
+            limits=_rate_limits(self._settings),
             by_token=self._settings.security.token_file is not None,
         )
-        services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(self._models, limit, offered))
+        services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(self._models, limit, options))
         self._health.add_to(services)
         if self._settings.reflection:
             names = [
@@ -197,53 +211,19 @@ class Server:
                 health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
                 reflection.SERVICE_NAME,
             ]
-            described = reflection.aio.ReflectionServicer(names, pool=_reflection_pool())
-            services.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, described)
+            servicer = reflection.aio.ReflectionServicer(names, pool=_reflection_pool())
+            services.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, servicer)
         return server
 
 
-def _limits(settings: ServeSettings) -> RateLimits | None:
+def _rate_limits(settings: ServeSettings) -> RateLimits | None:
     if not settings.rate_limit:
         return None
     return RateLimits(settings.rate_limit, settings.rate_burst or max(1, round(settings.rate_limit)))
 
 
-def join_address(host: str, port: int) -> str:
-    """``HOST:PORT``, with brackets around an IPv6 address."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def check_port_free(host: str, port: int, option: str) -> None:
-    """Binds a port for a moment, because gRPC's own message about one in use says little.
-
-    Raises:
-        StartError: The port is in use, or the host is none of this machine's.
-    """
-    try:
-        with contextlib.closing(_bound_socket(host, port)):
-            pass
-    except (OSError, UnicodeError) as error:  # UnicodeError: not even the form of a host name
-        reason = getattr(error, "strerror", None) or error
-        raise StartError(
-            f"cannot listen on {join_address(host, port)}: {reason}; choose another {option} or --host"
-        ) from error
-
-
-def _bound_socket(host: str, port: int) -> socket.socket:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
-    bound = socket.socket(family, kind, protocol)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do; still refuses ports in use
-        bound.bind(address)
-    except OSError:
-        bound.close()
-        raise
-    return bound
-
-
 def _reflection_pool() -> DescriptorPool:
-    """Describes every service of this server. Ours are not in protobuf's default pool, so all go into a new one."""
+    """Describes every service of this server in a new pool, since ours are not in protobuf's default pool."""
     pool = DescriptorPool()
     for module in (model_config_pb2, service_pb2, health_pb2, reflection_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)  # type: ignore[no-untyped-call]

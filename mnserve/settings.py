@@ -1,4 +1,4 @@
-"""What ``mnserve serve`` can be told."""
+"""Settings of ``mnserve serve``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
-__all__ = ["Control", "ServeSettings"]
-
 Control = Literal["none", "poll", "explicit"]
-"""Who decides which models are served: nobody after the start, the repository, or callers."""
+"""Source of the list of served models: the repository at the start, the repository as it changes, or callers."""
 
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
@@ -25,7 +23,7 @@ class ServeSettings:
     """Serves every model of a repository over gRPC.
 
     Raises:
-        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+        SettingsError: A value cannot work; the message names the option, the value and the remedy.
     """
 
     repository: str
@@ -154,17 +152,17 @@ class ServeSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine can connect."""
+        """True where only this machine can connect."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     @property
     def offers_shared_memory(self) -> bool:
-        """Whether callers may leave tensors in shared memory."""
+        """True where callers may leave tensors in shared memory."""
         return self.shared_memory == "on" or (self.shared_memory == "auto" and self.is_local)
 
     @property
     def engine_options(self) -> EngineOptions:
-        """The part that concerns engines."""
+        """Options of the engines."""
         return EngineOptions(
             providers=provider_names(self.providers),
             provider_options=tuple(parse_option(text) for text in self.provider_options),

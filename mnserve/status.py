@@ -1,4 +1,4 @@
-"""From our errors to gRPC status codes: one table."""
+"""Table of the gRPC status codes of errors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ from mnserve.errors import (
     UnsupportedError,
 )
 
-__all__ = ["PUSHBACK_KEY", "failure_reason", "pushback_ms", "status_code"]
-
 PUSHBACK_KEY: Final = "grpc-retry-pushback-ms"
-"""Trailing metadata that tells a client's retry policy when to come back."""
+"""Key of the trailing metadata with the delay of the next attempt, which retry policies of clients read."""
 
 _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (InvalidRequestError, grpc.StatusCode.INVALID_ARGUMENT),
@@ -44,7 +42,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (LoadFailedError, grpc.StatusCode.INVALID_ARGUMENT),
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),
-    (RepositoryNotFoundError, grpc.StatusCode.UNAVAILABLE),  # a drive that was there at the start and went away
+    (RepositoryNotFoundError, grpc.StatusCode.UNAVAILABLE),  # a drive that went away after the start
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (RateLimitedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (AnswerTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -59,19 +57,19 @@ _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
 
 
 def status_code(error: BaseException) -> grpc.StatusCode:
-    """The status that a request failing with this error gets; INTERNAL for whatever is not in the table."""
+    """Returns the status code of an error; INTERNAL for errors outside the table."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def pushback_ms(error: BaseException) -> int | None:
-    """After how many milliseconds a client may try again, or None where trying again will not help."""
+    """Returns the milliseconds until a client may try again, or None where another attempt cannot help."""
     if isinstance(error, RateLimitedError):
         return error.retry_ms
     return next((delay for kind, delay in _PUSHBACK_MS if isinstance(error, kind)), None)
 
 
 def failure_reason(error: BaseException) -> str:
-    """Return the counter of a failure, one of ``FAILURE_REASONS`` of models.statistics; a caller that left is none."""
+    """Returns the counter of a failure, one of ``FAILURE_REASONS`` of models.statistics except CANCELED."""
     code = status_code(error)
     rejected = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     if code in rejected or isinstance(error, RateLimitedError):

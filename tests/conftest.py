@@ -118,7 +118,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
 
     import onnxruntime as ort
 
-    from mnserve.engines.fixed_batches import Device
+    from mnserve.engines.device import Device
 
     fake, cpu = FakeCuda(), ["CPUExecutionProvider"]
 

@@ -1,4 +1,4 @@
-"""Which calls need which token. Whoever may not call is told so before his message is read."""
+"""Authorization of calls by bearer tokens, before the message of a call is read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from mnserve.access.tokens import Right, Tokens, read_tokens
-from mnserve.access.watched_file import Reread
+from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import PermissionDeniedError, RequestError, UnauthenticatedError
 from mnserve.failing import fail
 from mnserve.protocol import service_pb2
-
-__all__ = ["INFERENCE", "PUBLIC", "AuthorizationInterceptor", "right_for"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ PUBLIC: Final = frozenset(
         "/grpc.health.v1.Health/Watch",
     }
 )
-"""Calls of load balancers and probes, which have no token."""
+"""Calls of load balancers and probes, which need no token."""
 INFERENCE: Final = frozenset(
     _SERVICE + name
     for name in (
@@ -45,28 +43,28 @@ INFERENCE: Final = frozenset(
         "RepositoryIndex",
     )
 )
-"""Calls of our service that change nothing. Those in neither set are control."""
+"""Calls of our service that change no state. Calls in neither set need the right ``control``."""
 
 
 def right_for(method: str) -> Right | None:
-    """What a token must be good for; None where no token is needed."""
+    """Returns the right that a call needs; None where it needs no token."""
     if method in PUBLIC:
         return None
     return "control" if method.startswith(_SERVICE) and method not in INFERENCE else "infer"
 
 
 class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
-    """Lets calls through that come with a token which is good for them. Has to be the first interceptor.
+    """Lets calls pass whose token has the right that they need. Has to be the first interceptor.
 
     Args:
-        file: The tokens; looked at before every call.
+        file: File of the tokens; checked for changes before every call.
 
     Raises:
         CredentialsError: The file cannot be used.
     """
 
     def __init__(self, file: Path) -> None:
-        self._tokens = Reread([file], lambda: Tokens(read_tokens(file)))
+        self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
 
     async def intercept_service(
         self,
@@ -84,7 +82,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
         needed = right_for(method)
         if needed is None:
             return
-        self._tokens.look()
+        self._tokens.refresh()
         right = self._tokens.content.right(_bearer_token(metadata))
         if right is None:
             raise UnauthenticatedError("the token is not one of this server's; ask its operator for one")
@@ -108,7 +106,7 @@ def _bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str:
 
 
 def _refusing(error: RequestError) -> Handler:
-    """Ends any call. Declared as a stream, because gRPC reads the message of other calls before it asks anybody."""
+    """Ends any call. The handler is a stream, since gRPC reads the message of other calls before it runs a handler."""
 
     async def refuse(_requests: Any, context: Context) -> None:
         _log.debug("a call from %s was refused: %s", context.peer(), error)

@@ -1,4 +1,4 @@
-"""Who sent a call, as far as limits of rates tell callers apart."""
+"""Identity of a caller, as far as rate limits tell callers apart."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import grpc
 
-__all__ = ["caller_of"]
-
 
 def caller_of(context: grpc.aio.ServicerContext[Any, Any], *, by_token: bool) -> str:
-    """The caller's token, which was checked before, or the address it has without the port.
+    """Returns the token of a caller, which was checked before, or its address without the port.
 
     Args:
-        context: Of the call.
-        by_token: Whether calls have tokens. Where they need none, what a caller writes there is its own invention.
+        context: Context of the call.
+        by_token: Calls need tokens. Otherwise a caller could write any token, so its address counts.
     """
     if by_token:
         return next((str(value) for key, value in context.invocation_metadata() or () if key == "authorization"), "")

@@ -1,4 +1,4 @@
-"""Certificates and private keys in PEM files, checked before gRPC gets them: its words about a bad one say little."""
+"""Certificates and private keys in PEM files, checked before gRPC, whose messages about them say little."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pathlib import Path
 from mnserve.access.credential_files import read_credentials
 from mnserve.errors import CredentialsError, SettingsError
 
-__all__ = ["check_both_given", "read_authorities", "read_identity"]
-
 
 def check_both_given(certificate: str | None, key: str | None) -> None:
-    """Whether there is a key to the certificate, and a certificate to the key.
+    """Checks that certificate and key are given together.
 
     Raises:
-        SettingsError: One is missing.
+        SettingsError: One of them is missing.
     """
     if (certificate is None) != (key is None):
         names = ("--tls-certificate", "--tls-key")
@@ -24,19 +22,19 @@ def check_both_given(certificate: str | None, key: str | None) -> None:
 
 
 def read_identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
-    """A private key and the chain of certificates that belongs to it.
+    """Reads a private key and the chain of certificates that belongs to it.
 
     Raises:
-        CredentialsError: One of the files is no such thing, or they do not belong together.
+        CredentialsError: One of the files is damaged or of another kind, or the two do not belong together.
     """
-    before = _read_both(certificate, key, warn=True)
-    if b"ENCRYPTED" in before[0]:
+    identity = _read_both(certificate, key, warn=True)
+    if b"ENCRYPTED" in identity[0]:
         raise CredentialsError(
             f"--tls-key {key} has a password; write it without one, as `openssl pkey -in FILE -out FILE` does"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(certificate, key, password="none")  # any word keeps OpenSSL from asking the terminal
+        context.load_cert_chain(certificate, key, password="none")  # a password keeps OpenSSL from asking the terminal
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise CredentialsError(
@@ -50,23 +48,23 @@ def read_identity(certificate: Path, key: Path) -> tuple[bytes, bytes]:
         raise CredentialsError(
             f"--tls-certificate {certificate} cannot be read: {error.strerror}; try again"
         ) from error
-    if _read_both(certificate, key, warn=False) != before:
+    if _read_both(certificate, key, warn=False) != identity:
         raise CredentialsError(
             f"--tls-certificate {certificate} or --tls-key {key} changed while it was read; try again"
         )
-    return before
+    return identity
 
 
 def read_authorities(path: Path, option: str) -> bytes:
-    """Certificates of the authorities that are trusted.
+    """Reads the certificates of trusted authorities.
 
     Raises:
-        CredentialsError: The file is no such thing.
+        CredentialsError: The file cannot be read, or has no certificate.
     """
     content = read_credentials(path, option, secret=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_verify_locations(cadata=content.decode("ascii", "ignore"))  # remarks may be in any language
+        context.load_verify_locations(cadata=content.decode("ascii", "ignore"))  # comments may be in any language
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(
             f"{option} {path} has no certificate in PEM form ({_reason(error)}); correct the file"

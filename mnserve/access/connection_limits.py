@@ -1,4 +1,4 @@
-"""What a connection may carry, and how long it lives."""
+"""Limits, keepalive and age of connections."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Final
 
 from mnserve.errors import SettingsError
 
-__all__ = ["TransportSettings"]
-
-_MOST_SECONDS: Final = 604_800
-_LEAST_METADATA: Final = 2048
-"""Not much more than the headers that every call has."""
-_MOST_METADATA: Final = 2**20
-_MOST_STREAMS: Final = 2**31 - 1
+_MAX_SECONDS: Final = 604_800
+_MIN_METADATA: Final = 2048
+"""Little more than the headers that every call has."""
+_MAX_METADATA: Final = 2**20
+_MAX_STREAMS: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +19,7 @@ class TransportSettings:
     """Limits, keepalive and age of connections.
 
     Raises:
-        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+        SettingsError: A value cannot work; the message names the option, the value and the remedy.
     """
 
     max_metadata_bytes: int = 16_384
@@ -42,25 +40,24 @@ class TransportSettings:
     """Seconds that calls in progress get after that; 0 lets them end by themselves."""
 
     def __post_init__(self) -> None:
-        if not _LEAST_METADATA <= self.max_metadata_bytes <= _MOST_METADATA:
+        if not _MIN_METADATA <= self.max_metadata_bytes <= _MAX_METADATA:
             raise SettingsError(
-                f"--max-metadata-bytes is {self.max_metadata_bytes}; it must be from {_LEAST_METADATA} to "
-                f"{_MOST_METADATA}"
+                f"--max-metadata-bytes is {self.max_metadata_bytes}; it must be from {_MIN_METADATA} to {_MAX_METADATA}"
             )
-        if not 0 <= self.max_concurrent_streams <= _MOST_STREAMS:
+        if not 0 <= self.max_concurrent_streams <= _MAX_STREAMS:
             raise SettingsError(
                 f"--max-concurrent-streams is {self.max_concurrent_streams}; it must be 0 (no limit) or up to "
-                f"{_MOST_STREAMS}"
+                f"{_MAX_STREAMS}"
             )
-        for option, seconds, least in (
+        for option, seconds, minimum in (
             ("--keepalive-time", self.keepalive_time, 0.1),
             ("--keepalive-timeout", self.keepalive_timeout, 0.1),
             ("--keepalive-min-ping-interval", self.keepalive_min_ping_interval, 0),
             ("--max-connection-age", self.max_connection_age, 0),
             ("--max-connection-age-grace", self.max_connection_age_grace, 0),
         ):
-            if not least <= seconds <= _MOST_SECONDS:
-                raise SettingsError(f"{option} is {seconds}; it must be from {least} to {_MOST_SECONDS} seconds")
+            if not minimum <= seconds <= _MAX_SECONDS:
+                raise SettingsError(f"{option} is {seconds}; it must be from {minimum} to {_MAX_SECONDS} seconds")
         if self.max_connection_age_grace and not self.max_connection_age:
             raise SettingsError(
                 "--max-connection-age-grace is what comes after --max-connection-age, which is not given; give both"
@@ -68,21 +65,21 @@ class TransportSettings:
 
     @property
     def options(self) -> tuple[tuple[str, int], ...]:
-        """The same as gRPC is told."""
+        """The same limits as options of gRPC."""
         options = [
-            # One limit: between two different ones gRPC refuses at random.
+            # The soft and the hard limit are equal: between two different ones gRPC refuses at random.
             ("grpc.max_metadata_size", self.max_metadata_bytes),
             ("grpc.absolute_max_metadata_size", self.max_metadata_bytes),
             ("grpc.keepalive_time_ms", _milliseconds(self.keepalive_time)),
             ("grpc.keepalive_timeout_ms", _milliseconds(self.keepalive_timeout)),
             ("grpc.keepalive_permit_without_calls", int(self.keepalive_permit_without_calls)),
-            # Without "recv" in it, unlike the constant in gRPC's header; what gRPC does not know it ignores.
+            # Unlike the constant in gRPC's header the name has no "recv"; gRPC ignores unknown names.
             ("grpc.http2.min_ping_interval_without_data_ms", _milliseconds(self.keepalive_min_ping_interval)),
         ]
         if self.max_concurrent_streams:
             options.append(("grpc.max_concurrent_streams", self.max_concurrent_streams))
-            # It would also count calls that have ended and are not cleared away yet, and refuse (REFUSED_STREAM)
-            # a client that keeps to the limit and begins the next one.
+            # The protection would also count ended calls that are not cleared away yet, and refuse (REFUSED_STREAM)
+            # the next call of a client that keeps to the limit.
             options.append(("grpc.http.overload_protection", 0))
         if self.max_connection_age:
             options.append(("grpc.max_connection_age_ms", _milliseconds(self.max_connection_age)))

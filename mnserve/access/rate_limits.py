@@ -1,4 +1,4 @@
-"""How many requests a caller may send: a bucket of permits for each caller, refilled at a steady rate."""
+"""Rate limits of callers: a bucket of permits for each caller, refilled at a steady rate."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from typing import Final
 
 from mnserve.errors import RateLimitedError
 
-__all__ = ["MOST_CALLERS", "RateLimits"]
-
-MOST_CALLERS: Final = 10_000
-"""Callers that are remembered. Beyond that the one that was heard of least lately is forgotten, and may begin anew."""
+MAX_CALLERS: Final = 10_000
+"""Callers that are remembered. Beyond that the least recent caller is forgotten, and starts with a full bucket."""
 
 
 class RateLimits:
-    """Permits of every caller.
+    """Token buckets of all callers.
 
     Args:
         rate: Requests a second that a caller may send for long.
-        burst: Requests that it may send at once after it was silent, 1 or more.
-        clock: Seconds, never going back.
+        burst: Requests that a caller may send at once after a pause, 1 or more.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → permits, and when
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → permits, time of the count
 
     def take(self, caller: str) -> None:
-        """Takes one permit.
+        """Takes one permit of a caller.
 
         Raises:
-            RateLimitedError: There is none; tells when there will be.
+            RateLimitedError: The bucket is empty; has the time until the next permit.
         """
         now = self._clock()
-        permits, then = self._buckets.pop(caller, (float(self._burst), now))
-        permits = min(float(self._burst), permits + (now - then) * self._rate)
+        permits, counted_at = self._buckets.pop(caller, (float(self._burst), now))
+        permits = min(float(self._burst), permits + (now - counted_at) * self._rate)
         granted = permits >= 1
         self._buckets[caller] = (permits - granted, now)
-        if len(self._buckets) > MOST_CALLERS:
+        if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         if not granted:
             wait = (1 - permits) / self._rate

@@ -1,4 +1,4 @@
-"""Who may connect to a server, and call what."""
+"""Settings of TLS and bearer tokens."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from mnserve.access.certificates import check_both_given
 from mnserve.errors import SettingsError
 
-__all__ = ["SecuritySettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SecuritySettings:
     """TLS and bearer tokens.
 
     Raises:
-        SettingsError: an option is given without the one that it needs.
+        SettingsError: An option is given without the one that it needs.
     """
 
     tls_certificate: str | None = None
@@ -36,18 +34,18 @@ class SecuritySettings:
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections are encrypted."""
+        """True where connections are encrypted."""
         return self.tls_certificate is not None
 
     def check_host(self, host: str, *, local: bool) -> None:
-        """Whether tokens stay secret on the way.
+        """Checks that tokens do not cross a network as plain text.
 
         Args:
-            host: Where the server listens.
-            local: Whether only this machine can connect there.
+            host: Address that the server listens on.
+            local: Only this machine can connect to it.
 
         Raises:
-            SettingsError: They would cross a network as plain text.
+            SettingsError: Tokens would cross a network as plain text.
         """
         if self.token_file is not None and not (self.encrypted or local or self.insecure_tokens):
             raise SettingsError(

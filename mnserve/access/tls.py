@@ -1,4 +1,4 @@
-"""TLS of the server, with certificates that may be replaced while it runs."""
+"""TLS of the server, with certificates that may be replaced while the server runs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import grpc
 
 from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.access.settings import SecuritySettings
-from mnserve.access.watched_file import Reread
+from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import StartError
-
-__all__ = ["add_port", "server_credentials"]
 
 _log = logging.getLogger(__name__)
 
 
 def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | None:
-    """What a port is opened with; None where connections are plain.
+    """Returns the credentials of a port; None where connections are plain.
 
-    The files are looked at before every handshake, so the next connection gets what they hold by then.
+    The files are checked for changes before every handshake, so the next connection uses their current content.
 
     Raises:
         CredentialsError: A file cannot be used.
@@ -35,33 +33,33 @@ def server_credentials(security: SecuritySettings) -> grpc.ServerCredentials | N
         authorities = None if clients is None else read_authorities(clients, "--tls-client-ca")
         return grpc.ssl_server_certificate_configuration([identity], authorities)
 
-    files = Reread([certificate, key, *([] if clients is None else [clients])], read)
+    files = WatchedFiles([certificate, key, *([] if clients is None else [clients])], read)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
-        """Called by gRPC in threads of its own; None leaves all as it is."""
+        """Returns new certificates, or None where they are unchanged. gRPC calls this in threads of its own."""
         try:
-            return files.content if files.look() else None
+            return files.content if files.refresh() else None
         except Exception:  # noqa: BLE001 (gRPC would refuse the connection)
             _log.exception("looking for new certificates failed; the old ones stay in force")
             return None
 
     return grpc.dynamic_ssl_server_credentials(
         files.content,
-        fetch,  # type: ignore[arg-type]  # the stubs do not know that None is allowed
+        fetch,  # type: ignore[arg-type]  # the stubs lack None
         require_client_authentication=clients is not None,
     )
 
 
 def add_port(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
-    """Lets a server listen, and returns the port that it took.
+    """Makes a server listen on an address, and returns the port that was taken.
 
     Raises:
-        StartError: It cannot.
+        StartError: The server cannot listen there.
     """
     try:
         if credentials is None:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials)
-    except RuntimeError as error:  # gRPC tells a port in use and a kind of key that it does not know by no other words
+    except RuntimeError as error:  # gRPC has the same message for a port in use and for an unsupported kind of key
         keys = "" if credentials is None else ", or a certificate whose key is RSA or ECDSA"
         raise StartError(f"cannot listen on {address}: {error}; choose another --grpc-port{keys}") from error

@@ -1,7 +1,7 @@
-"""Bearer tokens: the file they stand in, and which of them a caller has shown.
+"""Bearer tokens: their file, and the rights of the token that a caller sends.
 
-A file has one token a line, followed by what it is good for: ``infer`` (where nothing is said) or ``control``, which
-includes it. What follows a ``#`` at the beginning of a line or after a space is a comment.
+A file has one token a line, followed by its right: ``infer`` (the default) or ``control``, which includes ``infer``.
+A ``#`` at the beginning of a line or after a space starts a comment.
 """
 
 from __future__ import annotations
@@ -16,42 +16,40 @@ from typing import Final, Literal, cast, get_args
 from mnserve.access.credential_files import read_credentials
 from mnserve.errors import CredentialsError
 
-__all__ = ["MIN_CHARACTERS", "Right", "Tokens", "fault_of_token", "read_tokens"]
-
 Right = Literal["infer", "control"]
 
 MIN_CHARACTERS: Final = 16
 _MAX_CHARACTERS: Final = 4096
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
-"""What may follow ``Bearer`` (RFC 6750)."""
+"""Token after the word ``Bearer`` (RFC 6750)."""
 _COMMENT: Final = re.compile(r"(?:^|\s)#.*")
 
 
 class Tokens:
-    """Tells what a caller may do, in a time that does not depend on how much of a token is right.
+    """Looks up the rights of tokens, in a time that does not depend on how much of a token is right.
 
     Args:
-        rights: Every token and what it is good for. Only digests are kept.
+        rights: Token -> right. Only digests of the tokens are kept.
     """
 
     def __init__(self, rights: Mapping[str, Right]) -> None:
-        self._known = [(_digest(token), right) for token, right in rights.items()]
+        self._rights = [(_digest(token), right) for token, right in rights.items()]
 
-    def right(self, shown: str) -> Right | None:
-        """What the token is good for, or None if nobody knows it."""
-        digest = _digest(shown)
-        found: Right | None = None
-        for known, right in self._known:  # all of them: to stop at the right one would tell where it stands
+    def right(self, token: str) -> Right | None:
+        """Returns the right of a token, or None for an unknown one."""
+        digest = _digest(token)
+        match: Right | None = None
+        for known, right in self._rights:  # every one: stopping at the match would reveal its position
             if hmac.compare_digest(known, digest):
-                found = right
-        return found
+                match = right
+        return match
 
 
 def read_tokens(path: Path) -> dict[str, Right]:
-    """The tokens of a file and what each is good for.
+    """Reads the tokens of a file with their rights.
 
     Raises:
-        CredentialsError: The file cannot be read, has no token, or has one that is malformed. No message has a token.
+        CredentialsError: The file cannot be read, has no token, or a malformed one. No message contains a token.
     """
     try:
         text = read_credentials(path, "--token-file", secret=True).decode("utf-8-sig")
@@ -68,7 +66,7 @@ def read_tokens(path: Path) -> dict[str, Right]:
             raise CredentialsError(
                 f"{where}: a token is followed by nothing, `infer` or `control`; write TOKEN control"
             )
-        fault = fault_of_token(token)
+        fault = token_fault(token)
         if fault:
             raise CredentialsError(f"{where}: {fault}")
         if token in rights:
@@ -81,8 +79,8 @@ def read_tokens(path: Path) -> dict[str, Right]:
     return rights
 
 
-def fault_of_token(token: str) -> str:
-    """What is wrong with a token, without the token itself; empty if nothing is."""
+def token_fault(token: str) -> str:
+    """Describes the fault of a token without the token itself; empty for a valid one."""
     if not _TOKEN.fullmatch(token):
         return "a token has characters other than A-Z a-z 0-9 . _ ~ + / - and = at its end; make another one"
     if not MIN_CHARACTERS <= len(token) <= _MAX_CHARACTERS:

@@ -1,4 +1,4 @@
-"""Content of files that may change while they are in use."""
+"""Files that are read again when they change."""
 
 from __future__ import annotations
 
@@ -11,44 +11,42 @@ from typing import Generic, TypeVar
 
 from mnserve.errors import CredentialsError
 
-__all__ = ["Reread"]
-
 _log = logging.getLogger(__name__)
 
 Content = TypeVar("Content")
 
 
-class Reread(Generic[Content]):
-    """What files say, read again once one of them changes. A new state that cannot be used leaves the old one in force.
+class WatchedFiles(Generic[Content]):
+    """Content of files, read again once one of them changes. Invalid new content leaves the old one in force.
 
-    May be used by several threads.
+    Safe to use from several threads.
 
     Args:
         paths: The files.
-        read: Reads and checks them.
+        read: Reads and checks the files.
 
     Raises:
-        CredentialsError: What ``read`` says about the files as they are now.
+        CredentialsError: The files cannot be used; raised by ``read``.
     """
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], Content]) -> None:
         self._paths = tuple(paths)
         self._read = read
         self._lock = threading.Lock()
-        self._seen = self._fingerprint()  # before the content, so that no change between the two is missed
+        self._last = self._fingerprint()  # before the content, so that no change between the two is missed
         self.content = read()
 
-    def look(self) -> bool:
-        """Reads again if a file has changed.
+    def refresh(self) -> bool:
+        """Reads the files again if one of them has changed.
 
         Returns:
-            Whether the content is a new one.
+            True if the content is new.
         """
         with self._lock:
-            found = self._fingerprint()
-            if found == self._seen:
+            current = self._fingerprint()
+            if current == self._last:
                 return False
-            self._seen = found
+            self._last = current
             try:
                 self.content = self._read()
             except CredentialsError as error:

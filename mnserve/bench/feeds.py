@@ -11,8 +11,6 @@ from mnserve.codec.datatypes import BY_CONFIG_TYPE
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["Rows", "check_shapes_used", "input_rows", "random_feeds"]
-
 Array = np.ndarray[Any, Any]
 Rows = Mapping[str, tuple[str, tuple[int, ...]]]
 """Input name -> protocol type and dimensions of one row, without the batch."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from mnserve.engines.cpu import available_cpus
 
-__all__ = ["Machine", "describe_machine"]
-
 _DISTRIBUTIONS = ("mn-runtime", "onnxruntime", "onnxruntime-gpu", "grpcio", "numpy", "protobuf")
 _CPUINFO = Path("/proc/cpuinfo")
 _DRIVER = Path("/proc/driver/nvidia")

@@ -6,13 +6,11 @@ from collections.abc import Callable, Sequence
 
 from mnserve.bench.feeds import Rows, check_shapes_used, input_rows, random_feeds
 from mnserve.bench.machine import describe_machine
-from mnserve.bench.results import BatchResult, BenchResult, ModelNote, summarise
+from mnserve.bench.results import BatchSizeResult, BenchResult, ModelNote, summarise
 from mnserve.bench.settings import BenchSettings
-from mnserve.bench.targets import Target, open_targets
+from mnserve.bench.targets import BenchTarget, open_targets
 from mnserve.bench.timing import Call, interleave
 from mnserve.engines.cpu import available_cpus
-
-__all__ = ["measure"]
 
 _FEW_CALLS = 100
 
@@ -52,7 +50,7 @@ def measure(
     )
 
 
-def _calls(targets: Sequence[Target], rows: Sequence[Rows], batch: int, seed: int) -> list[Call]:
+def _calls(targets: Sequence[BenchTarget], rows: Sequence[Rows], batch: int, seed: int) -> list[Call]:
     return [
         target.call(
             random_feeds(target.config, row, batch, seed),
@@ -62,7 +60,7 @@ def _calls(targets: Sequence[Target], rows: Sequence[Rows], batch: int, seed: in
     ]
 
 
-def _note(target: Target, rows: Rows) -> ModelNote:
+def _note(target: BenchTarget, rows: Rows) -> ModelNote:
     parameters = {
         name: value.string_value
         for name, value in sorted(target.config.parameters.items())
@@ -77,7 +75,7 @@ def _note(target: Target, rows: Rows) -> ModelNote:
     )
 
 
-def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequence[BatchResult]) -> list[str]:
+def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequence[BatchSizeResult]) -> list[str]:
     notes = []
     if files := [f"{model.name}/{model.version}/{model.file}" for model in models if model.file is not None]:
         notes.append(f"Timed: {' and '.join(files)}.")

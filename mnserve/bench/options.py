@@ -8,30 +8,17 @@ from typing import Final
 
 from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
-from mnserve.text.number_text import MOST_DIGITS
+from mnserve.text.number_text import MAX_DIGITS
 
-__all__ = [
-    "MOST_SECONDS",
-    "check_callers",
-    "check_option",
-    "check_plot",
-    "check_rounds",
-    "check_seconds",
-    "check_seed",
-    "engine_words",
-    "input_shapes",
-    "whole_numbers",
-]
-
-MOST_SECONDS: Final = 86_400
+MAX_SECONDS: Final = 86_400
 """Longest time that a measurement or an answer may take."""
 
 _PLOTS = (".png", ".svg", ".pdf")
-_MOST: Final = 2**31 - 1
+_MAX_SIZE: Final = 2**31 - 1
 """Largest dimension or number of rows."""
-_MOST_CALLERS: Final = 1024
-_MOST_ROUNDS: Final = 1000
-_MOST_SEED: Final = 2**63 - 1
+_MAX_CALLERS: Final = 1024
+_MAX_ROUNDS: Final = 1000
+_MAX_SEED: Final = 2**63 - 1
 
 
 def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
@@ -50,8 +37,8 @@ def check_seconds(option: str, value: float) -> None:
     Raises:
         SettingsError: it is not above 0, or more than a day.
     """
-    expected = f"a number above 0, in seconds, and at most {MOST_SECONDS} ({MOST_SECONDS // 3600} hours)"
-    check_option(option, value, lambda v: 0 < v <= MOST_SECONDS, expected)
+    expected = f"a number above 0, in seconds, and at most {MAX_SECONDS} ({MAX_SECONDS // 3600} hours)"
+    check_option(option, value, lambda v: 0 < v <= MAX_SECONDS, expected)
 
 
 def check_callers(option: str, value: int) -> None:
@@ -60,7 +47,7 @@ def check_callers(option: str, value: int) -> None:
     Raises:
         SettingsError: there are none, or too many.
     """
-    check_option(option, value, lambda v: 1 <= v <= _MOST_CALLERS, f"at least 1 and at most {_MOST_CALLERS}")
+    check_option(option, value, lambda v: 1 <= v <= _MAX_CALLERS, f"at least 1 and at most {_MAX_CALLERS}")
 
 
 def check_rounds(option: str, value: int, advice: str) -> None:
@@ -69,8 +56,8 @@ def check_rounds(option: str, value: int, advice: str) -> None:
     Raises:
         SettingsError: there are none, or too many; the message ends with the advice.
     """
-    expected = f"at least 1 and at most {_MOST_ROUNDS}; {advice}"
-    check_option(option, value, lambda v: 1 <= v <= _MOST_ROUNDS, expected)
+    expected = f"at least 1 and at most {_MAX_ROUNDS}; {advice}"
+    check_option(option, value, lambda v: 1 <= v <= _MAX_ROUNDS, expected)
 
 
 def check_seed(value: int) -> None:
@@ -79,7 +66,7 @@ def check_seed(value: int) -> None:
     Raises:
         SettingsError: it is below 0 or too large.
     """
-    check_option("--seed", value, lambda v: 0 <= v <= _MOST_SEED, f"at least 0 and at most {_MOST_SEED}")
+    check_option("--seed", value, lambda v: 0 <= v <= _MAX_SEED, f"at least 0 and at most {_MAX_SEED}")
 
 
 def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[int, ...]:
@@ -99,7 +86,7 @@ def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[i
         if not _is_size(part):
             raise SettingsError(
                 f"{option} {shortened(text)!r} is not a list of {what}: {shortened(part.strip())!r} is not a whole "
-                f"number from 1 to {_MOST}; write for instance {option} {example}"
+                f"number from 1 to {_MAX_SIZE}; write for instance {option} {example}"
             )
         numbers[int(part)] = None
     return tuple(numbers)
@@ -117,7 +104,7 @@ def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
         parts = [part.strip() for part in dims.split(",")]
         if not name or not all(map(_is_size, parts)):
             raise SettingsError(
-                f"--shape {shortened(item)!r} is not NAME:DIM,DIM with dimensions from 1 to {_MOST}; "
+                f"--shape {shortened(item)!r} is not NAME:DIM,DIM with dimensions from 1 to {_MAX_SIZE}; "
                 "write for instance --shape image:3,32,32 (without the batch)"
             )
         if name in result:
@@ -128,7 +115,7 @@ def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 def _is_size(text: str) -> bool:
     digits = text.strip()
-    return digits.isdecimal() and len(digits) <= MOST_DIGITS and 1 <= int(digits) <= _MOST
+    return digits.isdecimal() and len(digits) <= MAX_DIGITS and 1 <= int(digits) <= _MAX_SIZE
 
 
 def check_plot(path: str | None) -> None:

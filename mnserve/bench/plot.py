@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "plain", "save_figure"]
-
 # Two hues of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
 _MODEL_COLOR, _AGAINST_COLOR = "#0072B2", "#E69F00"
 

@@ -19,8 +19,6 @@ from mnserve.errors import OutputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Report"]
-
 _STANDARD_OUTPUT = "-"
 _LOG_COLUMNS = 140
 

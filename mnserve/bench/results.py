@@ -10,8 +10,6 @@ from mnserve.bench.machine import Machine
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.statistics import Latency, Slot, Spread, latency, ratios, spread
 
-__all__ = ["BatchResult", "BenchResult", "ModelNote", "Ratio", "summarise"]
-
 SCHEMA = 1
 
 
@@ -41,7 +39,7 @@ class Ratio:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchResult:
+class BatchSizeResult:
     """One batch size."""
 
     batch: int
@@ -60,7 +58,7 @@ class BenchResult:
     """Threads of the engine within one operator; None where a server that already ran decided."""
     model: ModelNote
     against: ModelNote | None
-    batches: tuple[BatchResult, ...]
+    batches: tuple[BatchSizeResult, ...]
     notes: tuple[str, ...]
     """What a reader has to know, as sentences."""
 
@@ -94,7 +92,7 @@ class BenchResult:
         }
 
 
-def summarise(batch: int, slots: Sequence[Sequence[Slot]]) -> BatchResult:
+def summarise(batch: int, slots: Sequence[Sequence[Slot]]) -> BatchSizeResult:
     """The result of one batch size.
 
     Args:
@@ -103,10 +101,10 @@ def summarise(batch: int, slots: Sequence[Sequence[Slot]]) -> BatchResult:
     """
     first, *rest = slots
     if not rest:
-        return BatchResult(batch=batch, model=latency(first, batch), against=None, ratio=None)
+        return BatchSizeResult(batch=batch, model=latency(first, batch), against=None, ratio=None)
     (second,) = rest
     rounds = ratios(first, second)
-    return BatchResult(
+    return BatchSizeResult(
         batch=batch,
         model=latency(first, batch),
         against=latency(second, batch),

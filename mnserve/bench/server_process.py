@@ -16,8 +16,6 @@ from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
 from mnserve.repository.reader import list_models
 
-__all__ = ["server_process"]
-
 _MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
 """The console script, without looking for where it was installed."""
 _ADDRESS = re.compile(r"grpc://([^\s,]+)")

@@ -14,8 +14,6 @@ from mnserve.bench.results import BenchResult
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.table import print_table
 
-__all__ = ["bench"]
-
 
 def bench(settings: BenchSettings) -> int:
     """Measures, writes the JSON and the plot that were asked for, and prints the table.

@@ -21,8 +21,6 @@ from mnserve.engines.base import MAX_THREADS, EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
 
-__all__ = ["BenchSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BenchSettings:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Latency", "Slot", "Spread", "latency", "ratios", "spread"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:

@@ -7,10 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mnserve.bench.results import BatchResult, BenchResult
+from mnserve.bench.results import BatchSizeResult, BenchResult
 from mnserve.bench.statistics import Latency
-
-__all__ = ["print_table"]
 
 
 def print_table(result: BenchResult, console: Console) -> None:
@@ -38,7 +36,7 @@ def _cells(latency: Latency) -> tuple[str, str, str]:
     return f"{latency.p50_ms:.3f}", f"{latency.p99_ms:.3f}", f"{latency.images_per_second:,.0f}"
 
 
-def _ratio_cells(batch: BatchResult) -> tuple[str, ...]:
+def _ratio_cells(batch: BatchSizeResult) -> tuple[str, ...]:
     if batch.ratio is None:
         return ()
     spread = batch.ratio.spread

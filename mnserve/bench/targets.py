@@ -18,12 +18,10 @@ from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import default_outputs
 
-__all__ = ["EngineTarget", "ServerTarget", "Target", "open_targets"]
-
 Array = np.ndarray[Any, Any]
 
 
-class Target(Protocol):
+class BenchTarget(Protocol):
     """One model that can be timed."""
 
     @property
@@ -93,7 +91,7 @@ class ServerTarget:
 
 
 @contextmanager
-def open_targets(settings: BenchSettings) -> Iterator[list[Target]]:
+def open_targets(settings: BenchSettings) -> Iterator[list[BenchTarget]]:
     """The model and, if there is one, the other, loaded and ready to be timed.
 
     Raises:
@@ -108,13 +106,13 @@ def open_targets(settings: BenchSettings) -> Iterator[list[Target]]:
             yield [EngineTarget(model=stack.enter_context(LocalModel.open(root, name, options))) for name in names]
 
 
-def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[Target]:
+def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[BenchTarget]:
     url = settings.url
     connection = None if url is None else settings.connection
     if url is None:
         url = stack.enter_context(server_process(Path(settings.repository), settings.server_words))
     client = stack.enter_context(Client(url, settings.timeout, connection))
-    targets: list[Target] = []
+    targets: list[BenchTarget] = []
     for name in names:
         versions = client.model_metadata(name).versions
         newest = max(versions, key=lambda text: int(text) if text.isdecimal() else -1, default="")

@@ -15,8 +15,6 @@ import numpy as np
 
 from mnserve.bench.statistics import Slot
 
-__all__ = ["Call", "Clock", "TimingPlan", "interleave"]
-
 Call = Callable[[], object]
 """One request or one engine run with its input ready; what it returns is dropped."""
 

@@ -1,6 +1,6 @@
-"""A small synchronous client of the Open Inference Protocol, over the generated gRPC code of this package.
+"""Synchronous client of the Open Inference Protocol, over the generated gRPC code of this package.
 
-Made for the commands of this package; any other client of the protocol works with the server as well.
+The commands of this package use it; any other client of the protocol works with the server as well.
 """
 
 from __future__ import annotations
@@ -23,38 +23,35 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 
-__all__ = ["Client"]
-
 Array = np.ndarray[Any, Any]
-Question = TypeVar("Question", contravariant=True)
-Answer = TypeVar("Answer", covariant=True)
+Request = TypeVar("Request", contravariant=True)
+Response = TypeVar("Response", covariant=True)
 
 _NAME_BY_DTYPE = {item.dtype: name for name, item in DATATYPES.items() if name not in ("BF16", "BYTES")}
 
 
-class _Call(Protocol[Question, Answer]):
-    """A call of the protocol, as the generated code offers it."""
+class _Call(Protocol[Request, Response]):
+    """A call of the protocol, as the generated code has it."""
 
     def __call__(
-        self, request: Question, /, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] | None = None
-    ) -> Answer: ...
+        self, request: Request, /, *, timeout: float | None = None, metadata: tuple[tuple[str, str], ...] | None = None
+    ) -> Response: ...
 
 
 class Client:
-    """Asks one server; a context manager that closes its connection.
+    """Calls one server; a context manager that closes its connection.
 
-    Calls may be made from several threads at once. The connection is made by the first call and comes back by
-    itself after an interruption.
+    Calls may be made from several threads at once. The first call opens the connection, which is restored after an
+    interruption.
 
     Args:
-        url: ``HOST:PORT`` (``grpc://HOST:PORT`` is fine too), ``grpcs://HOST:PORT`` for TLS; port 8001 where none is
-            given.
-        timeout: seconds to wait for each answer.
-        connection: certificates and token; None for a plain connection without a token.
+        url: ``HOST:PORT`` or ``grpc://HOST:PORT``, ``grpcs://HOST:PORT`` for TLS; the default port is 8001.
+        timeout: Seconds to wait for each answer.
+        connection: Certificates and token; None for a plain connection without a token.
 
     Raises:
         SettingsError: ``url`` or ``timeout`` cannot be used, or a token would be sent as plain text.
-        CredentialsError: a file that ``connection`` names cannot be used.
+        CredentialsError: A file that ``connection`` names cannot be used.
     """
 
     def __init__(
@@ -81,46 +78,46 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. No call may follow."""
+        """Closes the connection; no call may follow."""
         self._channel.close()
 
     def server_live(self) -> bool:
-        """Whether the server process answers."""
-        return self._ask(self._stub.ServerLive, pb.ServerLiveRequest()).live
+        """Returns True if the server process answers."""
+        return self._call(self._stub.ServerLive, pb.ServerLiveRequest()).live
 
     def server_ready(self) -> bool:
-        """Whether the server is ready for requests."""
-        return self._ask(self._stub.ServerReady, pb.ServerReadyRequest()).ready
+        """Returns True if the server is ready for requests."""
+        return self._call(self._stub.ServerReady, pb.ServerReadyRequest()).ready
 
     def model_ready(self, model: str, version: str = "") -> bool:
-        """Whether ``model`` is ready; ``version`` "" means the one that is served by default."""
+        """Returns True if a model is ready; an empty ``version`` is the default one."""
         request = pb.ModelReadyRequest(name=model, version=version)
-        return self._ask(self._stub.ModelReady, request, model=model).ready
+        return self._call(self._stub.ModelReady, request, model=model).ready
 
     def server_metadata(self) -> pb.ServerMetadataResponse:
-        """Name, version and extensions of the server."""
-        return self._ask(self._stub.ServerMetadata, pb.ServerMetadataRequest())
+        """Fetches name, version and extensions of the server."""
+        return self._call(self._stub.ServerMetadata, pb.ServerMetadataRequest())
 
     def model_metadata(self, model: str, version: str = "") -> pb.ModelMetadataResponse:
-        """Versions, inputs and outputs of a model; shapes include the batch as -1."""
+        """Fetches versions, inputs and outputs of a model; shapes include the batch as -1."""
         request = pb.ModelMetadataRequest(name=model, version=version)
-        return self._ask(self._stub.ModelMetadata, request, model=model)
+        return self._call(self._stub.ModelMetadata, request, model=model)
 
     def model_config(self, model: str, version: str = "") -> ModelConfig:
-        """Configuration of a model as the server completed it."""
+        """Fetches the configuration of a model as the server completed it."""
         request = pb.ModelConfigRequest(name=model, version=version)
-        return self._ask(self._stub.ModelConfig, request, model=model).config
+        return self._call(self._stub.ModelConfig, request, model=model).config
 
     def model_names(self) -> list[str]:
-        """Names of the models that the server knows, sorted; empty where it has no way to tell."""
+        """Fetches the sorted names of the server's models; empty where the server offers no list of them."""
         try:
-            index = self._call(self._stub.RepositoryIndex, pb.RepositoryIndexRequest())
-            return sorted({one.name for one in index.models})
+            index = self._send(self._stub.RepositoryIndex, pb.RepositoryIndexRequest())
+            return sorted({model.name for model in index.models})
         except grpc.RpcError:
             pass  # switched off or not built; the statistics name the loaded models at least
         try:
-            statistics = self._call(self._stub.ModelStatistics, pb.ModelStatisticsRequest())
-            return sorted({one.name for one in statistics.model_stats})
+            statistics = self._send(self._stub.ModelStatistics, pb.ModelStatisticsRequest())
+            return sorted({model.name for model in statistics.model_stats})
         except grpc.RpcError:
             return []
 
@@ -136,17 +133,17 @@ class Client:
         """Runs the model on one batch.
 
         Args:
-            model: name of the model.
-            inputs: input name -> array with the batch dimension; BYTES are object arrays of bytes.
-            outputs: outputs to fetch; all where empty.
-            version: version of the model; "" means the one that is served by default.
-            datatypes: protocol type of inputs whose dtype does not tell (BF16, held as uint16 bit patterns).
+            model: Name of the model.
+            inputs: Input name -> array with the batch dimension; BYTES are object arrays of bytes.
+            outputs: Outputs to fetch; all where empty.
+            version: Version of the model; empty for the default one.
+            datatypes: Input name -> protocol type, where the dtype is ambiguous (BF16, held as uint16 bit patterns).
 
         Returns:
-            Output name -> array; it may be read-only.
+            Output name -> array, possibly read-only.
 
         Raises:
-            ClientError: no usable answer; the subclass and the message say why.
+            ClientError: The server gave no usable answer; subclass and message have the reason.
         """
         request = pb.ModelInferRequest(model_name=model, model_version=version)
         for name, array in inputs.items():
@@ -155,7 +152,7 @@ class Client:
             request.raw_input_contents.append(array_to_raw(array, DATATYPES[datatype]))
         for name in outputs:
             request.outputs.add(name=name)
-        response = self._ask(self._stub.ModelInfer, request, model=model)
+        response = self._call(self._stub.ModelInfer, request, model=model)
         return self._arrays(response)
 
     def _arrays(self, response: pb.ModelInferResponse) -> dict[str, Array]:
@@ -183,17 +180,17 @@ class Client:
                 raise ClientError(str(error)) from error
         return arrays
 
-    def _call(self, call: _Call[Question, Answer], request: Question) -> Answer:
+    def _send(self, call: _Call[Request, Response], request: Request) -> Response:
         return call(request, timeout=self.timeout, metadata=self._metadata)
 
-    def _ask(self, call: _Call[Question, Answer], request: Question, *, model: str | None = None) -> Answer:
+    def _call(self, call: _Call[Request, Response], request: Request, *, model: str | None = None) -> Response:
         try:
-            return self._call(call, request)
+            return self._send(call, request)
         except grpc.RpcError as error:
             self._fail(error, model)
 
     def _fail(self, error: grpc.RpcError, model: str | None) -> NoReturn:
-        call = cast("grpc.Call", error)  # what a stub raises is the call itself
+        call = cast("grpc.Call", error)  # the error of a stub is the call itself
         known = self.model_names() if call.code() == grpc.StatusCode.NOT_FOUND else []
         raise translate(call, url=self.url, timeout=self.timeout, model=model, known=known) from error
 

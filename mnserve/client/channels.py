@@ -1,4 +1,4 @@
-"""From the address of a server to a channel to it, plain or encrypted."""
+"""Channels to servers, plain or encrypted, and the metadata of their calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
 
-__all__ = ["DEFAULT_PORT", "Address", "open_channel", "parse_address", "token_metadata"]
-
 DEFAULT_PORT: Final = 8001
 _ENCRYPTED: Final = "grpcs://"
 _PLAIN: Final = "grpc://"
@@ -24,11 +22,11 @@ _UNLIMITED: Final = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Address:
-    """Where a server listens.
+    """Address of a server.
 
     Attributes:
         target: ``HOST:PORT``, or the path of a Unix socket (``unix:…``).
-        scheme: ``grpc://``, ``grpcs://`` or nothing.
+        scheme: ``grpc://``, ``grpcs://`` or empty.
     """
 
     target: str
@@ -36,14 +34,14 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether nothing that is sent there leaves this machine."""
+        """True where messages to the server stay on this machine."""
         return self.target.startswith(("unix:", "127.", "localhost:", "[::1]:"))
 
     def is_encrypted(self, connection: ConnectionSettings) -> bool:
-        """Whether to use TLS.
+        """Returns True if connections use TLS.
 
         Raises:
-            SettingsError: The scheme says no, the options say yes.
+            SettingsError: The scheme excludes TLS, and options ask for it.
         """
         if self.scheme == _PLAIN and connection.asks_for_tls:
             raise SettingsError(
@@ -54,12 +52,12 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Takes a URL apart.
+    """Parses a URL.
 
     Raises:
-        SettingsError: It is not the address of a gRPC server.
+        SettingsError: The URL is not the address of a gRPC server.
     """
-    scheme = next((item for item in (_ENCRYPTED, _PLAIN) if url.startswith(item)), "")
+    scheme = next((prefix for prefix in (_ENCRYPTED, _PLAIN) if url.startswith(prefix)), "")
     target = url.removeprefix(scheme).rstrip("/")
     if target.startswith("unix:"):
         return Address(target=target, scheme=scheme)
@@ -73,11 +71,11 @@ def parse_address(url: str) -> Address:
 
 
 def open_channel(address: Address, connection: ConnectionSettings) -> grpc.Channel:
-    """A channel; it connects with the first call.
+    """Opens a channel, which connects with the first call.
 
     Raises:
         CredentialsError: A file of the connection cannot be used.
-        SettingsError: The address says no to TLS, the options say yes.
+        SettingsError: The address excludes TLS, and options ask for it.
     """
     options = [("grpc.max_receive_message_length", _UNLIMITED), ("grpc.max_send_message_length", _UNLIMITED)]
     if not address.is_encrypted(connection):
@@ -92,7 +90,7 @@ def open_channel(address: Address, connection: ConnectionSettings) -> grpc.Chann
 
 
 def token_metadata(address: Address, connection: ConnectionSettings) -> tuple[tuple[str, str], ...]:
-    """What a call to the address carries: the token, if there is one.
+    """Returns the metadata of calls to an address: the token, if there is one.
 
     Raises:
         CredentialsError: The file of the token cannot be used.

@@ -1,4 +1,4 @@
-"""From a gRPC status to one sentence that a person can act on."""
+"""Errors of the client, with a remedy, from the gRPC status of a failed call."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import grpc
 
 from mnserve.errors import AnswerTimeoutError, ClientError, RequestRefusedError, ServerUnreachableError
 from mnserve.text.names import listed
-
-__all__ = ["translate"]
 
 _CONNECTION_SIGNS = (
     "connect",
@@ -26,14 +24,14 @@ _TLS_SIGNS = ("ssl handshake failed", "tsi_")
 def translate(
     error: grpc.Call, *, url: str, timeout: float, model: str | None = None, known: Sequence[str] = ()
 ) -> ClientError:
-    """The error that the caller of the client gets.
+    """Translates a failed call into an error of the client.
 
     Args:
-        error: the failed call.
-        url: address of the server.
-        timeout: seconds that were waited at most.
-        model: name of the model that was asked for, if any.
-        known: names of the models that the server has, if it could tell.
+        error: The failed call.
+        url: Address of the server.
+        timeout: Limit of the wait, in seconds.
+        model: Name of the requested model, if any.
+        known: Names of the server's models, as far as they are known.
     """
     code, details = error.code(), " ".join((error.details() or "").split()).rstrip(".")
     if code is grpc.StatusCode.UNAVAILABLE and any(sign in details.lower() for sign in _CONNECTION_SIGNS):
@@ -52,8 +50,8 @@ def translate(
             f"the server at {url} gave no answer within {timeout:g} s; raise --timeout, or send smaller batches"
         )
     if code is grpc.StatusCode.NOT_FOUND and model is not None:
-        tells = "; the server has " in details or all(name in details for name in known)
-        has = "" if tells else f"; it has {listed(known)}"
+        names_listed = "; the server has " in details or all(name in details for name in known)
+        has = "" if names_listed else f"; it has {listed(known)}"
         return RequestRefusedError(f"the server at {url} does not serve '{model}': {details}{has}")
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return RequestRefusedError(

@@ -1,11 +1,11 @@
-"""Image files as arrays of 8-bit pixels, the way training saw them.
+"""Image files as arrays of 8-bit pixels, the same as in training.
 
 Shapes: H height and W width in pixels, C channels (1 grey, 3 RGB).
 
-The same file gives the same pixels here and in ``mntrain.data``, in this order: turned upright as its EXIF
-orientation says; an alpha channel or transparent colour dropped; converted to grey (ITU-R 601 weights) or RGB as
-asked; resized (bilinear with antialiasing, aspect ratio not kept) only where that is asked for. Beyond that, 16-bit
-pixels are scaled to 8 bits and float pixels are taken as 0..1. What cannot be converted without a guess is refused.
+The same file gives the same pixels here and in ``mntrain.data``, by these steps in this order: turn upright by the EXIF
+orientation; drop an alpha channel or transparent colour; convert to grey (ITU-R 601 weights) or RGB; resize (bilinear
+with antialiasing, aspect ratio not kept), on request only. Beyond that, 16-bit pixels are scaled to 8 bits, and float
+pixels are taken as 0..1. Pixels that cannot be converted without a guess are refused.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from mnserve.errors import ImageError
 
-__all__ = ["MAX_PIXELS", "PixelSize", "Pixels", "find_images", "read_image"]
-
 Pixels = NDArray[np.uint8]
 
 MAX_PIXELS = 64 * 1024 * 1024
@@ -32,7 +30,7 @@ MAX_PIXELS = 64 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class PixelSize:
-    """What a model wants: ``channels`` 1 (grey) or 3 (RGB), ``height`` and ``width`` (None: any will do)."""
+    """Size of a model's images: ``channels`` 1 (grey) or 3 (RGB), ``height`` and ``width`` (None: any size)."""
 
     channels: int
     height: int | None
@@ -44,13 +42,12 @@ class PixelSize:
 
 
 def find_images(names: Sequence[str]) -> Iterator[Path | ImageError]:
-    """The files that ``names`` mean, in order: a folder stands for the image files in it, sorted by name.
+    """Finds the files that ``names`` stand for, in order: a folder stands for its image files, sorted by name.
 
-    Folders are not searched further down, and hidden files in them are left out. Files named one by one are
-    not judged by their ending.
+    Sub-folders are not searched, and hidden files in folders are left out. Files named one by one may have any ending.
 
     Yields:
-        A path, or the error of a name that stands for nothing; the others still come.
+        A path, or the error of a name that stands for no file; the names after it still follow.
     """
     for name in names:
         if not name:
@@ -60,37 +57,36 @@ def find_images(names: Sequence[str]) -> Iterator[Path | ImageError]:
         if not os.path.isdir(name):  # unlike Path.is_dir, False for names that are too long
             yield path
             continue
-        known = Image.registered_extensions()
+        extensions = Image.registered_extensions()
         try:
             entries = sorted(path.iterdir())
         except OSError as error:
             yield ImageError(f"{name}: the folder cannot be read ({error.strerror}); check its permissions")
             continue
-        found = [
+        images = [
             entry
             for entry in entries
-            if entry.suffix.lower() in known and not entry.name.startswith(".") and entry.is_file()
+            if entry.suffix.lower() in extensions and not entry.name.startswith(".") and entry.is_file()
         ]
-        if not found:
+        if not images:
             yield ImageError(
                 f"{name}: the folder holds no image file (it has {len(entries)} entries; sub-folders are not "
                 "searched); name the folder that holds the images, or the files themselves"
             )
-        yield from found
+        yield from images
 
 
 def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
     """Reads one file into pixels uint8 [H, W, C], 0..255.
 
     Args:
-        path: image file of any format that Pillow decodes.
-        size: channels, height and width to deliver.
-        resize: bring an image of another size to ``size`` instead of refusing it.
+        path: Image file of any format that Pillow decodes.
+        size: Channels, height and width of the result.
+        resize: Scale an image of another size to ``size`` instead of refusing it.
 
     Raises:
-        ImageError: the file is missing, empty, not an image, damaged, animated, too large, of another size,
-            or has pixels that have no meaning as 8-bit values. The message names the file, the value and the
-            remedy.
+        ImageError: The file is missing, empty, not an image, damaged, animated, too large, of another size, or has
+            pixels without a meaning as 8-bit values. The message names the file, the value and the remedy.
     """
     image = _upright(_open(path), path)
     pixels = _to_channels(_to_eight_bits(image, path), size.channels, path)
@@ -107,7 +103,7 @@ def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
 
 
 def _open(path: Path) -> Image.Image:
-    """The decoded first and only frame of a file."""
+    """Decodes the first and only frame of a file."""
     if os.path.isdir(path):
         raise ImageError(f"{path}: this is a folder; name the files in it, or the folder on its own")
     if not os.path.exists(path):
@@ -135,7 +131,7 @@ def _open(path: Path) -> Image.Image:
         ) from None
     except PermissionError:
         raise ImageError(f"{path}: the file may not be read; check its permissions") from None
-    except Exception as error:  # noqa: BLE001  decoders fail with whatever their parsing ran into
+    except Exception as error:  # noqa: BLE001  decoders raise any kind of error on damaged files
         if "Ghostscript" in str(error):
             raise ImageError(
                 f"{path}: PostScript files are read with Ghostscript, which is not on this machine; convert the file "
@@ -146,13 +142,13 @@ def _open(path: Path) -> Image.Image:
 
 
 def _check_header(image: Image.Image, path: Path) -> None:
-    """Refuses by size and frames, which are known before anything is decoded."""
+    """Checks size and frames, which are known before the pixels are decoded."""
     if image.width * image.height > MAX_PIXELS:
         raise ImageError(
             f"{path}: the image has {image.width}x{image.height} = {image.width * image.height:,} pixels, "
             f"the limit is {MAX_PIXELS:,}; scale it down first"
         )
-    # The second frame of an MPO file, as phones write it, is a preview or a depth map, not a later moment.
+    # The second frame of an MPO file, which phones write, is a preview or a depth map, not a later moment.
     frames = 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
     if frames > 1:
         raise ImageError(
@@ -164,7 +160,7 @@ def _check_header(image: Image.Image, path: Path) -> None:
 def _upright(image: Image.Image, path: Path) -> Image.Image:
     try:
         ImageOps.exif_transpose(image, in_place=True)
-    except Exception as error:  # noqa: BLE001  as above: EXIF blocks are parsed by the same kind of code
+    except Exception as error:  # noqa: BLE001  parsers of EXIF blocks raise any kind of error, too
         raise ImageError(
             f"{path}: the EXIF block is damaged ({error}), so the orientation is unknown; save the image "
             "again without metadata"
@@ -173,7 +169,7 @@ def _upright(image: Image.Image, path: Path) -> Image.Image:
 
 
 def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
-    """Deep pixels as 8-bit grey; other modes unchanged."""
+    """Converts deep pixels to 8-bit grey; other modes stay unchanged."""
     if image.mode.startswith("I;16"):
         return _grey_from_sixteen_bits(np.asarray(image).astype(np.uint16))
     if image.mode == "I":
@@ -190,16 +186,16 @@ def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
 
 
 def _grey_from_sixteen_bits(values: NDArray[np.uint16]) -> Image.Image:
-    """65535 becomes 255, rounded to the nearest."""
+    """Scales 0..65535 to 0..255, rounded to the nearest."""
     return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
 
 
 def _grey_from_floats(values: NDArray[np.float32], path: Path) -> Image.Image:
-    """0..1 becomes 0..255; anything else has no agreed meaning."""
-    broken = values.size - int(np.isfinite(values).sum())
-    if broken:
+    """Scales 0..1 to 0..255; other values have no agreed meaning."""
+    invalid = values.size - int(np.isfinite(values).sum())
+    if invalid:
         raise ImageError(
-            f"{path}: {broken:,} of {values.size:,} pixels are NaN or infinite; repair or fill them, a "
+            f"{path}: {invalid:,} of {values.size:,} pixels are NaN or infinite; repair or fill them, a "
             "prediction would be meaningless"
         )
     low, high = float(values.min()), float(values.max())
@@ -212,10 +208,10 @@ def _grey_from_floats(values: NDArray[np.float32], path: Path) -> Image.Image:
 
 
 def _to_channels(image: Image.Image, channels: int, path: Path) -> Image.Image:
-    """8-bit grey (1) or RGB (3); transparency is dropped, as training does it."""
+    """Converts to 8-bit grey (1) or RGB (3); transparency is dropped, as in training."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about a palette's transparency, which is dropped anyway
+            warnings.simplefilter("ignore")  # about the transparency of a palette, which is dropped anyway
             return image.convert("L" if channels == 1 else "RGB")
     except ValueError:
         raise ImageError(

@@ -1,4 +1,4 @@
-"""How a client reaches a server that asks for TLS or a token."""
+"""Settings of a client's connection: TLS and a bearer token."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from mnserve.access.certificates import check_both_given
-from mnserve.access.tokens import fault_of_token, read_tokens
+from mnserve.access.tokens import read_tokens, token_fault
 from mnserve.errors import CredentialsError, SettingsError
-
-__all__ = ["TOKEN_VARIABLE", "ConnectionSettings"]
 
 TOKEN_VARIABLE: Final = "MNSERVE_TOKEN"
 
@@ -21,7 +19,7 @@ class ConnectionSettings:
     """TLS and a bearer token for the server at --url.
 
     Raises:
-        SettingsError: an option is given without the one that it needs.
+        SettingsError: An option is given without the one that it needs.
     """
 
     tls_ca: str | None = None
@@ -40,15 +38,15 @@ class ConnectionSettings:
 
     @property
     def asks_for_tls(self) -> bool:
-        """Whether something is given that only TLS has a use for."""
+        """True where an option of TLS is given."""
         return self.tls_ca is not None or self.tls_certificate is not None
 
     def token(self) -> str | None:
-        """The token to show, if there is one.
+        """Returns the token to send, if there is one.
 
         Raises:
-            CredentialsError: The file cannot be read, or does not have exactly one.
-            SettingsError: The variable has something else in it.
+            CredentialsError: The file cannot be read, or does not have exactly one token.
+            SettingsError: The value of the variable is no token.
         """
         if self.token_file is not None:
             tokens = read_tokens(Path(self.token_file))
@@ -59,7 +57,7 @@ class ConnectionSettings:
                 )
             return next(iter(tokens))
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
-        fault = fault_of_token(token) if token else ""
+        fault = token_fault(token) if token else ""
         if fault:
             raise SettingsError(f"the variable {TOKEN_VARIABLE}: {fault}")
         return token or None

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from mnserve.bench.settings import BenchSettings
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["BenchSettings", "run"]
+from mnserve.commands.command import Command
+
+if TYPE_CHECKING:
+    from mnserve.bench.settings import BenchSettings
+
+
+def settings_class() -> type[BenchSettings]:
+    """Imports the settings; the overview of all commands does without."""
+    from mnserve.bench.settings import BenchSettings
+
+    return BenchSettings
 
 
 def run(settings: BenchSettings) -> int:
     """Measures and reports.
 
     Returns:
-        0; whatever goes wrong is an MnServeError.
+        0; every fault is an MnServeError.
 
     Raises:
-        MnServeError: the measurement cannot be made, or a file cannot be written.
+        MnServeError: The measurement cannot be made, or a file cannot be written.
     """
     from mnserve.bench.session import bench  # loads the engine and gRPC, which --help can do without
 
     return bench(settings)
+
+
+BENCH: Final = Command(
+    name="bench",
+    summary="time a model, against another one if asked",
+    examples="""\
+  mnserve bench build/demo/repository digits-mn --against digits-vanilla --batch 1,8,32
+  mnserve bench build/demo/repository digits-mn --grpc --concurrency 8""",
+    settings=settings_class,
+    run=run,
+)

@@ -1,6 +1,6 @@
-"""Options of a YAML file and of the environment in the form that the command line has them in: text, and lists of it.
+"""Options of a YAML file and of the environment as text, the form that the command line has them in.
 
-YAML makes numbers, dates and truth values of what stands there; what an option is to be is known to the option alone.
+YAML turns text into numbers, dates and truth values. Only the option itself knows its type, so everything stays text.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ import yaml
 from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
 
-__all__ = ["Kind", "environment_list", "file_options"]
-
-Kind = Literal["one", "list", "switch"]
-"""What an option takes: a value, several, or true and false."""
+OptionKind = Literal["one", "list", "switch"]
+"""Values that an option takes: one, several, or true and false."""
 
 _TAGS: Final = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
 _SWITCHES: Final = {"on": "true", "off": "false", "yes": "true", "no": "false", "true": "true", "false": "false"}
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Reads everything as text, but for what has no value."""
+    """YAML reader that leaves every scalar as text; only a missing value becomes None."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (PyYAML's own name)
         first: [(tag, pattern) for tag, pattern in resolvers if tag in _TAGS]
@@ -32,60 +30,62 @@ class _TextLoader(yaml.SafeLoader):
     }
 
 
-def file_options(content: str, kinds: Mapping[str, Kind]) -> str:
-    """JSON of the options in a file; what is no mapping stays as it is.
+def file_options(content: str, kinds: Mapping[str, OptionKind]) -> str:
+    """Converts the options in a file to JSON; content that is no mapping stays as it is.
 
     Args:
         content: YAML.
-        kinds: What each option takes; others are left as they are.
+        kinds: Kind of each option; other keys keep their text.
 
     Raises:
-        SettingsError: It is no YAML, or an option has a value that no option of its kind has.
+        SettingsError: The content is no YAML, or an option has a value that no option of its kind has.
     """
-    found = _read(content, "the file given with --config")
-    if not isinstance(found, dict):
+    options = _read(content, "the file given with --config")
+    if not isinstance(options, dict):
         return content
     return json.dumps(
         {
-            str(name): _value(f"--{name.replace('_', '-')}", item, kinds[name]) if name in kinds else str(item)
-            for name, item in found.items()
+            str(name): _value(f"--{name.replace('_', '-')}", value, kinds[name]) if name in kinds else str(value)
+            for name, value in options.items()
         }
     )
 
 
 def environment_list(variable: str, text: str, *, commas: bool = True) -> str:
-    """JSON of the list that a variable means: ``[1, 8]`` as in YAML, or values between spaces and commas.
+    """Converts the value of an environment variable to a JSON list.
+
+    The value is a YAML list such as ``[1, 8]``, or values between spaces and commas.
 
     Args:
-        variable: Its name, for messages.
-        text: Its value.
-        commas: Whether commas separate.
+        variable: Name of the variable, for messages.
+        text: Value of the variable.
+        commas: Commas separate values.
 
     Raises:
-        SettingsError: It begins like a list of YAML and is none.
+        SettingsError: The text begins like a YAML list and is none.
     """
     if text.lstrip().startswith("["):
         return json.dumps(_value(variable, _read(text, variable), "list"))
     return json.dumps((text.replace(",", " ") if commas else text).split())
 
 
-def _read(content: str, where: str) -> Any:
+def _read(content: str, source: str) -> Any:
     try:
         return yaml.load(content, Loader=_TextLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise SettingsError(f"{where} is no YAML: {error.problem}{place}; correct it there") from error
+        position = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+        raise SettingsError(f"{source} is no YAML: {error.problem}{position}; correct it there") from error
     except yaml.YAMLError as error:
-        raise SettingsError(f"{where} is no YAML: {error}; write it as text") from error
+        raise SettingsError(f"{source} is no YAML: {error}; write it as text") from error
     except RecursionError:
-        raise SettingsError(f"{where} is nested too deeply; write one `option: value` a line") from None
+        raise SettingsError(f"{source} is nested too deeply; write one `option: value` a line") from None
 
 
-def _value(name: str, value: Any, kind: Kind) -> Any:
+def _value(name: str, value: Any, kind: OptionKind) -> Any:
     if kind == "list":
-        items = value if isinstance(value, list) else [value]
-        return [_text(name, item) for item in items]
+        elements = value if isinstance(value, list) else [value]
+        return [_text(name, element) for element in elements]
     text = _text(name, value)
     if kind == "one":
         return text

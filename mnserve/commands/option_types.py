@@ -1,4 +1,4 @@
-"""Numbers given as options, in the environment or in a configuration file: read, or refused in a sentence."""
+"""Number types of options: values are read, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -7,36 +7,34 @@ from typing import Any, Final
 
 from mnserve.errors import SettingsError
 from mnserve.text.names import shortened
-from mnserve.text.number_text import MOST_DIGITS
-
-__all__ = ["Number"]
+from mnserve.text.number_text import MAX_DIGITS
 
 _NOUNS: Final = {int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Number:
-    """Reads the value of an option.
+    """Type of a number on the command line, in the environment or in a configuration file.
 
-    ``nan`` and ``inf`` are read where floats are: the settings know their limits, and say them.
+    ``nan`` and ``inf`` are accepted as floats. The settings classes check ranges and name them in their messages.
     """
 
     kind: type[int] | type[float]
     """int or float."""
     option: str
-    """Its name, such as ``--rows``, for the message."""
+    """Name of the option, such as ``--rows``, for the message."""
     meaning: str
-    """What the option is, for the message."""
+    """Meaning of the option, for the message."""
 
     def __repr__(self) -> str:
-        """The type, as ``--help`` shows it."""
+        """Returns the name of the type, as ``--help`` shows it."""
         return self.kind.__name__
 
     def __call__(self, value: Any) -> int | float:
-        """The number that text of an option, or a value of a configuration file, stands for.
+        """Converts the text of an option, or a value of a configuration file, to a number.
 
         Raises:
-            SettingsError: it is no such number.
+            SettingsError: The value is no such number.
         """
         noun = _NOUNS[self.kind]
         try:
@@ -44,16 +42,16 @@ class Number:
         except (TypeError, ValueError, OverflowError):
             meaning = f" ({self.meaning.rstrip('.')})" if self.meaning else ""
             raise SettingsError(
-                f"{self.option} is {shortened(str(value))!r}; it must be {noun} of at most {MOST_DIGITS} "
+                f"{self.option} is {shortened(str(value))!r}; it must be {noun} of at most {MAX_DIGITS} "
                 f"characters{meaning}"
             ) from None
 
     def _read(self, value: Any) -> int | float:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError
-        if isinstance(value, str) and len(value) > MOST_DIGITS:
+        if isinstance(value, str) and len(value) > MAX_DIGITS:
             raise ValueError
-        found = self.kind(value)
-        if self.kind is int and isinstance(value, float) and found != value:
+        number = self.kind(value)
+        if self.kind is int and isinstance(value, float) and number != value:
             raise ValueError  # 1.5 in a file
-        return found
+        return number

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from mnserve.predicting.settings import PredictSettings
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["PredictSettings", "run"]
+from mnserve.commands.command import Command
+
+if TYPE_CHECKING:
+    from mnserve.predicting.settings import PredictSettings
+
+
+def settings_class() -> type[PredictSettings]:
+    """Imports the settings; the overview of all commands does without."""
+    from mnserve.predicting.settings import PredictSettings
+
+    return PredictSettings
 
 
 def run(settings: PredictSettings) -> int:
     """Predicts every file that can be predicted and reports the others on standard error.
 
     Returns:
-        0 when every file was predicted, 1 otherwise.
+        0 if every file was predicted, 1 otherwise.
 
     Raises:
-        MnServeError: the model cannot be had, does not take images, or a page cannot be written.
+        MnServeError: The model cannot be loaded or reached, does not take images, or a page cannot be written.
     """
     from mnserve.predicting.session import predict  # loads the engine and gRPC, which --help can do without
 
     return predict(settings)
+
+
+PREDICT: Final = Command(
+    name="predict",
+    summary="classify image files with a served model",
+    examples="""\
+  mnserve predict digits-mn image.png
+  mnserve predict build/demo/repository/digits-mn folder-of-images --top 1 --json
+  mnserve predict repository/digits-mn image.png --explain --html why.html""",
+    settings=settings_class,
+    run=run,
+)

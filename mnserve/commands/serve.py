@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from mnserve.settings import ServeSettings
+from typing import TYPE_CHECKING, Final
 
-__all__ = ["ServeSettings", "run"]
+from mnserve.commands.command import Command
+
+if TYPE_CHECKING:
+    from mnserve.settings import ServeSettings
+
+
+def settings_class() -> type[ServeSettings]:
+    """Imports the settings; the overview of all commands does without."""
+    from mnserve.settings import ServeSettings
+
+    return ServeSettings
 
 
 def run(settings: ServeSettings) -> int:
     """Serves until a signal comes.
 
     Returns:
-        0 if every admitted request was answered, 1 if some had to be given up.
+        0 if every admitted request was answered, 1 if requests were given up.
 
     Raises:
         MnServeError: The server cannot start.
@@ -19,3 +29,17 @@ def run(settings: ServeSettings) -> int:
     from mnserve.process import serve  # loads the engine and gRPC, which --help can do without
 
     return serve(settings)
+
+
+SERVE: Final = Command(
+    name="serve",
+    summary="serve every model of a repository over gRPC",
+    examples="""\
+  mnserve serve build/demo/repository
+  mnserve serve models --host 0.0.0.0 --grpc-port 9001 --strict
+  mnserve serve models --config serve.yaml
+  MNSERVE_LOG_FORMAT=json mnserve serve models --drain-delay 5""",
+    settings=settings_class,
+    run=run,
+    reads_environment=True,
+)

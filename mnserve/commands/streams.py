@@ -1,4 +1,4 @@
-"""Standard output that is closed, full, or cannot show every character: no reason for a traceback."""
+"""Standard output that is closed, full, or lacks characters: reported in one sentence, without a traceback."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from typing import Final
 
 from mnserve.errors import OutputError
 
-__all__ = ["flushed", "show_any_text"]
-
 _WRITE_ERRORS: Final = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _READER_LEFT: Final = 1
-"""Exit code where whoever read standard output has left, as ``head`` does: not all was done, and nobody asks why."""
+"""Exit code after the reader of standard output has left, as ``head`` does: the work is incomplete, without a fault."""
 
 
 def show_any_text() -> None:
-    """Lets the standard streams write characters that their encoding does not have as escapes."""
+    """Lets the standard streams write escapes in place of characters that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def flushed(run: Callable[[], int]) -> int:
-    """Calls ``run`` and makes sure that what it wrote to standard output has arrived.
+    """Calls ``run`` and flushes standard output.
 
     Returns:
-        What ``run`` returned, or 1 where the reader of standard output has left.
+        The result of ``run``, or 1 where the reader of standard output has left.
 
     Raises:
-        OutputError: standard output cannot be written to, for instance because a disk is full.
+        OutputError: Standard output cannot be written to, for instance because a disk is full.
     """
     try:
         try:
@@ -40,7 +38,7 @@ def flushed(run: Callable[[], int]) -> int:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        # Writing to a stream names no file, and every file that is opened by name has its own handling.
+        # An error of a stream names no file. Files that are opened by name have their own handling.
         if error.filename is not None or error.errno not in _WRITE_ERRORS:
             raise
         _discard_output()
@@ -52,6 +50,6 @@ def flushed(run: Callable[[], int]) -> int:
 
 
 def _discard_output() -> None:
-    """Sends what was not written nowhere; Python would try again at its exit and complain."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    """Redirects standard output to the null device, since Python would flush again at exit and complain."""
+    with open(os.devnull, "wb") as null_device:
+        os.dup2(null_device.fileno(), sys.stdout.fileno())

@@ -15,8 +15,6 @@ from mnserve.engines.graph_options import check_graph_options
 from mnserve.engines.providers import ProviderOption
 from mnserve.errors import SettingsError
 
-__all__ = ["MAX_THREADS", "Engine", "EngineOptions", "TensorSpec"]
-
 MAX_THREADS: Final = 1024
 """Most threads of an engine: beyond any machine, and still started in no time."""
 

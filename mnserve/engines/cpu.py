@@ -6,8 +6,6 @@ import math
 import os
 from pathlib import Path
 
-__all__ = ["available_cpus", "cgroup_quota"]
-
 
 def available_cpus(root: Path = Path("/")) -> int:
     """CPUs to size thread pools by, at least 1.

@@ -12,8 +12,6 @@ import numpy as np
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import EngineRunError
 
-__all__ = ["FakeEngine"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -10,43 +10,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import onnxruntime as ort
 
 from mnserve.codec.datatypes import DATATYPES
-from mnserve.engines.base import EngineOptions, TensorSpec
+from mnserve.engines.base import TensorSpec
+from mnserve.engines.device import Device
 from mnserve.engines.padding import pad
-from mnserve.engines.providers import CUDA
-
-__all__ = ["Device", "FixedBatches", "cuda_device", "obstacle", "without_graph"]
 
 Array = np.ndarray[Any, Any]
 
 _GRAPH: Final = "gpu_graph_id"  # ONNX Runtime's run option; 0 is reserved, -1 is no graph
 _CAPTURE_RUNS: Final = 3  # two without a graph, which allocate memory, and one that captures
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """Where buffers lie.
-
-    Attributes:
-        kind: ``cuda``, or ``cpu``, where the same buffers serve without graphs.
-        number: Which of its kind.
-    """
-
-    kind: str = "cpu"
-    number: int = 0
-
-
-def cuda_device(options: EngineOptions) -> Device:
-    """The GPU that the CUDA provider computes on: its option ``device_id``, by default the first."""
-    of_cuda = {option.key: option.value for option in options.provider_options if option.provider == CUDA}
-    number = of_cuda.get("device_id", "0")
-    return Device(kind="cuda", number=int(number) if number.isdecimal() else 0)
 
 
 def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str | None:

@@ -8,8 +8,6 @@ from typing import Final
 from mnserve.engines.providers import CUDA, ProviderOption
 from mnserve.errors import SettingsError
 
-__all__ = ["MAX_GRAPH_BATCH", "check_graph_options", "needed_sizes"]
-
 MAX_GRAPH_BATCH: Final = 65536
 """Most rows of a graph."""
 

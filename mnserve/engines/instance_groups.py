@@ -11,12 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from mnserve.engines.base import EngineOptions
-from mnserve.engines.fixed_batches import cuda_device
+from mnserve.engines.device import cuda_device
 from mnserve.engines.thread_count import instance_threads
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInstanceGroup
-
-__all__ = ["MAX_INSTANCES", "instance_count", "instance_options"]
 
 _log = logging.getLogger(__name__)
 

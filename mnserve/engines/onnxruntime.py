@@ -17,11 +17,10 @@ import numpy as np
 import onnxruntime as ort
 
 from mnserve.engines.base import EngineOptions, TensorSpec
-from mnserve.engines.fixed_batches import FixedBatches, cuda_device, obstacle, without_graph
+from mnserve.engines.device import cuda_device
+from mnserve.engines.fixed_batches import FixedBatches, obstacle, without_graph
 from mnserve.engines.sessions import open_session, reason
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
-
-__all__ = ["OnnxRuntimeEngine"]
 
 Array = np.ndarray[Any, Any]
 

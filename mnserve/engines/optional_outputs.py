@@ -14,8 +14,6 @@ import numpy as np
 from mnserve.engines.base import Engine, TensorSpec
 from mnserve.errors import EngineLoadError
 
-__all__ = ["CORE_NAME", "CPU_NAME", "CoreFirstEngine"]
-
 CPU_NAME = "cpu.onnx"
 """File name of the model as CPUs run it fastest, beside the whole model and without its explanation."""
 CORE_NAME = "core.onnx"

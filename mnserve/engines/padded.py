@@ -16,8 +16,6 @@ from mnserve.engines.base import Engine, TensorSpec
 from mnserve.engines.padding import pad
 from mnserve.errors import EngineInputError, EngineRunError, ModelConfigError
 
-__all__ = ["PaddedEngine"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -13,19 +13,6 @@ from typing import Final
 
 from mnserve.errors import EngineLoadError, SettingsError
 
-__all__ = [
-    "CUDA",
-    "ProviderOption",
-    "cache_key",
-    "cache_root",
-    "default_options",
-    "machine_versions",
-    "parse_option",
-    "provider_name",
-    "provider_names",
-    "remedy",
-]
-
 _SUFFIX: Final = "ExecutionProvider"
 _SHORT: Final = {
     "cpu": "CPU",

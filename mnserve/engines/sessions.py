@@ -14,8 +14,6 @@ from mnserve.engines.cpu import available_cpus
 from mnserve.engines.providers import CUDA, default_options, remedy
 from mnserve.errors import EngineLoadError
 
-__all__ = ["cpu_alone", "open_session", "reason"]
-
 _log = logging.getLogger(__name__)
 
 _FATAL_ONLY: Final = 4  # errors reach the caller as exceptions; they need not be printed too

@@ -10,8 +10,6 @@ from mnserve.engines.cpu import available_cpus
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["INTRA_OP_THREADS", "asked_threads", "instance_threads"]
-
 _log = logging.getLogger(__name__)
 
 INTRA_OP_THREADS: Final = "intra_op_thread_count"

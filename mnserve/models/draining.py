@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from mnserve.models.served import ServedModel
 
-__all__ = ["DrainingModels"]
-
 
 class DrainingModels:
     """Models that take no new requests any more, until the last of them is closed."""
@@ -25,7 +23,7 @@ class DrainingModels:
             self._tasks[task] = model
             task.add_done_callback(self._tasks.pop)
 
-    async def finish(self, timeout: float) -> bool:
+    async def wait(self, timeout: float) -> bool:
         """Waits until all are closed. Whoever waits for one that takes longer is told that the server stops.
 
         Args:

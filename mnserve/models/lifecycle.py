@@ -16,8 +16,6 @@ from mnserve.models.served import ServedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.reader import list_versions, read_config, served_versions
 
-__all__ = ["load_versions"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from mnserve.errors import MnServeError, StoppingError
 
-__all__ = ["LoadTasks"]
-
 _log = logging.getLogger(__name__)
 
 
@@ -25,7 +23,7 @@ class LoadTasks:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def carry(self, name: str, lock: asyncio.Lock, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def run(self, name: str, lock: asyncio.Lock, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Waits for its turn, then loads a model, and waits for that.
 
         A caller who is cancelled before its turn has come begins nothing. One who is cancelled later leaves the load to

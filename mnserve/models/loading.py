@@ -29,8 +29,6 @@ from mnserve.repository.model_config import allowed_batch_sizes, complete, signa
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_model
 
-__all__ = ["EngineFactory", "LoadOptions", "LoadedModel", "load"]
-
 _log = logging.getLogger(__name__)
 
 EngineFactory = Callable[[Path, EngineOptions], Engine]

@@ -19,8 +19,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_files import verified_path
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
 
-__all__ = ["LocalModel"]
-
 Array = np.ndarray[Any, Any]
 
 NEIGHBORS_NAME = "neighbors.npz"

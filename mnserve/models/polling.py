@@ -12,8 +12,6 @@ from mnserve.models.registry import Models
 from mnserve.repository.reader import list_models
 from mnserve.settings import Control
 
-__all__ = ["Poller", "check_asked_for"]
-
 _log = logging.getLogger(__name__)
 
 _EXPLICIT: Final = "explicit"

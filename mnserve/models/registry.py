@@ -91,7 +91,7 @@ class Models:
         except ModelNotFoundError as error:
             raise UnknownModelError(str(error)) from error
         entry = self._entries.setdefault(name, ModelEntry(loaded=False))
-        await self._loads.carry(name, entry.lock, partial(self._load_into, entry, name, override))
+        await self._loads.run(name, entry.lock, partial(self._load_into, entry, name, override))
 
     async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
         how = "" if override is None else " with the config of the call in place of its config.pbtxt"
@@ -219,7 +219,7 @@ class Models:
         for entry in self._entries.values():
             self._retiring.add(entry.served.values())
         await self._loads.ended(timeout)
-        return await self._retiring.finish(max(0.0, until - asyncio.get_running_loop().time()))
+        return await self._retiring.wait(max(0.0, until - asyncio.get_running_loop().time()))
 
 
 def _replace(

@@ -13,8 +13,6 @@ import numpy as np
 
 from mnserve.execution.batch import InferenceWork
 
-__all__ = ["ModelResponses", "ResponseCache", "key_of"]
-
 Array = np.ndarray[Any, Any]
 
 

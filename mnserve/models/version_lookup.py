@@ -8,8 +8,6 @@ from mnserve.errors import InvalidRequestError, ModelNotReadyError, UnknownModel
 from mnserve.models.served import ModelEntry, ServedModel
 from mnserve.repository.reader import MAX_VERSION_DIGITS
 
-__all__ = ["NOT_LOADED", "find_version"]
-
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
 """Why a model that nobody has asked for does not answer."""
 

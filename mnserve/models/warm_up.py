@@ -15,8 +15,6 @@ from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelC
 from mnserve.execution.batch import InferenceWork, execute
 from mnserve.models.warm_up_samples import Sample
 
-__all__ = ["WARM_UP_BYTES", "probe_of", "run_samples", "warm_up"]
-
 _log = logging.getLogger(__name__)
 
 WARM_UP_BYTES = 2**28

@@ -21,8 +21,6 @@ from mnserve.errors import InvalidRequestError, ModelConfigError
 from mnserve.execution.batch import InferenceWork
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelWarmup
 
-__all__ = ["MAX_RUNS", "MAX_SAMPLE_BYTES", "Sample", "samples"]
-
 Array = np.ndarray[Any, Any]
 
 FOLDER: Final = "warmup"

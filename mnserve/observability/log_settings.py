@@ -11,8 +11,6 @@ from typing import Final, TypeAlias
 
 from mnserve.errors import InvalidRequestError, UnsupportedError
 
-__all__ = ["LogControl", "LogValue"]
-
 LogValue: TypeAlias = bool | int | str
 
 _VERBOSE: Final = "log_verbose_level"

@@ -11,8 +11,6 @@ from typing import Final
 
 from mnserve.text.names import printable
 
-__all__ = ["REQUEST_ID", "JsonFormatter", "TextFormatter", "configure"]
-
 REQUEST_ID: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="")
 """Id of the request that is worked on, as its caller gave it; empty where it gave none."""
 

@@ -19,8 +19,6 @@ from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
 from mnserve.observability.metrics_http import MetricsHTTPServer
 
-__all__ = ["MetricsServer", "ModelCollector"]
-
 _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_inference_request_success", "Requests answered", lambda c: c.success.count),
     ("nv_inference_count", "Rows answered", lambda c: c.rows),

@@ -15,13 +15,11 @@ from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
-__all__ = ["MetricsHTTPServer"]
-
 _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
 """Connections that may wait to be accepted; the system may allow fewer (net.core.somaxconn)."""
-_MOST_CONNECTIONS: Final = 64
+_MAX_CONNECTIONS: Final = 64
 """Connections that are looked after at a time, each by a thread; others wait to be accepted."""
 _REQUEST_SECONDS: Final = 2.0
 """Within how long the whole of a request has to be there, however busily it is sent."""
@@ -29,10 +27,10 @@ _GRACE_SECONDS: Final = 0.2
 """How long a request may take where others wait; a scrape says it all at once."""
 _IDLE_SECONDS: Final = 10.0
 """How long a caller may take nothing of its answer before the connection is closed."""
-_LONGEST_SECONDS: Final = 30.0
+_MAX_CONNECTION_SECONDS: Final = 30.0
 """How long a connection may last, however much it says."""
 _LOOK_SECONDS: Final = 0.05
-_LONGEST_LINE: Final = 65_536
+_MAX_LINE: Final = 65_536
 
 
 class _Answer(ServerHandler):
@@ -52,8 +50,8 @@ class _Handler(WSGIRequestHandler):
         super().setup()
 
     def handle(self) -> None:
-        self.raw_requestline = self.rfile.readline(_LONGEST_LINE + 1)
-        if len(self.raw_requestline) > _LONGEST_LINE:
+        self.raw_requestline = self.rfile.readline(_MAX_LINE + 1)
+        if len(self.raw_requestline) > _MAX_LINE:
             self.requestline = self.request_version = self.command = ""
             self.send_error(414)
         elif self.parse_request():
@@ -100,11 +98,11 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         family: socket.AddressFamily,
         address: tuple[str, int],
         *,
-        most: int = _MOST_CONNECTIONS,
+        most: int = _MAX_CONNECTIONS,
         request_seconds: float = _REQUEST_SECONDS,
         grace_seconds: float = _GRACE_SECONDS,
         idle_seconds: float = _IDLE_SECONDS,
-        longest_seconds: float = _LONGEST_SECONDS,
+        longest_seconds: float = _MAX_CONNECTION_SECONDS,
     ) -> None:
         self.address_family = family
         self.idle_seconds = idle_seconds

@@ -8,12 +8,10 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, UnsupportedError
 
-__all__ = ["TraceChoice", "TraceSettings"]
-
 _LEVELS: Final = ("OFF", "TIMESTAMPS")
 _FIXED: Final = {"trace_mode": ["opentelemetry"], "trace_file": [""], "log_frequency": ["0"]}
 """What Triton has, too, and what stays as it is here."""
-_MOST: Final = 2**31 - 1
+_MAX_NUMBER: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +121,8 @@ def _parsed(name: str, values: Sequence[str]) -> str | int | None:
     least = 1 if name == "trace_rate" else -1
     text = values[0]
     number = int(text) if len(text) <= 11 and text.removeprefix("-").isdecimal() and text.isascii() else least - 1
-    if len(values) != 1 or not least <= number <= _MOST:
-        raise InvalidRequestError(f"{name} is '{', '.join(values)[:64]}'; it is a whole number from {least} to {_MOST}")
+    if len(values) != 1 or not least <= number <= _MAX_NUMBER:
+        raise InvalidRequestError(
+            f"{name} is '{', '.join(values)[:64]}'; it is a whole number from {least} to {_MAX_NUMBER}"
+        )
     return number

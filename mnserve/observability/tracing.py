@@ -21,8 +21,6 @@ from mnserve.text.names import printable
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-__all__ = ["Metadata", "RequestTrace", "Tracing"]
-
 Metadata = Iterable[tuple[str, str | bytes]]
 
 _SERVICE: Final = "inference.GRPCInferenceService"

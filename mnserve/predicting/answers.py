@@ -18,8 +18,6 @@ from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 from mnserve.text.json_text import parse_json
 
-__all__ = ["AnswerReader", "Label", "Prediction"]
-
 _PROBABILITIES = "probabilities"
 _FLOATS = (pb.TYPE_FP16, pb.TYPE_FP32, pb.TYPE_FP64)
 
@@ -33,7 +31,7 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prediction:
+class LabelledPrediction:
     """What the model says about one file."""
 
     file: str
@@ -98,7 +96,7 @@ class AnswerReader:
         """What was assumed while reading answers, as sentences for the user, each once."""
         return tuple(self._notes)
 
-    def read(self, outputs: Mapping[str, NDArray[Any]], files: Sequence[str], top: int) -> list[Prediction]:
+    def read(self, outputs: Mapping[str, NDArray[Any]], files: Sequence[str], top: int) -> list[LabelledPrediction]:
         """One prediction for each of ``files`` from the output [B, K] or [K] (one image) of a call.
 
         Raises:
@@ -129,7 +127,7 @@ class AnswerReader:
             scores = _softmax(scores)
         why = read_explanations(outputs, names, len(files), self._images) if self._explain else [None] * len(files)
         return [
-            Prediction(
+            LabelledPrediction(
                 file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best), explanation=reason
             )
             for file, row, best, reason in zip(files, scores, order, why, strict=True)

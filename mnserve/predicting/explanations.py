@@ -16,8 +16,6 @@ from mnserve.errors import ImageModelError
 from mnserve.predicting.training_images import TrainingImage, TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 
-__all__ = ["EXPLANATION", "Explanation", "Neighbor", "check_explained", "read_explanations"]
-
 _INDICES, _WEIGHTS, _LABELS = "neighbor_indices", "neighbor_weights", "neighbor_labels"
 _UNADAPTED = "unadapted_probabilities"
 _ROUNDING = 1e-3

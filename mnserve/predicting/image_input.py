@@ -17,8 +17,6 @@ from mnserve.errors import ImageModelError
 from mnserve.protocol import model_config_pb2 as pb
 from mnserve.text.json_text import parse_json
 
-__all__ = ["ImageInput"]
-
 _FLOATS = {pb.TYPE_FP16: "<f2", pb.TYPE_FP32: "<f4", pb.TYPE_FP64: "<f8"}
 
 

@@ -16,8 +16,6 @@ from mnserve.errors import ServerUnreachableError, SettingsError
 from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
-__all__ = ["CalledModel", "RemoteModel", "is_folder", "open_model"]
-
 Array = np.ndarray[Any, Any]
 
 

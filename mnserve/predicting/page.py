@@ -11,15 +11,13 @@ from importlib import resources
 from importlib.metadata import version
 
 from mnserve.client.images import Pixels
-from mnserve.predicting.answers import Prediction
+from mnserve.predicting.answers import LabelledPrediction
 from mnserve.predicting.explanations import Explanation, Neighbor
 from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImage
 from mnserve.text.names import printable
 
-__all__ = ["MOST_IMAGES", "ExplanationPage"]
-
-MOST_IMAGES = 500
+MAX_IMAGES = 500
 """Images on a page; more would be too much for a browser, and for the memory here."""
 
 
@@ -27,7 +25,7 @@ MOST_IMAGES = 500
 class _Shown:
     """An image, its answer and why."""
 
-    prediction: Prediction
+    prediction: LabelledPrediction
     explanation: Explanation
     picture: str
     """The image as a ``data:`` address."""
@@ -50,10 +48,10 @@ class ExplanationPage:
     def __len__(self) -> int:
         return len(self._shown)
 
-    def add(self, prediction: Prediction, pixels: Pixels) -> None:
+    def add(self, prediction: LabelledPrediction, pixels: Pixels) -> None:
         """Takes in a prediction with its explanation, and the image uint8 [H, W, C] that it is about."""
         assert prediction.explanation is not None
-        if len(self._shown) == MOST_IMAGES:
+        if len(self._shown) == MAX_IMAGES:
             self.left_out += 1
             return
         self._shown.append(_Shown(prediction=prediction, explanation=prediction.explanation, picture=data_uri(pixels)))
@@ -96,7 +94,7 @@ class ExplanationPage:
         yield f'<article>\n<div class="query"><img src="{shown.picture}" alt="{file}"><div>'
         yield f"<h2><bdi>{file}</bdi></h2>\n<dl>"
         for name, label, probability in (
-            ("InferenceResult", best.label, best.probability),
+            ("Answer", best.label, best.probability),
             ("Without adaptation", why.unadapted_label, why.unadapted_probability),
         ):
             yield f"<div><dt>{name}</dt><dd><bdi>{_text(label)}</bdi> {probability:.1%}</dd></div>"

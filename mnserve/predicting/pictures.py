@@ -13,9 +13,7 @@ from PIL import Image
 
 from mnserve.client.images import Pixels
 
-__all__ = ["data_uri"]
-
-_LONGEST = 256
+_MAX_SIDE = 256
 """Pixels on the longer side of a picture; larger ones are scaled down, for the sake of the page."""
 
 
@@ -23,7 +21,7 @@ def data_uri(pixels: Pixels) -> str:
     """uint8 [H, W, C] as a ``data:`` address that holds a PNG."""
     array = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image = Image.fromarray(array)
-    image.thumbnail((_LONGEST, _LONGEST))
+    image.thumbnail((_MAX_SIDE, _MAX_SIDE))
     stream = BytesIO()
     image.save(stream, format="PNG")
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")

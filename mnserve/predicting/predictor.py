@@ -8,12 +8,10 @@ from pathlib import Path
 
 from mnserve.client.images import Pixels, find_images, read_image
 from mnserve.errors import AnswerTimeoutError, ImageError, MnServeError, ServerUnreachableError, TrainingImagesError
-from mnserve.predicting.answers import AnswerReader, Prediction
+from mnserve.predicting.answers import AnswerReader, LabelledPrediction
 from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.training_images import TrainingImages
-
-__all__ = ["Failure", "Outcome", "Predictor"]
 
 _CALL_BYTES = 16 * 1024 * 1024
 """Most bytes of input in a call: well under the message limit of a server, and no gain in speed above it."""
@@ -29,7 +27,7 @@ class Failure:
     """Files that are not predicted for this reason."""
 
 
-Outcome = Prediction | Failure
+FileOutcome = LabelledPrediction | Failure
 
 
 class Predictor:
@@ -56,7 +54,7 @@ class Predictor:
         resize: bool,
         explain: bool = False,
         images: TrainingImages | None = None,
-        show: Callable[[Prediction, Pixels], None] = lambda prediction, pixels: None,
+        show: Callable[[LabelledPrediction, Pixels], None] = lambda prediction, pixels: None,
     ) -> None:
         self._model = model
         self._input = ImageInput.from_config(model.config)
@@ -78,7 +76,7 @@ class Predictor:
         paths = [one for one in found if isinstance(one, Path)]
         return paths, [Failure(reason=str(one)) for one in found if isinstance(one, ImageError)]
 
-    def predict(self, paths: Sequence[Path]) -> Iterator[Outcome]:
+    def predict(self, paths: Sequence[Path]) -> Iterator[FileOutcome]:
         """One outcome for each file; predictions come in the order of the files.
 
         Files are read when their batch is due, so that memory does not grow with their number. When the
@@ -116,7 +114,7 @@ class Predictor:
         bytes_per_image = images[0].size * self._input.dtype.itemsize
         return (len(images) + 1) * bytes_per_image <= _CALL_BYTES
 
-    def _call(self, files: Sequence[str], images: Sequence[Pixels]) -> list[Outcome]:
+    def _call(self, files: Sequence[str], images: Sequence[Pixels]) -> list[FileOutcome]:
         try:
             feeds = {self._input.name: self._input.encode(images)}
             outputs = self._model.infer(feeds, self._answers.outputs)

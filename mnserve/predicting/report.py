@@ -11,14 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mnserve.predicting.answers import Label, Prediction
+from mnserve.predicting.answers import Label, LabelledPrediction
 from mnserve.predicting.explanations import Explanation, Neighbor
 from mnserve.text.names import printable
 
-__all__ = ["line", "print_table", "write_json"]
 
-
-def line(prediction: Prediction) -> str:
+def line(prediction: LabelledPrediction) -> str:
     """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first; then the explanation, where there is one."""
     scores = ", ".join(f"{one.label} {one.probability:.4f}" for one in prediction.top)
     if prediction.explanation is None:
@@ -28,7 +26,7 @@ def line(prediction: Prediction) -> str:
     return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbors {neighbors}")
 
 
-def print_table(predictions: Sequence[Prediction], console: Console) -> None:
+def print_table(predictions: Sequence[LabelledPrediction], console: Console) -> None:
     """All predictions as one table."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("file", overflow="fold")
@@ -54,7 +52,7 @@ def print_table(predictions: Sequence[Prediction], console: Console) -> None:
     console.print(table)
 
 
-def write_json(predictions: Sequence[Prediction], stream: TextIO) -> None:
+def write_json(predictions: Sequence[LabelledPrediction], stream: TextIO) -> None:
     """A JSON list with one object for each prediction."""
     json.dump([one.to_json() for one in predictions], stream, indent=2)
     stream.write("\n")

@@ -13,16 +13,14 @@ from rich.progress import track
 from mnserve.atomic_files import check_writable, write_atomically
 from mnserve.errors import OutputError
 from mnserve.predicting import report
-from mnserve.predicting.answers import Prediction
+from mnserve.predicting.answers import LabelledPrediction
 from mnserve.predicting.models import CalledModel, open_model
 from mnserve.predicting.page import ExplanationPage
-from mnserve.predicting.predictor import Failure, Outcome, Predictor
+from mnserve.predicting.predictor import Failure, FileOutcome, Predictor
 from mnserve.predicting.settings import PredictSettings
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.predicting.training_images_file import read_training_images
 from mnserve.text.names import printable
-
-__all__ = ["predict"]
 
 
 def predict(settings: PredictSettings) -> int:
@@ -56,7 +54,7 @@ def predict(settings: PredictSettings) -> int:
             _say(errors, f"error: {failure.reason}")
         as_table = console.is_terminal and not settings.json
         as_lines = not console.is_terminal and not settings.json
-        predictions: list[Prediction] = []
+        predictions: list[LabelledPrediction] = []
         for outcome in _with_progress(predictor.predict(paths), len(paths), errors):
             if isinstance(outcome, Failure):
                 failures.append(outcome)
@@ -88,7 +86,7 @@ def _training_images(settings: PredictSettings, model: CalledModel) -> TrainingI
     return None if file is None else read_training_images(file)
 
 
-def _with_progress(outcomes: Iterable[Outcome], total: int, console: Console) -> Iterable[Outcome]:
+def _with_progress(outcomes: Iterable[FileOutcome], total: int, console: Console) -> Iterable[FileOutcome]:
     """A progress bar on a terminal, nothing elsewhere."""
     return track(
         outcomes,
@@ -114,7 +112,7 @@ def _check_keeps(settings: PredictSettings, images: Sequence[Path]) -> None:
             raise OutputError(f"--html {settings.html} is one of the files to read, {read}; give it another name")
 
 
-def _exit_code(predictions: Sequence[Prediction], failures: Sequence[Failure], console: Console) -> int:
+def _exit_code(predictions: Sequence[LabelledPrediction], failures: Sequence[Failure], console: Console) -> int:
     if not failures:
         return 0
     count = sum(failure.files for failure in failures)

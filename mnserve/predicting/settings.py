@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
 
-__all__ = ["PredictSettings"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PredictSettings:

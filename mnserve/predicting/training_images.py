@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from mnserve.client.images import Pixels, PixelSize
 from mnserve.errors import TrainingImagesError
 
-__all__ = ["ARRAYS", "REMEDY", "TrainingImage", "TrainingImages"]
-
 ARRAYS = {"images": ("uint8", 4), "labels": ("int64", 1), "positions": ("int64", 1), "indices": ("int32", 2)} | {
     "entry_labels": ("int64", 1)
 }

@@ -11,9 +11,7 @@ import numpy as np
 from mnserve.errors import TrainingImagesError
 from mnserve.predicting.training_images import ARRAYS, REMEDY, TrainingImages
 
-__all__ = ["read_training_images"]
-
-MOST_BYTES = 128 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
 """Most bytes in the file, packed and unpacked; a file of a few kilobytes can claim far more and fill the memory."""
 
 
@@ -28,9 +26,9 @@ def read_training_images(file: Path) -> TrainingImages:
     try:
         with zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
-        if max(size, file.stat().st_size) > MOST_BYTES:
+        if max(size, file.stat().st_size) > MAX_BYTES:
             raise TrainingImagesError(
-                f"{file} claims {size:,} bytes of training images, the limit is {MOST_BYTES:,}; {REMEDY}"
+                f"{file} claims {size:,} bytes of training images, the limit is {MAX_BYTES:,}; {REMEDY}"
             )
         with np.load(file, allow_pickle=False) as stored:
             arrays = {name: np.asarray(stored[name]) for name in ARRAYS}

@@ -13,11 +13,9 @@ from mnserve.text.json_text import parse_json
 from mnserve.text.message_json import mismatch
 from mnserve.text.names import printable, shortened
 
-__all__ = ["parse_override"]
-
-_MOST_CHARACTERS: Final = 256 * 1024
+_MAX_CHARACTERS: Final = 256 * 1024
 """Of the JSON: reading so many takes up to half a second of a CPU, and no configuration that is meant has more."""
-_MOST_REASON: Final = 400
+_MAX_REASON: Final = 400
 """Characters of what is wrong: a place can be deep."""
 
 
@@ -33,9 +31,9 @@ def parse_override(text: str, name: str) -> ModelConfig:
             or is for another model.
     """
     where = f"model '{printable(shortened(name))}': the parameter 'config'"
-    if len(text) > _MOST_CHARACTERS:
+    if len(text) > _MAX_CHARACTERS:
         raise InvalidRequestError(
-            f"{where} has {len(text)} characters, expected at most {_MOST_CHARACTERS}; put what is so long into "
+            f"{where} has {len(text)} characters, expected at most {_MAX_CHARACTERS}; put what is so long into "
             "config.pbtxt"
         )
     try:
@@ -44,7 +42,7 @@ def parse_override(text: str, name: str) -> ModelConfig:
         raise InvalidRequestError(f"{where} is no JSON: {error}") from error
     wrong = mismatch(found, cast(Descriptor, ModelConfig.DESCRIPTOR))
     if wrong is not None:
-        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MOST_REASON)}")
+        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MAX_REASON)}")
     config = ModelConfig()
     try:
         json_format.ParseDict(found, config)

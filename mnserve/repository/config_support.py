@@ -10,8 +10,6 @@ from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInput, ModelOutput
 from mnserve.repository.model_config import BACKEND, PLATFORM
 
-__all__ = ["check_supported", "ignored", "warn_of_ignored"]
-
 _log = logging.getLogger(__name__)
 
 _BACKEND_PARAMETERS: Final = {

@@ -15,8 +15,6 @@ from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 from mnserve.text.json_text import parse_json
 
-__all__ = ["BACKEND", "PLATFORM", "allowed_batch_sizes", "complete", "default_outputs", "signature"]
-
 PLATFORM: Final = "onnxruntime_onnx"
 BACKEND: Final = "onnxruntime"
 ALLOW_NON_FINITE: Final = "allow_non_finite"

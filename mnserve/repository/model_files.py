@@ -14,8 +14,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.text.json_text import parse_json
 from mnserve.text.names import is_text
 
-__all__ = ["EXPORT_NAME", "ModelFiles", "no_regular_file", "plain_name", "read_export", "verified_path", "verify"]
-
 EXPORT_NAME = "export.json"
 
 

@@ -29,15 +29,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, no_regular_file, plain_name, read_export
 from mnserve.text.names import is_text, listed, printable, shortened
 
-__all__ = [
-    "MAX_VERSION_DIGITS",
-    "list_models",
-    "list_versions",
-    "read_config",
-    "read_model",
-    "served_versions",
-]
-
 _log = logging.getLogger(__name__)
 
 MAX_VERSION_DIGITS = 18

@@ -1,4 +1,4 @@
-"""JSON that anyone may have written: in export.json, in the parameters of a configuration, in a call."""
+"""JSON from outside: export.json, parameters of a configuration, parameters of a call."""
 
 from __future__ import annotations
 
@@ -6,54 +6,54 @@ import json
 from typing import Any, Final, NoReturn
 
 from mnserve.text.names import printable, shortened
-from mnserve.text.number_text import MOST_DIGITS
-
-__all__ = ["parse_json"]
+from mnserve.text.number_text import MAX_DIGITS
 
 
 def parse_json(text: str, *, strict: bool = False) -> Any:
-    """The value that ``text`` stands for.
+    """Parses JSON.
 
     Args:
         text: The JSON.
-        strict: Refuse what Python reads beyond the standard, NaN and Infinity, and objects that have a name twice.
+        strict: Refuse NaN and Infinity, which Python reads beyond the standard, and objects with a repeated name.
 
     Raises:
-        ValueError: It is no JSON, is nested more deeply than anything that is meant, or has a number of too many
-            digits; the message is a clause that says what and where.
+        ValueError: The text is no JSON, is nested too deeply, or has a number of too many digits. The message is a
+            clause with the fault and its position.
     """
     try:
         return (_STRICT if strict else _DECODER).decode(text)
     except RecursionError:
         raise ValueError("it is nested too deeply; write it flatter") from None
     except json.JSONDecodeError as error:
-        what = error.msg[:1].lower() + error.msg[1:].split(" (")[0]
+        fault = error.msg[:1].lower() + error.msg[1:].split(" (")[0]
         raise ValueError(
-            f"{what.removesuffix(' at')} at line {error.lineno}, column {error.colno}; correct it there"
+            f"{fault.removesuffix(' at')} at line {error.lineno}, column {error.colno}; correct it there"
         ) from None
 
 
-def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
+def _parse_integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
         raise ValueError(
-            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {MOST_DIGITS} are read; write a "
+            f"the number {shortened(digits, 20)} has {len(digits)} digits, at most {MAX_DIGITS} are read; write a "
             "smaller one"
         )
     return int(digits)
 
 
-def _no_number(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number in JSON; write a finite number")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _object_of_unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in members:
             raise ValueError(f"the name '{printable(shortened(name))}' is given twice; leave one out")
-        found[name] = value
-    return found
+        members[name] = value
+    return members
 
 
-_DECODER: Final = json.JSONDecoder(parse_int=_whole)
-_STRICT: Final = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_once)
+_DECODER: Final = json.JSONDecoder(parse_int=_parse_integer)
+_STRICT: Final = json.JSONDecoder(
+    parse_int=_parse_integer, parse_constant=_refuse_constant, object_pairs_hook=_object_of_unique_names
+)

@@ -1,4 +1,4 @@
-"""Names in messages: lists that stay short, and characters that stay on one line."""
+"""Names in messages: short lists, and text that stays on one line."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["is_text", "listed", "printable", "shortened"]
-
 _LISTED: Final = 20
-_SHORT: Final = 64
+_MAX_LENGTH: Final = 64
 _UNPRINTABLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories: control characters, marks that turn the direction of a line or are not seen, lone surrogates,
-line and paragraph separators."""
+"""Unicode categories: control characters, invisible and direction marks, lone surrogates, line and paragraph
+separators."""
 
 
 def is_text(name: str) -> bool:
-    """Whether a file name is UTF-8: bytes that are not come as lone surrogates, which no message can carry."""
+    """Returns True for a file name in UTF-8. Other bytes arrive as lone surrogates, which no message can carry."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -25,16 +23,15 @@ def is_text(name: str) -> bool:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names for a message; of many only some, and how many more there are."""
+    """Joins names for a message; of a long list the first ones and the number of the others."""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"{', '.join(names[:_LISTED])}{more}" or "none"
 
 
 def printable(text: str) -> str:
-    """Text on one line of any stream: line breaks, control characters, marks of direction and bytes that are no text as
-    escapes."""
+    """Escapes line breaks, control characters, direction marks and lone surrogates, so that text stays on one line."""
     if text.isprintable():
-        return text  # as nearly every line of a log is
+        return text  # the usual case of a line of the log
     return "".join(
         character.encode("unicode_escape").decode("ascii")
         if unicodedata.category(character) in _UNPRINTABLE
@@ -43,6 +40,6 @@ def printable(text: str) -> str:
     )
 
 
-def shortened(text: str, most: int = _SHORT) -> str:
-    """The first ``most`` characters of what a caller gave, with dots where there are more."""
-    return text if len(text) <= most else f"{text[:most]}..."
+def shortened(text: str, limit: int = _MAX_LENGTH) -> str:
+    """Cuts text to its first ``limit`` characters, with dots in place of the others."""
+    return text if len(text) <= limit else f"{text[:limit]}..."

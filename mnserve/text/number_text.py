@@ -1,10 +1,8 @@
-"""How long a number may be that somebody has written."""
+"""Limit on the length of numbers from outside."""
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_DIGITS"]
-
-MOST_DIGITS: Final = 100
-"""Digits beyond which nothing is a number that is meant; Python itself reads 4,300 of them and no more."""
+MAX_DIGITS: Final = 100
+"""Digits of a number that is read; Python itself reads at most 4,300."""

@@ -13,8 +13,6 @@ from mnserve.errors import OutputError
 from mnserve.models.warm_up_samples import FOLDER
 from mnserve.repository.reader import CONFIG_NAME
 
-__all__ = ["CandidateRepository"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRepository:

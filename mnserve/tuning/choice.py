@@ -10,8 +10,6 @@ import numpy as np
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.scores import Goal, Trial, score
 
-__all__ = ["SAME_LATENCY", "SAME_THROUGHPUT", "choose"]
-
 SAME_THROUGHPUT: Final = 0.03
 """Candidates whose throughput is within this share of the best one's, round by round, have the same."""
 SAME_LATENCY: Final = 0.1

@@ -10,8 +10,6 @@ from mnserve.engines.thread_count import INTRA_OP_THREADS, instance_threads
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInstanceGroup
 from mnserve.tuning.candidate import Candidate
 
-__all__ = ["configured", "current_candidate"]
-
 
 def current_candidate(config: ModelConfig) -> Candidate:
     """What a complete configuration asks for, on a server that is told nothing about threads.

@@ -17,8 +17,6 @@ from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.configuration import configured
 from mnserve.tuning.scores import Trial
 
-__all__ = ["STRETCH", "ServerMeasurement"]
-
 STRETCH: Final = 5.0
 """How many times as long a slow candidate may be measured."""
 

@@ -12,8 +12,6 @@ from mnserve.tuning.result import TuneResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
-
 # Of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
 _CHOSEN, _NOW, _FINALIST, _OTHER, _BOUND = "#0072B2", "#E69F00", "#56B4E9", "0.7", "#D55E00"
 

@@ -11,8 +11,6 @@ from mnserve.models.loading import LoadOptions, load
 from mnserve.repository.reader import CONFIG_NAME, list_versions, read_config, served_versions
 from mnserve.tuning.candidate_repository import CandidateRepository
 
-__all__ = ["KEPT_NAME", "publish", "read_text"]
-
 KEPT_NAME = f"{CONFIG_NAME}.before-tune"
 """Name under which the file that was there before is kept; further ones get a number."""
 

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from mnserve.bench.machine import Machine
-from mnserve.bench.options import MOST_SECONDS
+from mnserve.bench.options import MAX_SECONDS
 from mnserve.tuning.candidate import Candidate, counted
 from mnserve.tuning.scores import Score
-from mnserve.tuning.search import Outcome
+from mnserve.tuning.search import SearchResult
 from mnserve.tuning.settings import TuneSettings
 
-__all__ = ["TuneResult"]
-
 SCHEMA = 1
-_MOST_PERCENT = 100
-_LEAST_PERCENT = 50
+_MAX_PERCENT = 100
+_MIN_PERCENT = 50
 """Bounds on less than the median are not what anybody means."""
 
 
@@ -28,7 +26,7 @@ class TuneResult:
 
     settings: TuneSettings
     machine: Machine
-    outcome: Outcome
+    outcome: SearchResult
     remarks: tuple[str, ...]
     """What a reader has to know about the search, as sentences."""
     text: str | None
@@ -82,8 +80,8 @@ class TuneResult:
         fewest = min(its.least_calls for its in said)
         seconds = math.ceil(self.settings.seconds * goal.least_calls / fewest)
         most = 100 * (1 - 1 / fewest)
-        ways = [f"raise --seconds to {seconds}"] if seconds <= MOST_SECONDS else []
-        ways += [f"lower --percentile to {math.floor(most)}"] if most >= _LEAST_PERCENT else []
+        ways = [f"raise --seconds to {seconds}"] if seconds <= MAX_SECONDS else []
+        ways += [f"lower --percentile to {math.floor(most)}"] if most >= _MIN_PERCENT else []
         end = "" if self._found.endswith(".") else "."
         return (
             f"{end} Do not rely on {goal.name}: a round had as few as {counted(fewest, 'call')}, of which it is the "
@@ -107,7 +105,7 @@ class TuneResult:
         goal = self.settings.goal
         notes = list(self.remarks)
         calls = min((its.least_calls for its in self.outcome.finals.values() if its.loads), default=0)
-        if goal.percentile < _MOST_PERCENT:
+        if goal.percentile < _MAX_PERCENT:
             # Ten calls beyond the percentile: with fewer it hangs on one or two of them.
             wanted = round(10 / (1 - goal.percentile / 100))
             if goal.least_calls <= calls < wanted:

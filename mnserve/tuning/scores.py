@@ -10,8 +10,6 @@ import numpy as np
 
 from mnserve.bench.statistics import Slot
 
-__all__ = ["Goal", "Load", "Score", "Trial", "score"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:

@@ -12,8 +12,6 @@ from mnserve.tuning.choice import choose
 from mnserve.tuning.scores import Goal, Score, Trial, score
 from mnserve.tuning.space import AXES, Space
 
-__all__ = ["Measure", "Outcome", "Stage", "search"]
-
 Measure = Callable[[Candidate], Trial]
 """Measures a candidate once."""
 
@@ -26,7 +24,7 @@ _FINALISTS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class SearchResult:
     """What a search found."""
 
     current: Candidate
@@ -51,7 +49,7 @@ def search(
     *,
     repeats: int,
     on_trial: Callable[[Stage, int, Candidate], None] = lambda _stage, _done, _candidate: None,
-) -> Outcome:
+) -> SearchResult:
     """Finds the candidate with the highest throughput under the bound.
 
     Args:
@@ -89,7 +87,7 @@ def search(
         for one in list(trials) if turn % 2 == 0 else reversed(list(trials)):
             on_trial("final", sum(map(len, trials.values())), one)
             trials[one].append(measure(one))
-    return Outcome(
+    return SearchResult(
         current=current,
         chosen=choose(trials, goal, current),
         searched=searched,

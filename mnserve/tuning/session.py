@@ -31,8 +31,6 @@ from mnserve.tuning.settings import TuneSettings
 from mnserve.tuning.space import Space, search_space
 from mnserve.tuning.table import print_result
 
-__all__ = ["tune"]
-
 
 def tune(settings: TuneSettings) -> int:
     """Measures, writes ``config.pbtxt`` where something better was found, and reports.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mnserve.bench.options import (
-    MOST_SECONDS,
+    MAX_SECONDS,
     check_callers,
     check_option,
     check_plot,
@@ -21,12 +21,10 @@ from mnserve.engines.base import EngineOptions
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.tuning.scores import Goal
-from mnserve.tuning.space import Limits
-
-__all__ = ["TuneSettings"]
+from mnserve.tuning.space import SearchLimits
 
 _MAX_CPUS: Final = 65_536
-_MOST_PERCENT: Final = 99.999
+_MAX_PERCENT: Final = 99.999
 """Largest percentile below 100: for more, no measurement has calls enough."""
 
 
@@ -81,18 +79,18 @@ class TuneSettings:
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
 
     def __post_init__(self) -> None:
-        hours = MOST_SECONDS // 3600
+        hours = MAX_SECONDS // 3600
         check_option(
             "--latency-ms",
             self.latency_ms,
-            lambda v: 0 < v <= MOST_SECONDS * 1e3,
-            f"a number above 0, in milliseconds, and at most {MOST_SECONDS * 1000} ({hours} hours), such as 20",
+            lambda v: 0 < v <= MAX_SECONDS * 1e3,
+            f"a number above 0, in milliseconds, and at most {MAX_SECONDS * 1000} ({hours} hours), such as 20",
         )
         check_option(
             "--percentile",
             self.percentile,
-            lambda v: 0 < v <= _MOST_PERCENT or v == 100,
-            f"above 0 and at most {_MOST_PERCENT}, such as 99, or 100 for the slowest call",
+            lambda v: 0 < v <= _MAX_PERCENT or v == 100,
+            f"above 0 and at most {_MAX_PERCENT}, such as 99, or 100 for the slowest call",
         )
         check_seconds("--seconds", self.seconds)
         check_seconds("--timeout", self.timeout)
@@ -129,9 +127,9 @@ class TuneSettings:
         return Goal(latency_ms=self.latency_ms, percentile=self.percentile, rows=self.rows)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SearchLimits:
         """What the load and the options leave open."""
-        return Limits(
+        return SearchLimits(
             callers=max(self.loads),
             rows=self.rows,
             latency_ms=self.goal.latency_ms,

@@ -12,8 +12,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import allowed_batch_sizes
 from mnserve.tuning.candidate import Candidate
 
-__all__ = ["AXES", "Limits", "Space", "search_space"]
-
 DELAYS_US: Final = (0, 500, 1_000, 2_000, 5_000)
 AXES: Final = ("instances", "threads", "max_batch_size", "delay_us")
 """Respects in which candidates differ, in the order in which they are searched: engines first, since what is a good
@@ -21,7 +19,7 @@ batch depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class SearchLimits:
     """What the load and the user leave open."""
 
     callers: int
@@ -68,7 +66,7 @@ class Space:
         return tuple(one for one in found if one != candidate)
 
 
-def search_space(config: ModelConfig, current: Candidate, limits: Limits) -> Space:
+def search_space(config: ModelConfig, current: Candidate, limits: SearchLimits) -> Space:
     """The candidates for a model under a load.
 
     A closed loop never has more rows under way than callers times rows, so larger batches are not tried, nor are delays
@@ -93,7 +91,7 @@ def search_space(config: ModelConfig, current: Candidate, limits: Limits) -> Spa
     )
 
 
-def _batches(config: ModelConfig, current: Candidate, limits: Limits) -> tuple[int, ...]:
+def _batches(config: ModelConfig, current: Candidate, limits: SearchLimits) -> tuple[int, ...]:
     now = current.max_batch_size
     if not now:
         return (0,)

@@ -10,8 +10,6 @@ from rich.text import Text
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.result import TuneResult
 
-__all__ = ["print_result"]
-
 
 def print_result(result: TuneResult, console: Console) -> None:
     """One row for each configuration, the best ones first; then the machine, what was chosen, and the notes."""

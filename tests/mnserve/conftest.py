@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from mnserve.commands import serve as serve_command
-from mnserve.server import Server
+from mnserve.commands import cli
+from mnserve.commands.serve import SERVE
+from mnserve.server import Server, StopTimes
 from mnserve.settings import ServeSettings
 
 
@@ -37,16 +39,15 @@ class Certificates:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> list[ServeSettings]:
-    """What ``serve`` was asked to do, instead of doing it."""
-    received: list[ServeSettings] = []
+def command_line() -> Callable[[Sequence[str]], tuple[int, ServeSettings | None]]:
+    """Runs the command line with a ``serve`` that serves nothing; returns the exit code and the settings it got."""
 
-    def run(settings: ServeSettings) -> int:
-        received.append(settings)
-        return 0
+    def run(words: Sequence[str]) -> tuple[int, ServeSettings | None]:
+        received: list[ServeSettings] = []
+        code = cli.main(words, [replace(SERVE, run=lambda settings: received.append(settings) or 0)])  # type: ignore[func-returns-value]
+        return code, received[0] if received else None
 
-    monkeypatch.setattr(serve_command, "run", run)
-    return received
+    return run
 
 
 @pytest.fixture
@@ -76,15 +77,13 @@ def token_file(tmp_path: Path) -> Callable[[str], str]:
 
 
 @pytest.fixture
-async def serve(repository: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+async def serve(repository: Path) -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
-    monkeypatch.setattr("mnserve.server._REFUSAL_SECONDS", 0.0)
-    monkeypatch.setattr("mnserve.server._LAST_ANSWERS_SECONDS", 0.2)
     servers: list[Server] = []
 
     async def start(**fields: Any) -> str:
         given = {"repository": str(repository), "grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
-        servers.append(Server(ServeSettings(**given)))
+        servers.append(Server(ServeSettings(**given), stop_times=StopTimes(refusal=0.0, last_answers=0.2)))
         return (await servers[-1].start()).grpc
 
     yield start

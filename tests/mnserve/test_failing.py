@@ -1,4 +1,4 @@
-"""How calls end that fail, where that depends on more than the error."""
+"""End of failed calls, where it depends on more than the error."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from mnserve.errors import DeadlineExceededError, QueueFullError
 
 
 class Context:
-    """Of a call."""
+    """Context of a call with this time left, in seconds."""
 
-    def __init__(self, left: float | None) -> None:
-        self.left = left
+    def __init__(self, remaining: float | None) -> None:
+        self.remaining = remaining
         self.sent: list[grpc.StatusCode] = []
 
     def time_remaining(self) -> float | None:
-        return self.left
+        return self.remaining
 
     async def abort(self, code: grpc.StatusCode, details: str, trailing: Any) -> None:
         self.sent.append(code)
@@ -29,7 +29,7 @@ class Context:
 
 
 async def test_a_call_whose_deadline_has_passed_is_left_to_gRPC() -> None:
-    """Which cancels it; a status would reach nobody."""
+    """gRPC cancels the call; a status would reach no caller."""
     context = Context(0.0)
     call = asyncio.create_task(failing.fail(context, DeadlineExceededError("late")))  # type: ignore[arg-type]
     await asyncio.sleep(0.05)
@@ -40,24 +40,22 @@ async def test_a_call_whose_deadline_has_passed_is_left_to_gRPC() -> None:
     assert not context.sent
 
 
-async def test_a_call_that_gRPC_does_not_end_gets_its_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failing, "_GRPC_SECONDS", 0.01)
+async def test_a_call_that_gRPC_does_not_end_gets_its_status() -> None:
     context = Context(0.0)
     with pytest.raises(RuntimeError, match="aborted"):
-        await failing.fail(context, DeadlineExceededError("late"))  # type: ignore[arg-type]
+        await failing.fail(context, DeadlineExceededError("late"), grpc_seconds=0.01)  # type: ignore[arg-type]
     assert context.sent == [grpc.StatusCode.DEADLINE_EXCEEDED]
 
 
 @pytest.mark.parametrize(
-    ("error", "left"),
+    ("error", "remaining"),
     [(DeadlineExceededError("timeout"), None), (DeadlineExceededError("timeout"), 5.0), (QueueFullError("full"), 0.0)],
 )
-async def test_all_others_are_told_at_once(monkeypatch: pytest.MonkeyPatch, error: Exception, left: float) -> None:
-    """A time limit of the request itself (``timeout``) is one that only the server knows."""
-    monkeypatch.setattr(failing, "_GRPC_SECONDS", 1000)
-    context = Context(left)
+async def test_all_other_calls_get_their_status_at_once(error: Exception, remaining: float) -> None:
+    """The server alone knows a time limit of the request itself (``timeout``)."""
+    context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        await failing.fail(context, error)  # type: ignore[arg-type]
+        await failing.fail(context, error, grpc_seconds=1000)  # type: ignore[arg-type]
     assert len(context.sent) == 1
 
 

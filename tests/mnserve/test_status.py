@@ -13,9 +13,10 @@ from mnserve.status import failure_reason, pushback_ms, status_code
 
 
 def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
+    public = [name for name in vars(errors) if name.endswith("Error")]
     drawn = re.findall(r"\w+Error\b", (errors.__doc__ or "").split("::", 1)[1])
-    assert sorted(drawn) == sorted(errors.__all__)
-    for name in errors.__all__:
+    assert sorted(drawn) == sorted(public)
+    for name in public:
         assert issubclass(getattr(errors, name), errors.MnServeError)
 
 

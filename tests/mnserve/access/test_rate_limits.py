@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnserve.access.rate_limits import MOST_CALLERS, RateLimits
+from mnserve.access.rate_limits import MAX_CALLERS, RateLimits
 from mnserve.errors import RateLimitedError
 
 
@@ -68,7 +68,7 @@ def test_refused_requests_cost_nothing() -> None:
 def test_so_many_callers_are_remembered_and_no_more() -> None:
     limits = RateLimits(1, 1, Clock())
     limits.take("first")
-    for number in range(MOST_CALLERS - 1):
+    for number in range(MAX_CALLERS - 1):
         limits.take(str(number))
     assert granted(limits, "first", 1) == 0
     limits.take("one more")

@@ -14,8 +14,9 @@ from PIL import Image
 
 from mnserve.bench import measure as measure_module
 from mnserve.bench.machine import describe_machine
+from mnserve.bench.settings import BenchSettings
 from mnserve.bench.statistics import Slot
-from mnserve.commands.bench import BenchSettings, run
+from mnserve.commands.bench import run
 from mnserve.errors import BenchError, ModelNotFoundError, OutputError, RepositoryNotFoundError
 
 QUICK = {"seconds": 0.02, "rounds": 4}

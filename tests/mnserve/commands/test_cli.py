@@ -4,70 +4,70 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mnserve.access.connection_limits import TransportSettings
 from mnserve.access.settings import SecuritySettings
-from mnserve.commands import cli, serve
+from mnserve.commands import cli
+from mnserve.commands.serve import SERVE
 from mnserve.errors import EngineLoadError, SettingsError
 from mnserve.settings import ServeSettings
 
-
-def test_defaults(given: list[ServeSettings]) -> None:
-    assert cli.main(["serve", "models"]) == 0
-    assert given == [ServeSettings(repository="models")]
+CommandLine = Callable[[Sequence[str]], tuple[int, ServeSettings | None]]
 
 
-def test_options_environment_and_file(
-    given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_without_options_every_setting_has_its_default(command_line: CommandLine) -> None:
+    assert command_line(["serve", "models"]) == (0, ServeSettings(repository="models"))
+
+
+def test_options_win_over_the_file_and_the_file_over_the_environment(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("grpc_port: 1\nmetrics_port: 2\nstrict: true\nproviders: [A, B]\n")
     monkeypatch.setenv("MNSERVE_GRPC_PORT", "3")
     monkeypatch.setenv("MNSERVE_LOG_FORMAT", "json")
     monkeypatch.setenv("MNSERVE_WARM_UP", "false")
-    cli.main(["serve", "models", "--config", str(file), "--metrics-port", "4", "--no-reflection"])
-    cli.main(["serve", "models"])
-    assert given == [
-        ServeSettings(
-            repository="models",
-            grpc_port=1,
-            metrics_port=4,
-            strict=True,
-            providers=("A", "B"),
-            log_format="json",
-            warm_up=False,
-            reflection=False,
-        ),
-        ServeSettings(repository="models", grpc_port=3, log_format="json", warm_up=False),
-    ]
+    _, settings = command_line(["serve", "models", "--config", str(file), "--metrics-port", "4", "--no-reflection"])
+    assert settings == ServeSettings(
+        repository="models",
+        grpc_port=1,
+        metrics_port=4,
+        strict=True,
+        providers=("A", "B"),
+        log_format="json",
+        warm_up=False,
+        reflection=False,
+    )
+    _, settings = command_line(["serve", "models"])
+    assert settings == ServeSettings(repository="models", grpc_port=3, log_format="json", warm_up=False)
 
 
 def test_options_of_a_group_are_options_like_others(
-    given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("tls_certificate: c.pem\nkeepalive_permit_without_calls: true\n")
     monkeypatch.setenv("MNSERVE_TLS_KEY", "k.pem")
-    cli.main(["serve", "models", "--config", str(file), "--keepalive-time", "9", "--token-file", "t"])
-    assert given == [
-        ServeSettings(
-            repository="models",
-            security=SecuritySettings(tls_certificate="c.pem", tls_key="k.pem", token_file="t"),
-            transport=TransportSettings(keepalive_time=9.0, keepalive_permit_without_calls=True),
-        )
-    ]
+    words = ["serve", "models", "--config", str(file), "--keepalive-time", "9", "--token-file", "t"]
+    assert command_line(words)[1] == ServeSettings(
+        repository="models",
+        security=SecuritySettings(tls_certificate="c.pem", tls_key="k.pem", token_file="t"),
+        transport=TransportSettings(keepalive_time=9.0, keepalive_permit_without_calls=True),
+    )
 
 
-def test_every_option_from_the_environment(given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_option_can_come_from_the_environment(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MNSERVE_REPOSITORY", "models")
     monkeypatch.setenv("MNSERVE_PROVIDERS", "[A, B]")
     monkeypatch.setenv("MNSERVE_DRAIN_DELAY", "2.5")
     monkeypatch.setenv("MNSERVE_MAX_QUEUE_ROWS", "7")
-    cli.main(["serve"])
-    assert given == [ServeSettings(repository="models", providers=("A", "B"), drain_delay=2.5, max_queue_rows=7)]
+    expected = ServeSettings(repository="models", providers=("A", "B"), drain_delay=2.5, max_queue_rows=7)
+    assert command_line(["serve"]) == (0, expected)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,13 @@ def test_every_option_from_the_environment(given: list[ServeSettings], monkeypat
         ["serve", "models", "--config", "no-such-file.yaml"],
     ],
 )
-def test_wrong_usage(given: list[ServeSettings], words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_exits_with_2(
+    command_line: CommandLine, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
-        cli.main(words)
+        command_line(words)
     assert caught.value.code == 2
     assert "error" in capsys.readouterr().err
-    assert given == []
 
 
 @pytest.mark.parametrize(
@@ -108,13 +109,13 @@ def test_wrong_usage(given: list[ServeSettings], words: list[str], capsys: pytes
         {"providers": ()},
     ],
 )
-def test_values_that_cannot_work(fields: dict[str, object]) -> None:
+def test_values_that_cannot_work_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         ServeSettings(**{"repository": "models", **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--grpc-port", "many"], "--grpc-port is 'many'; it must be a whole number"),
         (["--grpc-port", "1.5"], "--grpc-port is '1.5'; it must be a whole number"),
@@ -125,40 +126,37 @@ def test_values_that_cannot_work(fields: dict[str, object]) -> None:
         (["--max-queue-rows", "9" * 5000], "'; it must be a whole number of at most 100 characters"),
     ],
 )
-def test_what_is_no_number_is_refused_in_a_sentence(
-    given: list[ServeSettings], words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+def test_an_option_that_is_no_number_is_refused_in_a_sentence(
+    command_line: CommandLine, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(["serve", "models", *words]) == 2
+    assert command_line(["serve", "models", *words]) == (2, None)
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
     assert len(error) < 400
-    assert given == []
 
 
 @pytest.mark.parametrize("text", ["grpc_port: 1.5", "grpc_port: true", "grpc_port: [1]", "grpc_port: x"])
-def test_what_is_no_number_in_a_file(
-    given: list[ServeSettings], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_with_a_value_that_is_no_number_is_refused(
+    command_line: CommandLine, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text(text)
-    assert cli.main(["serve", "models", "--config", str(file)]) == 2
+    assert command_line(["serve", "models", "--config", str(file)]) == (2, None)
     assert "--grpc-port is " in capsys.readouterr().err
-    assert given == []
 
 
-def test_errors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     def run(_: ServeSettings) -> int:
         raise EngineLoadError("the model is broken; export it again")
 
-    monkeypatch.setattr(serve, "run", run)
-    assert cli.main(["serve", "models"]) == 1
+    assert cli.main(["serve", "models"], [replace(SERVE, run=run)]) == 1
     assert capsys.readouterr().err == "mnserve: the model is broken; export it again\n"
     assert cli.main(["serve", "models", "--grpc-port", "-1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_and_help_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     for words, expected in (
         (["--version"], "mn-runtime 0."),
         (["--help"], "mnserve serve build/demo/repository"),
@@ -174,18 +172,27 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
         assert expected in capsys.readouterr().out
 
 
-def test_help_does_not_load_the_engine() -> None:
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["--help"], {"onnxruntime", "grpc", "numpy", "matplotlib", "PIL", "mnserve.settings"}),
+        *((([command.name, "--help"]), {"onnxruntime", "grpc", "matplotlib", "PIL"}) for command in cli.COMMANDS),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_help_loads_neither_engine_nor_grpc(words: list[str], heavy: set[str]) -> None:
     code = (
         "import sys; from mnserve.commands.cli import main\n"
-        "try: main(['serve', '--help'])\n"
+        f"try: main({words!r})\n"
         "except SystemExit: pass\n"
-        "assert 'onnxruntime' not in sys.modules and 'grpc' not in sys.modules"
+        f"loaded = sorted({heavy!r} & sys.modules.keys())\n"
+        "sys.exit(f'loaded {loaded}' if loaded else 0)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 
-def test_an_empty_configuration_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_configuration_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "serve.yaml"
     file.touch()
     with pytest.raises(SystemExit):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from mnserve.commands import cli
 from mnserve.settings import ServeSettings
+
+CommandLine = Callable[[Sequence[str]], tuple[int, ServeSettings | None]]
 
 MANY = "9" * 5000
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"grpc_port: null", "--grpc-port has no value; write one, or leave it out"),
         (b"grpc_port:", "--grpc-port has no value; write one, or leave it out"),
@@ -31,28 +33,30 @@ MANY = "9" * 5000
         (b"host: \xff\xfe", "given with --config is not UTF-8; save it as UTF-8"),
     ],
 )
-def test_files_that_are_refused(
-    given: list[ServeSettings], text: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_files_with_mistakes_are_refused_in_a_sentence(
+    command_line: CommandLine, text: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "serve.yaml"
     file.write_bytes(text)
-    assert cli.main(["serve", "models", "--config", str(file)]) == 2
+    assert command_line(["serve", "models", "--config", str(file)]) == (2, None)
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.startswith("mnserve: ")
     assert error.count("\n") == 1
     assert len(error) < 400
-    assert given == []
 
 
-def test_files_that_are_read(given: list[ServeSettings], tmp_path: Path) -> None:
-    file = tmp_path / "serve.yaml"
-    for text in (
+@pytest.mark.parametrize(
+    "text",
+    [
         "load_model: a\nhost: 127.1\nmodel_control: explicit\nshared_memory: on\nstrict: on\n",
         "load_model: [a]\nhost: '127.1'\nmodel_control: explicit\nshared_memory: 'on'\nstrict: 'true'\n",
-    ):
-        file.write_text(text)
-        assert cli.main(["serve", "models", "--config", str(file)]) == 0
+    ],
+    ids=["bare", "quoted"],
+)
+def test_values_in_a_file_are_read_as_on_the_command_line(command_line: CommandLine, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(text)
     expected = ServeSettings(
         repository="models",
         load_model=("a",),
@@ -61,31 +65,36 @@ def test_files_that_are_read(given: list[ServeSettings], tmp_path: Path) -> None
         shared_memory="on",
         strict=True,
     )
-    assert given == [expected] * 2
+    assert command_line(["serve", "models", "--config", str(file)]) == (0, expected)
 
 
 @pytest.mark.parametrize("text", ["[1, 8]", "1 8", "1,8", " 1,  8 "])
-def test_lists_in_the_environment(given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_spaces_commas_and_brackets_make_a_list_in_the_environment(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("MNSERVE_CUDA_GRAPH_BATCHES", text)
     monkeypatch.setenv("MNSERVE_PROVIDERS", "cuda cpu")
     monkeypatch.setenv("MNSERVE_PROVIDER_OPTIONS", "cuda.a=1,2 cuda.b=3")
-    assert cli.main(["serve", "models"]) == 0
-    (settings,) = given
+    code, settings = command_line(["serve", "models"])
+    assert code == 0
+    assert settings is not None
     assert settings.cuda_graph_batches == (1, 8)
     assert settings.providers == ("cuda", "cpu")
     assert settings.provider_options == ("cuda.a=1,2", "cuda.b=3")
 
 
-def test_names_in_the_environment(given: list[ServeSettings], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("text", "names"), [("a b", ("a", "b")), ("a,b", ("a", "b")), ('["a b", c]', ("a b", "c"))])
+def test_names_with_spaces_in_the_environment_need_brackets(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, text: str, names: tuple[str, ...]
+) -> None:
     monkeypatch.setenv("MNSERVE_MODEL_CONTROL", "explicit")
-    for text in ("a b", "a,b", '["a b", c]'):
-        monkeypatch.setenv("MNSERVE_LOAD_MODEL", text)
-        assert cli.main(["serve", "models"]) == 0
-    assert [settings.load_model for settings in given] == [("a", "b"), ("a", "b"), ("a b", "c")]
+    monkeypatch.setenv("MNSERVE_LOAD_MODEL", text)
+    expected = ServeSettings(repository="models", model_control="explicit", load_model=names)
+    assert command_line(["serve", "models"]) == (0, expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[1", "MNSERVE_CUDA_GRAPH_BATCHES is no YAML: "),
         ("[1, null]", "MNSERVE_CUDA_GRAPH_BATCHES has no value"),
@@ -93,16 +102,15 @@ def test_names_in_the_environment(given: list[ServeSettings], monkeypatch: pytes
         ("1 x", "--cuda-graph-batches is 'x'; it must be a whole number"),
     ],
 )
-def test_lists_in_the_environment_that_are_refused(
-    given: list[ServeSettings],
+def test_lists_with_mistakes_in_the_environment_are_refused_in_a_sentence(
+    command_line: CommandLine,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     text: str,
-    said: str,
+    message: str,
 ) -> None:
     monkeypatch.setenv("MNSERVE_CUDA_GRAPH_BATCHES", text)
-    assert cli.main(["serve", "models"]) == 2
+    assert command_line(["serve", "models"]) == (2, None)
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
-    assert given == []

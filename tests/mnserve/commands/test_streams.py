@@ -44,7 +44,7 @@ def test_a_full_disk_is_one_sentence(predicting: list[str | Path], unbuffered: s
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_left_is_no_error_of_ours(predicting: list[str | Path], unbuffered: str) -> None:
+def test_a_reader_that_left_ends_the_command_without_a_message(predicting: list[str | Path], unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -54,7 +54,7 @@ def test_a_reader_that_left_is_no_error_of_ours(predicting: list[str | Path], un
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_streams_that_are_not_utf_8(predicting: list[str | Path]) -> None:
+def test_streams_that_are_not_utf_8_get_escapes(predicting: list[str | Path]) -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = run(*predicting, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
@@ -68,7 +68,7 @@ def test_streams_that_are_not_utf_8(predicting: list[str | Path]) -> None:
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError(2, "gone", "name"), OSError(28, "full", "name"), OSError(2, "x")])
-def test_other_errors_of_the_system_stay_what_they_are(error: OSError) -> None:
+def test_errors_of_other_files_are_raised_unchanged(error: OSError) -> None:
     def fail() -> int:
         raise error
 
@@ -77,7 +77,7 @@ def test_other_errors_of_the_system_stay_what_they_are(error: OSError) -> None:
     assert caught.value is error
 
 
-def test_names_in_messages() -> None:
+def test_names_in_messages_stay_on_one_line_and_lists_short() -> None:
     assert printable("a\u202eb\u200b\ufeff") == "a\\u202eb\\u200b\\ufeff"
     assert printable("a\nb\t\x1b[0m\udcff\u2028c [ü]") == "a\\nb\\t\\x1b[0m\\udcff\\u2028c [ü]"
     assert listed([]) == "none"

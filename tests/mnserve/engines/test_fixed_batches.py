@@ -10,7 +10,8 @@ import pytest
 
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.engines.base import EngineOptions, TensorSpec
-from mnserve.engines.fixed_batches import Device, FixedBatches, cuda_device, obstacle
+from mnserve.engines.device import Device, cuda_device
+from mnserve.engines.fixed_batches import FixedBatches, obstacle
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.providers import parse_option
 

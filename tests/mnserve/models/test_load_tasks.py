@@ -204,7 +204,7 @@ async def test_a_fault_of_ours_is_logged_where_nobody_waits(caplog: pytest.LogCa
         await gate.wait()
         raise ValueError("ours")
 
-    call = asyncio.ensure_future(loads.carry("m", lock, fail))
+    call = asyncio.ensure_future(loads.run("m", lock, fail))
     await asyncio.sleep(0.01)
     await leave(call)
     gate.set()
@@ -213,5 +213,5 @@ async def test_a_fault_of_ours_is_logged_where_nobody_waits(caplog: pytest.LogCa
     assert "model 'm': loading it failed" in caplog.text
     assert "ValueError: ours" in caplog.text
     with pytest.raises(ValueError, match="ours"):
-        await in_time(loads.carry("m", lock, fail))
+        await in_time(loads.run("m", lock, fail))
     assert not lock.locked()

@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 
 from mnserve.commands.cli import main
-from mnserve.commands.predict import PredictSettings, run
+from mnserve.commands.predict import run
 from mnserve.errors import CorruptModelError, OutputError, SettingsError, TrainingImagesError
 from mnserve.predicting.models import RemoteModel
+from mnserve.predicting.settings import PredictSettings
 
 ExplainedModel = Callable[..., Path]
 
@@ -229,7 +230,7 @@ def test_a_page_has_room_for_so_many_images(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("mnserve.predicting.page.MOST_IMAGES", 2)
+    monkeypatch.setattr("mnserve.predicting.page.MAX_IMAGES", 2)
     Image.new("RGB", (6, 4)).save(colours / "3-black.png")
     page = tmp_path / "page.html"
     assert predict(explained_model(), colours, html=str(page)) == 0

@@ -14,8 +14,9 @@ import pytest
 from chromium import Chromium
 from PIL import Image
 
-from mnserve.commands.predict import PredictSettings, run
+from mnserve.commands.predict import run
 from mnserve.predicting.pictures import data_uri
+from mnserve.predicting.settings import PredictSettings
 
 HOSTILE = "<script>document.title='x'</script>\"' onerror=alert(1) &amp;"
 LABELS = (HOSTILE, "</style></svg>grün\u202e", "a\tb\n")

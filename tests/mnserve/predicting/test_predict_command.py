@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mnserve.commands.predict import PredictSettings, run
+from mnserve.commands.predict import run
 from mnserve.errors import (
     ImageModelError,
     ModelNotFoundError,
@@ -22,6 +22,7 @@ from mnserve.errors import (
 )
 from mnserve.models.local_model import LocalModel
 from mnserve.predicting.predictor import Failure, Predictor
+from mnserve.predicting.settings import PredictSettings
 
 COLOURS = ("red", "lime", "blue")
 LABELS = ("red", "green", "blue")

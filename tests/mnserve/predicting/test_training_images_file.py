@@ -104,7 +104,7 @@ def test_nothing_is_unpickled(file: Path, training: dict[str, Any], tmp_path: Pa
 def test_a_file_that_unpacks_to_too_much_is_not_unpacked(
     file: Path, training: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_images_file, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(training_images_file, "MAX_BYTES", 100_000)
     np.savez_compressed(file, **training | {"images": np.zeros((5, 3, 100, 100), np.uint8)})
     assert file.stat().st_size < 10_000
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_too_large_as_it_lies_there_is_not_read(file: Path, monke
         archive.writestr("unlisted", bytes(100_000))
         archive.filelist.pop()
     read_training_images(file)
-    monkeypatch.setattr(training_images_file, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(training_images_file, "MAX_BYTES", 100_000)
     assert "the limit is 100,000" in refused(file)
 
 

@@ -13,7 +13,7 @@ from mnserve.bench.statistics import Slot
 from mnserve.errors import TuningError
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.scores import Goal, Trial
-from mnserve.tuning.search import Outcome, search
+from mnserve.tuning.search import SearchResult, search
 from mnserve.tuning.space import Space
 
 NOW = Candidate(max_batch_size=8, delay_us=0, instances=1, threads=8)
@@ -44,7 +44,7 @@ def trial(throughput: float, latency: float, callers: int = 16) -> Trial:
     return Trial(slots={callers: Slot(latencies_ms=(latency,) * 100, wall_s=100 / throughput)})
 
 
-def run(machine: Callable[[Candidate], Trial], now: Candidate = NOW) -> Outcome:
+def run(machine: Callable[[Candidate], Trial], now: Candidate = NOW) -> SearchResult:
     return search(now, SPACE, machine, GOAL, repeats=5)
 
 

@@ -10,7 +10,7 @@ from google.protobuf import text_format
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.tuning.candidate import Candidate
-from mnserve.tuning.space import Limits, search_space
+from mnserve.tuning.space import SearchLimits, search_space
 
 LIMITS: dict[str, Any] = {
     "callers": 16,
@@ -26,7 +26,7 @@ SIZES = 'parameters { key: "mn.allowed_batch_sizes" value { string_value: "[1, 6
 def batches(now: int, text: str = "", **limits: Any) -> tuple[int, ...]:
     config = text_format.Parse(f"max_batch_size: {now} {text}", ModelConfig(name="m"))
     current = Candidate(max_batch_size=now, delay_us=0, instances=1, threads=1)
-    return search_space(config, current, Limits(**(LIMITS | limits))).batches
+    return search_space(config, current, SearchLimits(**(LIMITS | limits))).batches
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_leaves_no_batch_size(limits: dict[str, Any], words: str) -> None:
 )
 def test_delays(limits: dict[str, Any], max_batch_size: int, now: int, delays: tuple[int, ...]) -> None:
     current = Candidate(max_batch_size=max_batch_size, delay_us=now, instances=1, threads=1)
-    space = search_space(ModelConfig(max_batch_size=max_batch_size), current, Limits(**(LIMITS | limits)))
+    space = search_space(ModelConfig(max_batch_size=max_batch_size), current, SearchLimits(**(LIMITS | limits)))
     assert space.delays_us == delays
 
 
@@ -106,7 +106,7 @@ def test_threads_and_instances_share_the_cpus(
     along_threads: list[tuple[int, int]],
 ) -> None:
     now = Candidate(max_batch_size=0, delay_us=0, instances=instances, threads=threads)
-    space = search_space(ModelConfig(), now, Limits(**(LIMITS | {"cpus": cpus})))
+    space = search_space(ModelConfig(), now, SearchLimits(**(LIMITS | {"cpus": cpus})))
     for axis, expected in (("instances", along_instances), ("threads", along_threads)):
         found = [(one.instances, one.threads) for one in space.along(axis, now)]
         assert expected is None or found == expected

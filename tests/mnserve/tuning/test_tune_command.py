@@ -13,7 +13,7 @@ import pytest
 
 from mnserve.bench.statistics import Slot
 from mnserve.bench.timing import TimingPlan
-from mnserve.commands.tune import TuneSettings, run
+from mnserve.commands.tune import run
 from mnserve.engines import thread_count as engine_threads
 from mnserve.errors import BenchError, MnServeError, ModelConfigError, ModelNotFoundError, OutputError, TuningError
 from mnserve.repository.reader import read_config
@@ -21,6 +21,7 @@ from mnserve.tuning import configuration, settings
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.measurement import ServerMeasurement
 from mnserve.tuning.scores import Trial
+from mnserve.tuning.settings import TuneSettings
 
 Formula = Callable[[Candidate], tuple[float, float]]
 

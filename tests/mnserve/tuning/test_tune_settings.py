@@ -1,42 +1,45 @@
-"""What ``mnserve tune`` refuses before it does anything, and how servers are started."""
+"""Settings of ``mnserve tune``: values that are refused before any work, and the options of the measured server."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mnserve.commands import cli, tune
+from mnserve.commands import cli
+from mnserve.commands.tune import TUNE
 from mnserve.errors import SettingsError
 from mnserve.settings import ServeSettings
 from mnserve.tuning.settings import TuneSettings
+
+CommandLine = Callable[[Sequence[str]], tuple[int, ServeSettings | None]]
 
 
 def settings(**fields: Any) -> TuneSettings:
     return TuneSettings(**({"repository": "r", "model": "m", "latency_ms": 20.0} | fields))
 
 
-def test_the_command_line_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[TuneSettings] = []
-    monkeypatch.setattr(tune, "run", lambda found: given.append(found) or 0)
+def test_options_on_the_command_line_become_settings() -> None:
+    received: list[TuneSettings] = []
     words = "tune r m --latency-ms 20 --percentile 95 --callers 1,16 --rows 2 --dry-run --json - --shape x:3"
-    assert cli.main(words.split()) == 0
+    assert cli.main(words.split(), [replace(TUNE, run=lambda settings: received.append(settings) or 0)]) == 0  # type: ignore[func-returns-value]
     expected = settings(percentile=95.0, callers="1,16", rows=2, dry_run=True, json="-", shape=["x:3"])
-    assert given == [expected]
+    assert received == [expected]
     assert expected.loads == (1, 16)
 
 
-def test_nothing_from_the_environment_is_measured_by_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words are options of a server, and win over variables."""
-    given: list[ServeSettings] = []
-    monkeypatch.setattr("mnserve.commands.serve.run", lambda found: given.append(found) or 0)
+def test_options_of_the_measured_server_win_over_the_environment(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MNSERVE_INTRA_OP_THREADS", "3")
     monkeypatch.setenv("MNSERVE_CACHE_BYTES", "1000")
     monkeypatch.setenv("MNSERVE_RATE_LIMIT", "1")
     monkeypatch.setenv("MNSERVE_DEFAULT_MAX_BATCH_SIZE", "2")
-    assert cli.main(["serve", "r", *settings().server_words]) == 0
-    assert given == [ServeSettings(repository="r", providers=("cpu",))]
+    words = ["serve", "r", *settings().server_words]
+    assert command_line(words) == (0, ServeSettings(repository="r", providers=("cpu",)))
 
 
 @pytest.mark.parametrize(
