@@ -119,7 +119,7 @@ def _serve_shared(words: list[str]) -> int:
         options = [*(pair for pair in named.pop("options") if pair[0] != "grpc.so_reuseport"), ("grpc.so_reuseport", 1)]
         return make(**named, options=options)
 
-    mnserve.server.check_port_free = lambda *_: None
+    mnserve.server.check_port_free = lambda *_: None  # type: ignore[attr-defined]
     grpc.aio.server = shared  # type: ignore[assignment]
     return main(words)
 
