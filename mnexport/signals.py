@@ -45,6 +45,21 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextmanager
+def deferred() -> Iterator[None]:
+    """Hold signals that end the process back while the block runs; the first one acts when the block is left."""
+    held: list[tuple[int, FrameType | None]] = []
+    numbers = (*_ENDING, signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    caught = [number for number, handler in handlers.items() if callable(handler)]
+    with _handled(caught, lambda number, frame: held.append((number, frame))):
+        yield
+    for number, frame in held[:1]:
+        handler = handlers[signal.Signals(number)]
+        assert callable(handler)
+        handler(number, frame)
+
+
+@contextmanager
 def _handled(
     numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None] | signal.Handlers
 ) -> Iterator[None]:

@@ -147,9 +147,10 @@ def test_a_polled_repository_that_is_deleted_bit_by_bit(
         for file in sorted((root / model).rglob("*"), reverse=True):
             file.rmdir() if file.is_dir() else file.unlink()
             more_answers(loop, server)  # a model of which parts are left is none that somebody took out
-    shutil.rmtree(root)
+    # At once: a look between two of its folders would see models gone from a repository that is there.
+    root.rename(root.with_name("gone"))
     server.wait_for_log(UNREADABLE)
-    shutil.copytree(kept, root)
+    shutil.copytree(kept, root.with_name("coming")).rename(root)
     server.wait_until(lambda: client.is_model_ready("plain") and client.is_server_ready())
     more_answers(loop, server)
     assert {item.name for item in client.get_model_repository_index().models} == {
