@@ -1,18 +1,18 @@
-"""Inference on an NVIDIA GPU: parity with the CPU, and the ratio to vanilla with CUDA graphs, float32 and float16.
+"""Check inference on an NVIDIA GPU: parity with the CPU, and the ratio to vanilla with CUDA graphs.
 
     PYTHONPATH=. python benchmarks/gpu_inference.py
     PYTHONPATH=. python benchmarks/gpu_inference.py build/price --only convnet4-10-5000 --json gpu.json
     PYTHONPATH=. python benchmarks/gpu_inference.py --models convnet4-4-16 --device cpu --minutes 1 --seconds 0.1
 
-`build/price` is a folder of artifacts, such as benchmarks/adaptive_models.py writes. Without one, models are made on
-the spot; that needs nothing but this repository and PyTorch.
+`build/price` is a folder of artifacts, such as benchmarks/adaptive_models.py writes. Without a folder, models are made
+on the spot, which needs nothing but this repository and PyTorch.
 
 Where ONNX Runtime has a CUDA provider that starts, models are exported and run by mnserve's engine: CUDA with graphs,
 CUDA without, and TensorRT if it is there. Elsewhere the static forms run in PyTorch, captured by torch.cuda.CUDAGraph.
-Either way a timed call begins and ends with arrays in the host's memory, and parity asks for batches of many sizes, in
-between those that are captured, padded and beyond them all. TF32 is off unless --tf32 is given, and then on for timing
-alone. What is not installed, does not work, or does not fit the time is told in the end. Exit code 1: answers differ by
-too much, or nothing could be checked.
+Either way a timed call begins and ends with arrays in the host's memory. Parity asks for batches of many sizes:
+captured ones, padded ones, and larger ones. TF32 is off; --tf32 turns it on for timing alone. Checks that are left
+out, for want of a package or of time or because of an error, are listed in the end. Exit code 1: answers differ by too
+much, or nothing could be checked.
 """
 
 import argparse
@@ -41,7 +41,8 @@ _CUDA = "CUDAExecutionProvider"
 def main() -> int:
     parser, arguments = _arguments()
     if not arguments.tf32:
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # TensorRT has no switch of its own; read when CUDA is loaded
+        # TensorRT has no switch of its own; the variable is read when CUDA is loaded.
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     budget = Budget(seconds=arguments.minutes * 60)
     surroundings = look_around()
     _say(surroundings.caption)
