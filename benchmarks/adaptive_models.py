@@ -1,14 +1,14 @@
-"""Models of the papers' sizes with dictionaries of real features, for benchmarks/adaptive_price.py.
+"""Make models of the papers' sizes with dictionaries of real features, for benchmarks/adaptive_price.py.
 
     python benchmarks/adaptive_models.py build/price --data.path CIFAR10 --epochs 2
     python benchmarks/adaptive_models.py build/price --data.path CIFAR10 --only resnet56-10-5000 convnet4-10-5000
     python benchmarks/adaptive_models.py build/price --regression table.csv --only mlp-1000
 
-What a low-rank form costs depends on the rank that real attention needs, so random dictionaries will not do. Training
-dictionaries of 5,000 and 10,000 entries on the deepest backbones takes long on a CPU; instead the backbone is trained
-for a few epochs without a dictionary, and the dictionary is calibrated: keys are features of training images, values
-their classes with 90 % confidence, T = 0.2, and α = 0.3, where training on PACS took it. For 100 classes the features
-are grouped by k-means, and a class is a group. Everything is written as artifacts that mnexport takes.
+The cost of a low-rank form depends on the rank that real attention needs, so random dictionaries do not suffice.
+Training dictionaries of 5,000 and 10,000 entries on the deepest backbones takes long on a CPU. Instead the backbone is
+trained for a few epochs without a dictionary, and the dictionary is calibrated: keys are features of training images,
+values their classes with 90 % confidence, T = 0.2, and α = 0.3, as training on PACS learned it. For 100 classes the
+features are grouped by k-means, and a class is a group. The models are written as artifacts for mnexport.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ _BATCH = 100
 
 @dataclass(frozen=True)
 class Size:
-    """A model that is measured.
+    """Size of a model that is measured.
 
     Raises:
         ValueError: fewer than two classes, or fewer entries than classes.
@@ -58,24 +58,24 @@ class Size:
 
     @property
     def name(self) -> str:
-        """Of its artifact."""
+        """Name of the artifact."""
         return f"{self.compiled_part}-{self.classes}-{self.entries}"
 
     @property
     def compiled_part(self) -> str:
-        """Of the run that trains its backbone."""
+        """Name of the run that trains the backbone."""
         return self.backbone + ("-ifilm" if self.ifilm else "")
 
 
 @dataclass(frozen=True)
 class Training:
-    """Of the backbones.
+    """Training of the backbones.
 
     Args:
         runs: folder of the runs.
         data: CIFAR-10 as a folder of parquet files.
-        images: to train on and to take keys from.
-        epochs: few are enough for features that look like features.
+        images: number of images to train on and to take keys from.
+        epochs: number of epochs; few suffice for realistic features.
     """
 
     runs: Path
@@ -108,20 +108,20 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     output: Path = arguments.output
-    wanted = [name for name in arguments.only if not (output / name).exists()]
-    sizes = [size for size in SIZES if size.name in wanted]
+    missing = [name for name in arguments.only if not (output / name).exists()]
+    sizes = [size for size in SIZES if size.name in missing]
     if sizes and arguments.data is None:
         parser.error(f"{sizes[0].name} is made of CIFAR-10; give --data.path, or other names with --only")
-    if wanted == [REGRESSION] and arguments.regression is None:
+    if missing == [REGRESSION] and arguments.regression is None:
         parser.error(f"{REGRESSION} is made of a table; give --regression")
     training = Training(output / "runs", arguments.data, arguments.images, arguments.epochs)
     try:
         for size in sizes:
             calibrate(size, trained(size, training), output / size.name)
             print(f"wrote {output / size.name}", flush=True)
-        if REGRESSION in wanted and arguments.regression is None:
+        if REGRESSION in missing and arguments.regression is None:
             print(f"{REGRESSION}: left out, --regression is not given", file=sys.stderr, flush=True)
-        elif REGRESSION in wanted:
+        elif REGRESSION in missing:
             _fit_perceptron(arguments.regression, output)
             print(f"wrote {output / REGRESSION}", flush=True)
     except MnTrainError as error:
@@ -131,7 +131,7 @@ def main() -> int:
 
 
 def trained(size: Size, training: Training) -> ImageArtifact:
-    """The backbone with a plain head, trained for a few epochs; taken from its run where that is finished."""
+    """Train a backbone with a plain head for a few epochs, or load it from its finished run."""
     words = ["--family", "vanilla", "--name", size.compiled_part, "--backbone.name", size.backbone]
     words += ["--backbone.ifilm", str(size.ifilm).lower(), "--data.path", training.data]
     words += ["--data.train_limit", str(training.images), "--training.epochs", str(training.epochs)]
@@ -156,7 +156,7 @@ def _fit_perceptron(table: str, output: Path) -> None:
 
 @torch.inference_mode()
 def calibrate(size: Size, plain: ImageArtifact, folder: Path) -> None:
-    """Write an artifact with a dictionary of the features of training images, as they are and mirrored.
+    """Write an artifact with a dictionary of features of training images, unchanged and mirrored.
 
     Raises:
         DataError: there are too few images.
@@ -207,7 +207,7 @@ def _with_dictionary(size: Size, plain: ImageArtifact, keys: Tensor, classes: Te
 
 
 def _groups(features: Tensor, classes: int, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Group of every feature, and a weight for each group as long as the trained ones."""
+    """Group the features; returns the group of each, and a weight for each group as long as the trained ones."""
     points = unit(features)
     means = MiniBatchKMeans(classes, random_state=0, n_init=1).fit(points.numpy())
     centres = unit(torch.from_numpy(means.cluster_centers_).to(points.dtype))
@@ -215,12 +215,12 @@ def _groups(features: Tensor, classes: int, weight: Tensor) -> tuple[Tensor, Ten
 
 
 def _answers(model: MetaNeighborhoods, plain: ImageArtifact, classes: int, samples: ImageSet) -> np.ndarray:
-    """Labels of the samples: the true ones, or the model's own answers where classes are groups."""
+    """Return the labels of the samples: the true ones, or the model's own answers where classes are groups."""
     if classes == len(plain.config.labels):
         return samples.labels
     parts = torch.split(torch.from_numpy(samples.images), _BATCH)
-    found = [model(plain.preprocessing(part)).logits.argmax(dim=-1) for part in parts]
-    return torch.cat(found).numpy().astype(samples.labels.dtype)
+    answers = [model(plain.preprocessing(part)).logits.argmax(dim=-1) for part in parts]
+    return torch.cat(answers).numpy().astype(samples.labels.dtype)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What adaptation costs on ONNX Runtime's CPU provider: latency of each model over the same model without a dictionary.
+"""Price of adaptation on ONNX Runtime's CPU provider: latency of models over the same without a dictionary.
 
     python benchmarks/adaptive_models.py build/price --data.path CIFAR10 --regression table.csv
     python benchmarks/adaptive_price.py build/price
@@ -26,7 +26,7 @@ from mnexport.repository.target import Target
 from mnserve.bench.machine import describe_machine
 from mntrain.result_table import ResultTable
 
-# Highest ratio wanted at batch 1, 8 and 32.
+# Highest accepted ratio at batch 1, 8 and 32.
 WANTED = {
     "resnet56-10-5000": (1.15, 1.06, 1.06),
     "resnet29-10-5000": (1.30, 1.10, 1.10),
@@ -37,7 +37,7 @@ WANTED = {
     "mlp-1000": (6.0, 6.0, 6.0),
 }
 BATCHES = (1, 8, 32)
-# The same network without iFiLM is what a model with iFiLM is compared with.
+# A model with iFiLM is compared with the same network without iFiLM.
 PLAIN = {"resnet56-ifilm-10-5000": "resnet56-10-5000"}
 
 
@@ -50,30 +50,30 @@ def main() -> int:
     parser.add_argument("--exported", action="store_true", help="time what an earlier call exported, as it is")
     add_json(parser)
     arguments = parser.parse_args()
-    found = {}
+    prices = {}
     for name in arguments.only:
         needed = list(dict.fromkeys((name, PLAIN.get(name, name))))
         missing = [item for item in needed if not (arguments.artifacts / item).is_dir()]
         if missing:
             print(f"{name}: left out, {', '.join(missing)} not in {arguments.artifacts}", file=sys.stderr, flush=True)
             continue
-        found[name] = _price(name, arguments)
-        print(f"{name}: {_ratios(found[name])}", file=sys.stderr, flush=True)
-    if not found:
+        prices[name] = _price(name, arguments)
+        print(f"{name}: {_ratios(prices[name])}", file=sys.stderr, flush=True)
+    if not prices:
         parser.error(f"{arguments.artifacts} has none of the models; make them with benchmarks/adaptive_models.py")
     machine = describe_machine()
     table = ResultTable(
         headings=("model", "form", *(f"batch {batch}" for batch in BATCHES), "wanted", "vanilla p50 ms", "file MB"),
-        rows=[_row(name, price) for name, price in found.items()],
+        rows=[_row(name, price) for name, price in prices.items()],
         caption=f"{machine.caption}, one thread.",
     )
-    table.show(Console(), title="latency over the vanilla model's (quartiles)", notes=[*_missed(found)])
-    write_json(arguments.json, {"machine": machine.to_json(), "models": found})
+    table.show(Console(), title="latency over the vanilla model's (quartiles)", notes=[*_missed(prices)])
+    write_json(arguments.json, {"machine": machine.to_json(), "models": prices})
     return 0
 
 
 def _export(name: str, arguments: argparse.Namespace, *, vanilla: bool) -> str:
-    """Name of the exported model."""
+    """Export a model unless it was exported before; returns its name."""
     model = f"{name}-vanilla" if vanilla else name
     target = Target(repository=arguments.artifacts / "repository", name=model, version=1, overwrite=True)
     if not (arguments.exported and target.folder.exists()):
@@ -98,12 +98,12 @@ def _price(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"form": record["form"], "adaptation": record["adaptation"], "files": files, "bench": bench}
 
 
-def _missed(found: dict[str, Any]) -> Iterator[str]:
-    for name, price in found.items():
-        for batch, item, wanted in zip(BATCHES, price["bench"]["results"], WANTED[name], strict=True):
+def _missed(prices: dict[str, Any]) -> Iterator[str]:
+    for name, price in prices.items():
+        for batch, item, limit in zip(BATCHES, price["bench"]["results"], WANTED[name], strict=True):
             ratio = item["ratio"]["spread"]["median"]
-            if ratio > wanted:
-                yield f"missed: {name} at batch {batch}, {ratio:.2f} instead of {wanted:.2f}"
+            if ratio > limit:
+                yield f"missed: {name} at batch {batch}, {ratio:.2f} instead of {limit:.2f}"
 
 
 def _ratios(price: dict[str, Any]) -> str:

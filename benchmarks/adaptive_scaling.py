@@ -1,12 +1,12 @@
-"""What adaptation costs as dictionary and classes grow: latency over the vanilla model's, for every form, as a plot.
+"""Price of adaptation as dictionary and classes grow: latency over the vanilla model's, for every form, as a plot.
 
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --plot scaling.png
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --backbone convnet4 --entries 500 5000
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --seconds 1 --json scaling.json
 
-Dictionaries are calibrated as in benchmarks/adaptive_models.py, on the backbone it trains (taken from the folder where
-it is there). All models are exported first, unless an earlier call left them in the folder with the same tolerance;
-then each is timed against the vanilla model with as many classes, in this process on one thread, a few calls of each in
+Dictionaries are calibrated as in benchmarks/adaptive_models.py, on the backbone that it trains (or a backbone in the
+folder). All models are exported first, unless an earlier call left them in the folder with the same tolerance. Then
+each is timed against the vanilla model with as many classes, in this process on one thread, a few calls of each in
 turn, in the file that mnserve runs on a CPU. `--entries` are swept at 10 classes, `--classes` at 5,000 entries.
 """
 
@@ -39,20 +39,20 @@ FORMS = ("explicit", "factored", "low_rank")
 ENTRIES = (500, 1000, 2000, 5000, 10000, 20000)
 CLASSES = (10, 30, 100, 300, 1000)
 PICTURES = (".png", ".svg", ".pdf")
-# Where the two sweeps cross.
+# Point that both sweeps share.
 CROSSING = (10, 5000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One model in one form.
+    """Figures of one model in one form.
 
     Args:
-        form: asked for.
+        form: form of the export.
         classes: C.
         entries: S.
-        missing: why there is no such export.
-        rank: of low_rank, in the file that is timed.
+        missing: reason why there is no such export.
+        rank: rank of low_rank, in the file that is timed.
         ratios: median and quartiles of the latency over vanilla's, by batch.
     """
 
@@ -96,13 +96,17 @@ def main() -> int:
     points = [_timed(form, size, missing.get((form, size), ""), arguments) for size in sizes for form in FORMS]
     machine = describe_machine()
     headings = ("C", "S", "form", *(f"batch {batch}" for batch in arguments.batches))
-    rows = [[str(one.classes), str(one.entries), _label(one), *_cells(one, arguments.batches)] for one in points]
+    rows = [
+        [str(point.classes), str(point.entries), _label(point), *_cells(point, arguments.batches)] for point in points
+    ]
     table = ResultTable(headings=headings, rows=rows, caption=f"{machine.caption}, one thread.")
-    notes = [f"– C {one.classes}, S {one.entries}, {one.form}: {one.missing}" for one in points if one.missing]
+    notes = [
+        f"– C {point.classes}, S {point.entries}, {point.form}: {point.missing}" for point in points if point.missing
+    ]
     table.show(Console(), title=f"{arguments.backbone}: latency over vanilla's (quartiles)", notes=notes)
     if arguments.plot:
         _draw(points, arguments, machine.caption)
-    record = {"machine": machine.to_json(), "backbone": arguments.backbone, "points": [vars(one) for one in points]}
+    record = {"machine": machine.to_json(), "backbone": arguments.backbone, "points": [vars(point) for point in points]}
     write_json(arguments.json, record)
     return 0
 
@@ -120,7 +124,7 @@ def _repository(arguments: argparse.Namespace) -> Path:
 
 
 def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[str, Size], str]:
-    """Export what is not there yet; why a form is missing."""
+    """Export missing models; returns the reason for each form that a model lacks."""
     missing = {}
     training = Training(arguments.output / "runs", arguments.data)
     for size in sizes:
@@ -132,7 +136,7 @@ def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[st
             if reason:
                 missing[form, size] = reason
         if reason := _export(artifact, _vanilla(size), "vanilla", arguments):
-            missing |= {(form, size): reason for form in FORMS}  # nothing to compare with
+            missing |= {(form, size): reason for form in FORMS}  # nothing is compared with it
     return missing
 
 
@@ -141,7 +145,7 @@ def _vanilla(size: Size) -> str:
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:
-    """Nothing, or why there is no such form."""
+    """Export a model; returns the reason if it lacks the form."""
     target = Target(repository=_repository(arguments), name=name, version=1, overwrite=True)
     record = target.folder / "1" / "export.json"
     if record.exists():
@@ -197,11 +201,11 @@ def _cells(point: Point, batches: list[int]) -> list[str]:
 def _draw(points: list[Point], arguments: argparse.Namespace, caption: str) -> None:
     figure = Figure(figsize=(10.0, 3.9 * len(arguments.batches)), layout="constrained")
     for row, batch in zip(figure.subplots(len(arguments.batches), 2, squeeze=False), arguments.batches, strict=True):
-        by_entries = [one for one in points if one.classes == CROSSING[0]]
-        by_classes = [one for one in points if one.entries == CROSSING[1]]
-        _draw_sweep(row[0], [(one.entries, one) for one in by_entries], batch)
+        by_entries = [point for point in points if point.classes == CROSSING[0]]
+        by_classes = [point for point in points if point.entries == CROSSING[1]]
+        _draw_sweep(row[0], [(point.entries, point) for point in by_entries], batch)
         row[0].set(xlabel="entries S", ylabel="latency / vanilla", title=f"{CROSSING[0]} classes, batch {batch}")
-        _draw_sweep(row[1], [(one.classes, one) for one in by_classes], batch)
+        _draw_sweep(row[1], [(point.classes, point) for point in by_classes], batch)
         row[1].set(xlabel="classes C", title=f"{CROSSING[1]:,} entries, batch {batch}")
     figure.suptitle(f"{arguments.backbone}: price of adaptation on one core")
     figure.supxlabel(caption, fontsize=8)
@@ -212,17 +216,15 @@ def _draw(points: list[Point], arguments: argparse.Namespace, caption: str) -> N
 
 def _draw_sweep(axes: Axes, points: list[tuple[int, Point]], batch: int) -> None:
     for form, color in zip(FORMS, COLORS, strict=False):
-        mine = [(place, one.ratios[batch]) for place, one in points if one.form == form and not one.missing]
-        places, spreads = [place for place, _ in mine], [spread for _, spread in mine]
-        axes.plot(places, [median for median, _, _ in spreads], marker="o", color=color, label=form)
-        axes.fill_between(
-            places, [low for _, low, _ in spreads], [high for _, _, high in spreads], color=color, alpha=0.2
-        )
+        curve = [(x, point.ratios[batch]) for x, point in points if point.form == form and not point.missing]
+        xs, spreads = [x for x, _ in curve], [spread for _, spread in curve]
+        axes.plot(xs, [median for median, _, _ in spreads], marker="o", color=color, label=form)
+        axes.fill_between(xs, [low for _, low, _ in spreads], [high for _, _, high in spreads], color=color, alpha=0.2)
     axes.set_xscale("log")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.axhline(1.0, color="0.5", linewidth=1)
-    ticks: list[Any] = sorted({place for place, _ in points})
+    ticks: list[Any] = sorted({x for x, _ in points})
     axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.minorticks_off()
     axes.grid(color="0.9")

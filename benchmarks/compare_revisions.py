@@ -1,4 +1,4 @@
-"""Speed of this checkout beside another one, such as the commit before a refactoring, interleaved.
+"""Compare the speed of this checkout with another one, such as the commit before a refactoring, interleaved.
 
     git worktree add ../before REVISION
     python benchmarks/compare_revisions.py ../before
@@ -34,7 +34,7 @@ class Checkout:
     root: Path
 
     def run(self, command: str, *words: str) -> None:
-        """Runs a console script of the tree in a process of its own.
+        """Run a console script of the tree in a process of its own.
 
         Raises:
             CalledProcessError: the command failed; its messages are on standard error.
@@ -47,13 +47,13 @@ class Checkout:
 
 
 def prepare(here: Checkout, work: Path) -> None:
-    """Trains and exports the model that both checkouts serve."""
+    """Train and export the model that both checkouts serve."""
     here.run("mntrain", "fit", "digits", "--training.epochs", "1", "--name", _MODEL, "--runs", str(work), "--json")
     here.run("mnexport", str(work / _MODEL / "artifact"), str(work / "repository" / _MODEL), "--json")
 
 
 def measure(checkout: Checkout, work: Path, seconds: float) -> dict[str, float]:
-    """One round of one checkout: milliseconds, or calls a second; name of the figure → value."""
+    """Measure one checkout in one round; returns name of the figure → milliseconds or calls a second."""
     figures = {}
     shared = [str(work / "repository"), _MODEL, "--seconds", f"{seconds:g}", "--rounds", str(_BENCH_ROUNDS)]
     ways: Mapping[str, list[str]] = {
@@ -88,7 +88,7 @@ def measure(checkout: Checkout, work: Path, seconds: float) -> dict[str, float]:
 
 
 def main() -> int:
-    """Runs the comparison; returns the exit code."""
+    """Run the comparison; returns the exit code."""
     import numpy as np
 
     parser = script_parser(__doc__)

@@ -1,4 +1,4 @@
-"""What gRPC for Python costs before any inference, and what other ways of running mnserve would give.
+"""Measure the cost of gRPC for Python before any inference, and of other ways to run mnserve.
 
     python benchmarks/front_ends.py model.onnx
     python benchmarks/front_ends.py model.onnx --rows 32 --callers 4 --only "raw, 1 thread;mnserve"
@@ -53,7 +53,7 @@ _METHOD = "inference.GRPCInferenceService/ModelInfer"
 
 
 def _input(model: Path, rows: int) -> tuple[str, np.ndarray[Any, np.dtype[np.float32]]]:
-    """Rows of noise for a model with one input of floats, and its name."""
+    """Make rows of noise for a model with one input of floats; returns them with the name of the input."""
     (argument,) = ort.InferenceSession(model).get_inputs()
     shape = [rows, *(size if isinstance(size, int) else 1 for size in argument.shape[1:])]
     return argument.name, np.random.default_rng(0).standard_normal(shape, np.float32)
@@ -68,7 +68,7 @@ def _request(model: Path, rows: int) -> pb.ModelInferRequest:
 
 
 def _raw(model: Path, rows: int, sessions: int, seconds: float) -> float:
-    """Rows a second of ONNX Runtime alone."""
+    """Measure the rows a second of ONNX Runtime alone."""
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     name, array = _input(model, rows)
@@ -109,7 +109,7 @@ async def _serve_bare(port: int) -> None:
 
 
 def _serve_shared(words: list[str]) -> int:
-    """mnserve with a port that another process may have too, which it does not offer."""
+    """Serve with a port that processes share, which mnserve itself does not offer."""
     import mnserve.server
     from mnserve.commands.cli import main
 
@@ -138,7 +138,7 @@ def _child(words: list[str]) -> int:
 
 @contextmanager
 def _running(way: str, model: Path, port: int) -> Iterator[list[int]]:
-    """The processes that serve in one way."""
+    """Start the processes that serve in one way."""
     with ExitStack() as stack:
         if way.startswith("bare"):
             commands = [[sys.executable, __file__, "--child", way, str(port)]]
@@ -173,7 +173,7 @@ def _environment() -> dict[str, str]:
 
 
 def _cpu_seconds(processes: list[int]) -> float:
-    """CPU time of processes so far; of Linux's files."""
+    """Read the CPU time of processes so far, from Linux's files."""
     ticks = 0
     for pid in processes:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -181,11 +181,11 @@ def _cpu_seconds(processes: list[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _load(port: int, body: Path, callers: int, seconds: float, processes: list[int]) -> tuple[float, float]:
-    """Calls a second, and microseconds of CPU for each."""
+def _load(port: int, body_file: Path, callers: int, seconds: float, processes: list[int]) -> tuple[float, float]:
+    """Load a server; returns calls a second, and microseconds of CPU for each."""
     connections = max(1, callers // 16)
     streams = ["-c", str(connections), "-m", str(max(1, callers // connections))]
-    headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-d", str(body)]
+    headers = ["-H", "content-type: application/grpc", "-H", "te: trailers", "-d", str(body_file)]
     command = [
         "h2load",
         "-t",
@@ -210,19 +210,19 @@ def _callers(text: str) -> list[int]:
 
 
 def _ways(text: str) -> list[str]:
-    """The ways that are named and can be taken here."""
+    """List the named ways that can be taken here."""
     named = [way.strip() for way in text.split(";")]
     for way in named:
         if way not in WAYS:
             raise argparse.ArgumentTypeError(f"there is no way {way!r}; the ways are {'; '.join(WAYS)}")
-    found = [way for way in dict.fromkeys(named) if importlib.util.find_spec("uvloop") or "uvloop" not in way]
-    if not found:
+    possible = [way for way in dict.fromkeys(named) if importlib.util.find_spec("uvloop") or "uvloop" not in way]
+    if not possible:
         raise argparse.ArgumentTypeError(f"{text!r} needs uvloop, which is not installed")
-    return found
+    return possible
 
 
 def main() -> int:
-    """Runs the benchmark; returns the exit code."""
+    """Run the benchmark; returns the exit code."""
     if sys.argv[1:2] == ["--child"]:
         return _child(sys.argv[2:])
     parser = script_parser(__doc__)
@@ -242,11 +242,11 @@ def main() -> int:
 def _measure(arguments: argparse.Namespace) -> None:
     ways = arguments.only
     servers = [way for way in ways if not way.startswith("raw")]
-    found: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    measurements: dict[tuple[str, int], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        body = Path(folder) / "body"
+        body_file = Path(folder) / "body"
         data = _request(arguments.model, arguments.rows).SerializeToString()
-        body.write_bytes(b"\0" + len(data).to_bytes(4, "big") + data)
+        body_file.write_bytes(b"\0" + len(data).to_bytes(4, "big") + data)
         ports = {way: _FIRST_PORT + number for number, way in enumerate(servers)}
         running = {way: stack.enter_context(_running(way, arguments.model, ports[way])) for way in servers}
         for _ in range(arguments.rounds):
@@ -254,15 +254,15 @@ def _measure(arguments: argparse.Namespace) -> None:
                 for way in ways:
                     time.sleep(0.3)
                     if way in ports:
-                        calls, cpu = _load(ports[way], body, callers, arguments.seconds, running[way])
+                        calls, cpu = _load(ports[way], body_file, callers, arguments.seconds, running[way])
                         measured = calls * arguments.rows, cpu / arguments.rows
                     else:
                         rows = 1 if callers == arguments.rows == 1 else _BATCH
                         rate = _raw(arguments.model, rows, 2 if "2" in way else 1, arguments.seconds)
                         measured = rate, (2 if "2" in way else 1) / rate * 1e6
-                    found.setdefault((way, callers), []).append(measured)
+                    measurements.setdefault((way, callers), []).append(measured)
     table = []
-    for (way, callers), values in sorted(found.items(), key=lambda item: (item[0][1], ways.index(item[0][0]))):
+    for (way, callers), values in sorted(measurements.items(), key=lambda item: (item[0][1], ways.index(item[0][0]))):
         rate, cpu = (statistics.median(value[index] for value in values) for index in (0, 1))
         table.append([way, str(callers), f"{rate:,.0f}", f"{cpu:,.0f}"])
     headings = ("way", "callers", "rows/s", "CPU µs a row")

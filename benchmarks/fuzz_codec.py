@@ -1,12 +1,12 @@
-"""Whatever bytes a fuzzer makes up, nothing comes of an inference request but an answer or a refusal.
+"""Fuzz the codec: every inference request must get an answer or a refusal.
 
     python benchmarks/fuzz_codec.py                          10 minutes
     python benchmarks/fuzz_codec.py --seconds 60 --json fuzz.json
     python benchmarks/fuzz_codec.py --corpus build/fuzz      go on with what earlier runs found
     python benchmarks/fuzz_codec.py --replay build/fuzz_codec/crash-0123
 
-Needs the extra `fuzz` (atheris, which has libFuzzer in it). Some inputs are bytes that are parsed as a message and
-checked against nine models, others choices that make a request which keeps nearly every rule of one of them: floats,
+Needs the extra `fuzz` (atheris, which contains libFuzzer). Some inputs are bytes that are parsed as a message and
+checked against nine models. Others are choices that make a request which keeps nearly every rule of a model: floats,
 halves, strings, integers, with and without a batch dimension, typed and raw contents, shared memory, priorities and
 timeouts.
 
@@ -41,7 +41,7 @@ FINDINGS: Final = ROOT / "build" / "fuzz_codec"
 _LIMITS: Final = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=4096"]
 _COVERAGE: Final = re.compile(r"^#\d+\s+(\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)", re.MULTILINE)
 _NOISE: Final = re.compile(r"INFO: Instrumenting|WARNING: Failed to find function|#\d+\s+(?!pulse)|\".*\" # Uses:")
-"""What libFuzzer says and nobody needs."""
+"""Lines of libFuzzer that are not shown."""
 _RUNS: Final = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTILINE)
 
 
@@ -83,7 +83,7 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
         print(f"fuzz_codec: the fuzzer did not run, and ended with {code}", file=sys.stderr)
         return 1
     first = next((edges for what, edges, _, _ in coverage if what == "INITED"), coverage[0][1])
-    _, edges, features, kept = coverage[-1]
+    _, edges, features, corpus = coverage[-1]
     record = {
         "machine": asdict(describe_machine()),
         "seconds": seconds,
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
         "edges_of_seeds": int(first),
         "edges": int(edges),
         "features": int(features),
-        "corpus": int(kept),
+        "corpus": int(corpus),
         "outcomes": tally,
         "finding": code != 0,
     }
@@ -102,7 +102,7 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
 
 
 def _fuzz(folder: Path, words: list[str]) -> tuple[int, str]:
-    """Runs libFuzzer in a process of its own, which it ends by itself; shows what it says, and gives it back."""
+    """Run libFuzzer in a process of its own, which it ends by itself; its output is shown and returned."""
     paths = [str(ROOT / "benchmarks"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
         [sys.executable, "-m", "fuzzing.worker", str(folder), *words],

@@ -1,18 +1,18 @@
-"""Inference on an NVIDIA GPU: parity with the CPU, and the ratio to vanilla with CUDA graphs, float32 and float16.
+"""Check inference on an NVIDIA GPU: parity with the CPU, and the ratio to vanilla with CUDA graphs.
 
     PYTHONPATH=. python benchmarks/gpu_inference.py
     PYTHONPATH=. python benchmarks/gpu_inference.py build/price --only convnet4-10-5000 --json gpu.json
     PYTHONPATH=. python benchmarks/gpu_inference.py --models convnet4-4-16 --device cpu --minutes 1 --seconds 0.1
 
-`build/price` is a folder of artifacts, such as benchmarks/adaptive_models.py writes. Without one, models are made on
-the spot; that needs nothing but this repository and PyTorch.
+`build/price` is a folder of artifacts, such as benchmarks/adaptive_models.py writes. Without a folder, models are made
+on the spot, which needs nothing but this repository and PyTorch.
 
 Where ONNX Runtime has a CUDA provider that starts, models are exported and run by mnserve's engine: CUDA with graphs,
 CUDA without, and TensorRT if it is there. Elsewhere the static forms run in PyTorch, captured by torch.cuda.CUDAGraph.
-Either way a timed call begins and ends with arrays in the host's memory, and parity asks for batches of many sizes, in
-between those that are captured, padded and beyond them all. TF32 is off unless --tf32 is given, and then on for timing
-alone. What is not installed, does not work, or does not fit the time is told in the end. Exit code 1: answers differ by
-too much, or nothing could be checked.
+Either way a timed call begins and ends with arrays in the host's memory. Parity asks for batches of many sizes:
+captured ones, padded ones, and larger ones. TF32 is off; --tf32 turns it on for timing alone. Checks that are left
+out, for want of a package or of time or because of an error, are listed in the end. Exit code 1: answers differ by too
+much, or nothing could be checked.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from gpu_checks.budget import Budget
 from gpu_checks.surroundings import ARTIFACTS, ONNX, Surroundings, look_around
 
 if TYPE_CHECKING:
-    from gpu_checks.session import Make, Side
+    from gpu_checks.session import MakeModel, Runner
 
 MODELS = ("convnet4-10-5000", "resnet29-10-5000", "convnet4-100-10000")
 DTYPES = ("float32", "float16")
@@ -41,30 +41,34 @@ _CUDA = "CUDAExecutionProvider"
 def main() -> int:
     parser, arguments = _arguments()
     if not arguments.tf32:
-        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"  # TensorRT has no switch of its own; read when CUDA is loaded
+        # TensorRT has no switch of its own; the variable is read when CUDA is loaded.
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "0"
     budget = Budget(seconds=arguments.minutes * 60)
-    found = look_around()
-    _say(found.caption)
-    for name, use in found.missing.items():
+    surroundings = look_around()
+    _say(surroundings.caption)
+    for name, use in surroundings.missing.items():
         _say(f"not installed: {name} ({use})")
-    if "torch" in found.missing:
+    if "torch" in surroundings.missing:
         sys.exit("gpu_inference: PyTorch is not installed, and nothing works without it; pip install torch")
     from gpu_checks.session import Plan, all_passed, check
     from gpu_checks.tables import show
 
     dtypes = tuple(dict.fromkeys(arguments.dtypes))
     plan = Plan(dtypes=dtypes, batches=BATCHES, seconds=arguments.seconds, rounds=arguments.rounds, tf32=arguments.tf32)
-    makes = _models(arguments, parser, found)
+    makes = _models(arguments, parser, surroundings)
     with tempfile.TemporaryDirectory(prefix="gpu-inference-") as folder:
-        side = _side(arguments, found, budget, Path(folder))
-        _say(f"{side.label}: {side.mode}")
-        findings = check(makes, side, plan, budget, _say)
+        runner = _runner(arguments, surroundings, budget, Path(folder))
+        _say(f"{runner.label}: {runner.mode}")
+        findings = check(makes, runner, plan, budget, _say)
     tf32 = "TF32 off for parity, " + ("on" if arguments.tf32 else "off") + " for timing"
-    captions = [found.caption, f"{side.label}: {side.mode}; {tf32}; {arguments.rounds} rounds, {arguments.seconds:g} s"]
+    captions = [
+        surroundings.caption,
+        f"{runner.label}: {runner.mode}; {tf32}; {arguments.rounds} rounds, {arguments.seconds:g} s",
+    ]
     captions += [f"{name}: {origin}" for name, origin in findings.origins.items()]
     show(findings.parities, findings.ratios, budget.skips, captions)
     settings = {name: str(value) for name, value in vars(arguments).items()}
-    record = {"settings": settings, "surroundings": asdict(found), "side": side.label, "mode": side.mode}
+    record = {"settings": settings, "surroundings": asdict(surroundings), "side": runner.label, "mode": runner.mode}
     record |= findings.to_json() | {"skipped": [asdict(item) for item in budget.skips]}
     write_json(arguments.json, record)
     return 0 if findings.parities and all_passed(findings.parities) else 1
@@ -89,9 +93,11 @@ def _arguments() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     return parser, parser.parse_args()
 
 
-def _models(arguments: argparse.Namespace, parser: argparse.ArgumentParser, found: Surroundings) -> "dict[str, Make]":
+def _models(
+    arguments: argparse.Namespace, parser: argparse.ArgumentParser, surroundings: Surroundings
+) -> "dict[str, MakeModel]":
     """What makes each model, by name."""
-    from gpu_checks.subjects import Synthetic, artifact_folders, of_artifact
+    from gpu_checks.models import Synthetic, artifact_folders, of_artifact
 
     from mntrain.errors import ConfigError
 
@@ -101,21 +107,21 @@ def _models(arguments: argparse.Namespace, parser: argparse.ArgumentParser, foun
         except (ValueError, ConfigError) as error:
             parser.error(f"--models: {error}")
         return {item.name: item.build for item in made}
-    if lacking := found.lacks(ARTIFACTS):
+    if lacking := surroundings.lacks(ARTIFACTS):
         sys.exit(f"gpu_inference: artifacts cannot be read without {lacking}; leave the folder out to make models")
     folders = artifact_folders(arguments.artifacts, arguments.only)
     absent = [name for name in arguments.only if name not in {folder.name for folder in folders}]
     if absent or not folders:
-        wanted = f" {absent[0]}" if absent else ""
-        parser.error(f"there is no artifact{wanted} in {arguments.artifacts}; adaptive_models.py writes some")
+        missing = f" {absent[0]}" if absent else ""
+        parser.error(f"there is no artifact{missing} in {arguments.artifacts}; adaptive_models.py writes some")
     return {folder.name: partial(of_artifact, folder) for folder in folders}
 
 
-def _side(arguments: argparse.Namespace, found: Surroundings, budget: Budget, folder: Path) -> "Side":
-    """ONNX Runtime where it can do it, else PyTorch; why not is written down."""
-    from gpu_checks.torch_side import TorchSide
+def _runner(arguments: argparse.Namespace, surroundings: Surroundings, budget: Budget, folder: Path) -> "Runner":
+    """Choose ONNX Runtime where it works, else PyTorch; the reason is recorded."""
+    from gpu_checks.torch_runner import TorchRunner
 
-    fault = "--runtime torch" if arguments.runtime == "torch" else _onnx_fault(arguments.device, found, folder)
+    fault = "--runtime torch" if arguments.runtime == "torch" else _onnx_fault(arguments.device, surroundings, folder)
     if fault:
         if arguments.runtime == "onnxruntime":
             sys.exit(f"gpu_inference: ONNX Runtime cannot be used: {fault}")
@@ -124,20 +130,20 @@ def _side(arguments: argparse.Namespace, found: Surroundings, budget: Budget, fo
         if arguments.device == "cuda" and not torch.cuda.is_available():
             sys.exit(f"gpu_inference: no GPU for PyTorch, nor for ONNX Runtime ({fault}); try --device cpu")
         budget.skip("ONNX Runtime, CUDA and TensorRT providers", fault)
-        return TorchSide(arguments.device, BATCHES)
-    from gpu_checks.onnx_side import OnnxSide
+        return TorchRunner(arguments.device, BATCHES)
+    from gpu_checks.onnx_runner import OnnxRunner
 
-    return OnnxSide(folder, arguments.device, BATCHES, found.providers)
+    return OnnxRunner(folder, arguments.device, BATCHES, surroundings.providers)
 
 
-def _onnx_fault(device: str, found: Surroundings, folder: Path) -> str:
-    if lacking := found.lacks(ONNX):
+def _onnx_fault(device: str, surroundings: Surroundings, folder: Path) -> str:
+    if lacking := surroundings.lacks(ONNX):
         return f"not installed: {lacking}"
     if device == "cpu":
         return ""
-    if _CUDA not in found.providers:
-        return f"this build has {', '.join(found.providers)}; onnxruntime-gpu has {_CUDA}"
-    from gpu_checks.onnx_side import cuda_fault
+    if _CUDA not in surroundings.providers:
+        return f"this build has {', '.join(surroundings.providers)}; onnxruntime-gpu has {_CUDA}"
+    from gpu_checks.onnx_runner import cuda_fault
 
     return cuda_fault(folder)
 

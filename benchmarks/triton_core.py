@@ -1,12 +1,12 @@
-"""Does NVIDIA's own Triton core take a repository that mnexport wrote?
+"""Check that NVIDIA's own Triton core takes a repository that mnexport wrote.
 
     pip download --no-deps nvidia-pytriton -d build
     python benchmarks/triton_core.py REPOSITORY build/nvidia_pytriton-*.whl
     python benchmarks/triton_core.py REPOSITORY build/nvidia_pytriton-*.whl --timeout 300
 
-The wheel of PyTriton carries the binary of tritonserver without its ONNX Runtime backend. The core reads and checks
-every configuration before it looks for the backend, so that the only complaint about a model has to be the missing
-backend; it then ends by itself. Exit code 1: it has another complaint. 2: it could not be asked.
+The wheel of PyTriton contains the binary of tritonserver without its ONNX Runtime backend. The core reads and checks
+every configuration before it looks for the backend, so the only complaint about a model must be the missing backend;
+then the core ends by itself. Exit code 1: the core has another complaint. 2: the core could not be run.
 """
 
 import os
@@ -23,7 +23,7 @@ _MISSING = re.compile(r"unable to find backend library for backend '(onnxruntime
 
 
 class CannotAskError(Exception):
-    """The core cannot be asked; one sentence."""
+    """The core cannot be run; the message is one sentence."""
 
 
 def main() -> int:
@@ -38,8 +38,8 @@ def main() -> int:
         models = _models(arguments.repository)
         with tempfile.TemporaryDirectory() as folder:
             binary = _unpacked(arguments.wheel, Path(folder))
-            said = _said(binary, Path(folder), arguments.repository, models, arguments.timeout)
-        complaints = _complaints(said, models)
+            lines = _core_lines(binary, Path(folder), arguments.repository, models, arguments.timeout)
+        complaints = _complaints(lines, models)
     except CannotAskError as error:
         print(f"triton_core: {error}", file=sys.stderr)
         return 2
@@ -53,16 +53,16 @@ def main() -> int:
 
 def _models(repository: Path) -> list[str]:
     try:
-        found = [item.name for item in repository.iterdir() if item.is_dir() and not item.name.startswith(".")]
+        names = [item.name for item in repository.iterdir() if item.is_dir() and not item.name.startswith(".")]
     except OSError as error:
         raise CannotAskError(f"the repository {repository} cannot be read: {error.strerror}") from error
-    if not found:
+    if not names:
         raise CannotAskError(f"{repository} holds no model; name the folder that mnexport wrote models into")
-    return sorted(found)
+    return sorted(names)
 
 
 def _unpacked(wheel: Path, folder: Path) -> Path:
-    """The binary of tritonserver, beside its libraries."""
+    """Unpack the binary of tritonserver, beside its libraries."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
@@ -77,13 +77,13 @@ def _unpacked(wheel: Path, folder: Path) -> Path:
     return binaries[0]
 
 
-def _said(binary: Path, folder: Path, repository: Path, models: list[str], timeout: float) -> list[str]:
-    """All lines of the core about a repository, until it ends."""
+def _core_lines(binary: Path, folder: Path, repository: Path, models: list[str], timeout: float) -> list[str]:
+    """Run the core on a repository until it ends; returns all its lines."""
     libraries = sorted({str(item.parent) for item in folder.glob("**/*.so*")})
     command = [str(binary), f"--model-repository={repository.resolve()}", "--model-control-mode=explicit"]
     command += [f"--load-model={name}" for name in models]
     command += ["--allow-http=false", "--allow-grpc=false", "--allow-metrics=false", "--exit-on-error=true"]
-    # A file, not a pipe: nothing waits for whoever else may hold its other end.
+    # A file, not a pipe, whose other end a child of the core might hold open.
     file = folder / "said.txt"
     with file.open("wb") as stream:
         try:
@@ -105,19 +105,19 @@ def _said(binary: Path, folder: Path, repository: Path, models: list[str], timeo
     return _lines(file)
 
 
-def _complaints(said: list[str], models: list[str]) -> dict[str, str]:
-    """What the core says about each model that it does not serve."""
-    rows = ([cell.strip() for cell in line.split("|")] for line in said)
-    found = {row[1]: row[3] for row in rows if len(row) > 4 and row[1] in models}
-    # A configuration that cannot be read is not in the table; the log tells why.
+def _complaints(lines: list[str], models: list[str]) -> dict[str, str]:
+    """Find the complaint of the core about each model that it does not serve."""
+    rows = ([cell.strip() for cell in line.split("|")] for line in lines)
+    complaints = {row[1]: row[3] for row in rows if len(row) > 4 and row[1] in models}
+    # A configuration that cannot be read is missing in the table; the reason is in the log.
     for name in models:
-        about = [line.strip() for line in said if f"/{name}/" in line or f"'{name}'" in line]
+        about = [line.strip() for line in lines if f"/{name}/" in line or f"'{name}'" in line]
         if about:
-            found.setdefault(name, about[0])
-    if not found:
-        last = f"; its last line: {said[-1]}" if said else ""
+            complaints.setdefault(name, about[0])
+    if not complaints:
+        last = f"; its last line: {lines[-1]}" if lines else ""
         raise CannotAskError(f"tritonserver said nothing about any model{last}")
-    return {name: found.get(name, "not mentioned") for name in models}
+    return {name: complaints.get(name, "not mentioned") for name in models}
 
 
 def _lines(file: Path) -> list[str]:
@@ -126,8 +126,8 @@ def _lines(file: Path) -> list[str]:
 
 
 def _last(file: Path) -> str:
-    said = _lines(file)
-    return f", its last line: {said[-1]}" if said else ", and said nothing"
+    lines = _lines(file)
+    return f", its last line: {lines[-1]}" if lines else ", and said nothing"
 
 
 if __name__ == "__main__":

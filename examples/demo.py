@@ -1,6 +1,6 @@
 """Train, export and serve on digits, predict through NVIDIA's client, and measure.
 
-Run it with ``make demo``. Everything it makes stays under ``build/demo/``.
+Run it with ``make demo``. Its files stay under ``build/demo/``.
 """
 
 import json
@@ -25,7 +25,7 @@ RUNS, REPOSITORY, IMAGES = DEMO / "runs", DEMO / "repository", DEMO / "images"
 MODELS = {"digits-mn": "meta_neighborhoods", "digits-vanilla": "vanilla"}
 BIN = Path(sys.executable).parent
 BIN_NAME = BIN.relative_to(Path.cwd()) if BIN.is_relative_to(Path.cwd()) else BIN
-# Of a probability: what `mnexport` allows its approximated forms by default.
+# Largest error of a probability, the default of `mnexport` for approximated forms.
 TOLERANCE = 1e-3
 console = Console(highlight=False)
 
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def run(command: str, *words: str) -> None:
-    """Run a command as a user would type it; stop the demo if it fails."""
+    """Run a command as a user would type it; the demo stops if it fails."""
     console.rule(command)
     console.print(f"$ {command} {' '.join(words)}", soft_wrap=True)
     done = subprocess.run([str(BIN / command), *words], check=False)
@@ -70,7 +70,7 @@ def run(command: str, *words: str) -> None:
 
 
 def save_images(artifact: Artifact) -> None:
-    """Ten held-out digits as files, one of each class."""
+    """Save ten held-out digits as files, one of each class."""
     IMAGES.mkdir(parents=True)
     for label, name in enumerate(artifact.config.labels):
         index = int(np.flatnonzero(artifact.samples.labels == label)[0])
@@ -78,7 +78,7 @@ def save_images(artifact: Artifact) -> None:
 
 
 def predict(client: triton.InferenceServerClient, name: str, artifact: Artifact) -> None:
-    """Ask the server about held-out images, and hold its answers against the trained model's."""
+    """Predict held-out images on the server, and compare its answers with the trained model's."""
     config = client.get_model_config(name, as_json=True)["config"]
     limit, images = int(config["max_batch_size"]), artifact.samples.images
     answers = []
@@ -103,7 +103,7 @@ def predict(client: triton.InferenceServerClient, name: str, artifact: Artifact)
 
 
 def summary() -> None:
-    """Accuracies and where the latencies are."""
+    """Print the accuracies, and the files of the latencies."""
     console.rule("result")
     table = Table()
     for heading in ("model", "test accuracy", "before adaptation", "parameters", "training"):

@@ -1,4 +1,4 @@
-"""The folder that a comparison or cross-validation writes its result into."""
+"""Folder of the result of a comparison or cross-validation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +11,11 @@ from mntrain.errors import ConfigError, TrainingError
 
 @contextmanager
 def result_folder(path: Path) -> Iterator[None]:
-    """Make the folder and keep it to this process while the block runs.
+    """Make the folder, and lock it while the block runs.
 
     Raises:
         ConfigError: another process works on it.
-        TrainingError: it cannot be written, now or at the end of the block.
+        TrainingError: the folder cannot be written, now or in the block.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A table of results: on a terminal, and in markdown for documentation."""
+"""Table of results, for terminals and in markdown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _WIDEST = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class ResultTable:
-    """Texts in columns.
+    """Table of texts.
 
     Args:
-        headings: of the columns; the first column names the row.
-        rows: as many cells each as there are headings.
-        caption: what the figures are of.
+        headings: headings of the columns; the first column names the row.
+        rows: cells of each row, as many as there are headings.
+        caption: description of the figures.
     """
 
     headings: Sequence[str]
@@ -26,13 +26,13 @@ class ResultTable:
     caption: str
 
     def show(self, console: Console, *, title: str, notes: Sequence[str] = ()) -> None:
-        """Print the table, its caption and ``notes``, a line each."""
+        """Print the table, its caption, and a line for each note."""
         table = Table(title=escape(title), title_justify="left")
-        for place, heading in enumerate(self.headings):
-            table.add_column(heading, justify="right" if place else "left", no_wrap=True)
+        for column, heading in enumerate(self.headings):
+            table.add_column(heading, justify="right" if column else "left", no_wrap=True)
         for row in self.rows:
             table.add_row(*(escape(cell) for cell in row))
-        # Figures cut off by a narrow terminal would be worse than lines that it wraps.
+        # A narrow terminal wraps lines instead of cutting figures off.
         needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
         console.width = max(console.width, needed)
         console.print(table)
@@ -40,7 +40,7 @@ class ResultTable:
             console.print(line, soft_wrap=True, highlight=False, markup=False)
 
     def markdown(self) -> str:
-        """The table with the caption under it."""
+        """Write the table in markdown, with the caption under it."""
         dashes = ["---", *["---:"] * (len(self.headings) - 1)]
         lines = "\n".join(f"| {' | '.join(map(_literal, line))} |" for line in (self.headings, *self.rows))
         head, _, body = lines.partition("\n")

@@ -1,1 +1,1 @@
-"""What several of the scripts need."""
+"""Code that several scripts share."""

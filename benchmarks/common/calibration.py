@@ -1,4 +1,4 @@
-"""A dictionary that was not trained but filled: keys are features of images, values their classes.
+"""Fill a dictionary without training: keys are features of images, values their classes.
 
 Shapes: images uint8 [N, channels, H, W]; features and keys [S, d]; classes int64 [S]; weight of the head [C, d].
 """
@@ -10,21 +10,21 @@ from torch import Tensor, nn
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 CONFIDENCE = 0.9
-"""Share of the value that is its class."""
+"""Share of the class in a value."""
 STEP_SIZE = 0.3
-"""α, where training on PACS took it."""
+"""Step size α, as training on PACS learned it."""
 _BATCH = 100
 
 
 @torch.no_grad()
 def fill_dictionary(model: MetaNeighborhoods, keys: Tensor, classes: Tensor, weight: Tensor) -> None:
-    """Sets keys, values, step size, and the weight of the head.
+    """Set keys, values, step size, and the weight of the head.
 
     Args:
-        model: with S entries and C classes; changed.
+        model: model with S entries and C classes; it is changed.
         keys: [S, d].
-        classes: of each key, [S].
-        weight: of the head, [C, d].
+        classes: class of each key, [S].
+        weight: weight of the head, [C, d].
     """
     entries, count = len(keys), len(weight)
     model.head.weight.copy_(weight)
@@ -37,6 +37,6 @@ def fill_dictionary(model: MetaNeighborhoods, keys: Tensor, classes: Tensor, wei
 
 @torch.no_grad()
 def features_of(backbone: nn.Module, preprocessing: nn.Module, images: np.ndarray) -> Tensor:
-    """Features [N, d] of images, a batch at a time."""
+    """Compute the features [N, d] of images, a batch at a time."""
     parts = torch.split(torch.from_numpy(images), _BATCH)
     return torch.cat([backbone(preprocessing(part)) for part in parts])

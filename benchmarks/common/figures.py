@@ -1,4 +1,4 @@
-"""Figures as text and as files."""
+"""Write figures as text and as files."""
 
 import json
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Any
 
 
 def with_quartiles(median: float, q1: float, q3: float) -> str:
-    """A ratio for a table."""
+    """Write a ratio with its quartiles for a table."""
     return f"{median:.2f} ({q1:.2f}–{q3:.2f})"
 
 
 def write_json(file: Path | None, record: Any) -> None:
-    """Writes the figures, whole or not at all; nothing where no file was asked for.
+    """Write the figures atomically; nothing without a file.
 
     Raises:
         OutputError: the file cannot be written any more.

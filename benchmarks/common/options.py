@@ -1,4 +1,4 @@
-"""Command lines of the scripts: help from the docstring, numbers and files that are checked before any work."""
+"""Command lines of the scripts: help from the docstring, and checks of numbers and files before any work."""
 
 import argparse
 import math
@@ -14,20 +14,20 @@ Number = TypeVar("Number", int, float)
 
 
 def script_parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser that prints the docstring of a script as it is."""
+    """Make a parser whose help is the docstring of a script."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def add_timing(
     parser: argparse.ArgumentParser, *, seconds: float, rounds: int, of: str = "model and batch size"
 ) -> None:
-    """Options --seconds and --rounds.
+    """Add the options --seconds and --rounds.
 
     Args:
-        parser: gets them.
-        seconds: default.
-        rounds: default.
-        of: what the seconds are of.
+        parser: parser to extend.
+        seconds: default of --seconds.
+        rounds: default of --rounds.
+        of: unit of the measurement, for the help text.
     """
     text = f"measured time of each {of} ({seconds:g})"
     parser.add_argument("--seconds", type=positive_number, default=seconds, help=text)
@@ -35,15 +35,15 @@ def add_timing(
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """Option --json, for :func:`common.figures.write_json`."""
+    """Add the option --json, for :func:`common.figures.write_json`."""
     parser.add_argument("--json", type=writable_file, metavar="FILE", help="file for the figures")
 
 
 def positive_number(text: str) -> float:
-    """A finite number above 0.
+    """Read a finite number above 0.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such number.
     """
     value = _converted(float, text, math.nan)
     if not 0 < value < math.inf:
@@ -52,34 +52,28 @@ def positive_number(text: str) -> float:
 
 
 def positive_integer(text: str) -> int:
-    """A whole number above 0.
+    """Read a whole number above 0.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such number.
     """
-    value = _converted(int, text, 0)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
+    return _whole_number(text, 1, "above 0")
 
 
 def whole_number(text: str) -> int:
-    """A whole number, 0 or above.
+    """Read a whole number, 0 or above.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such number.
     """
-    value = _converted(int, text, -1)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 on")
-    return value
+    return _whole_number(text, 0, "from 0 on")
 
 
 def milliseconds(text: str) -> float:
-    """A time from 0 to an hour, in milliseconds.
+    """Read a time from 0 to an hour, in milliseconds.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such time.
     """
     value = _converted(float, text, math.nan)
     if not 0 <= value <= _HOUR_MS:
@@ -88,10 +82,10 @@ def milliseconds(text: str) -> float:
 
 
 def plain_name(text: str) -> str:
-    """A name that is one folder's, in whatever folder it is made.
+    """Read a name that is safe for a folder.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: the text is no such name.
     """
     if _NAME.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
@@ -102,10 +96,10 @@ def plain_name(text: str) -> str:
 
 
 def existing_file(text: str) -> Path:
-    """A file that is there.
+    """Read the path of an existing file.
 
     Raises:
-        ArgumentTypeError: it is not.
+        ArgumentTypeError: there is no such file.
     """
     if not os.path.isfile(text):
         raise argparse.ArgumentTypeError(f"there is no file {text}")
@@ -113,10 +107,10 @@ def existing_file(text: str) -> Path:
 
 
 def writable_file(text: str) -> Path:
-    """Where a file can be written.
+    """Read the path of a file that can be written.
 
     Raises:
-        ArgumentTypeError: it cannot.
+        ArgumentTypeError: no file can be written there.
     """
     from mnserve.atomic_files import check_writable
     from mnserve.errors import OutputError
@@ -126,6 +120,13 @@ def writable_file(text: str) -> Path:
     except OutputError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return Path(text)
+
+
+def _whole_number(text: str, minimum: int, range_: str) -> int:
+    value = _converted(int, text, minimum - 1)
+    if value < minimum:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {range_}")
+    return value
 
 
 def _converted(kind: Callable[[str], Number], text: str, otherwise: Number) -> Number:

@@ -1,4 +1,4 @@
-"""What adaptation costs on one thread: an exported model over its vanilla twin, as `mnserve bench` measures it."""
+"""Latency of an exported model over its vanilla twin on one thread, as `mnserve bench` measures it."""
 
 import json
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from mnserve.bench.settings import BenchSettings
 def price_of(
     repository: Path, model: str, plain: str, batches: Sequence[int], *, seconds: float, rounds: int
 ) -> dict[str, Any]:
-    """What `mnserve bench --json` writes: latency of ``model`` over that of ``plain``, taken in turn.
+    """Measure the latency of ``model`` over that of ``plain``, taken in turn; returns the record of `mnserve bench`.
 
     Args:
-        repository: holds both.
+        repository: repository of both models.
         model: name of the adaptive model.
         plain: name of the model that it is compared with.
         batches: rows of a call.
         seconds: measured time of each model and batch size.
-        rounds: each gives one ratio.
+        rounds: number of rounds; each gives one ratio.
 
     Raises:
         MnServeError: a model cannot be loaded or run.
@@ -38,12 +38,12 @@ def price_of(
 
 
 def export_record(repository: Path, model: str) -> dict[str, Any]:
-    """What mnexport wrote down about version 1 of a model."""
+    """Read the record of the export of version 1 of a model."""
     record: dict[str, Any] = json.loads((repository / model / "1" / "export.json").read_text(encoding="utf-8"))
     return record
 
 
 def rank_of(record: dict[str, Any]) -> int | None:
-    """Rank of the file that mnserve runs on a CPU; None for forms without one."""
+    """Return the rank of the file that mnserve runs on a CPU; None for forms without one."""
     rank: int | None = (record["adaptation"].get("integer_keys") or record["adaptation"]).get("rank")
     return rank

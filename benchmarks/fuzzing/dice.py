@@ -1,4 +1,4 @@
-"""Where the choices of a structured request come from."""
+"""Sources of the choices of a structured request."""
 
 import random
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ _Item = TypeVar("_Item")
 
 
 class Dice(Protocol):
-    """Makes choices."""
+    """Source of choices."""
 
     def integer(self, low: int, high: int) -> int:
-        """One of low..high, both of them included."""
+        """Choose an integer from low to high, both included."""
 
     def data(self, count: int) -> bytes:
-        """At most so many bytes."""
+        """Choose bytes, at most ``count`` of them."""
 
 
 class ProviderDice:
-    """Choices by a fuzzer, which finds out which of them lead where.
+    """Takes choices from a fuzzer, which learns the effect of each.
 
     Args:
         provider: ``atheris.FuzzedDataProvider``.
@@ -39,10 +39,10 @@ class ProviderDice:
 
 
 class RandomDice:
-    """Choices by chance.
+    """Draws choices at random.
 
     Args:
-        seed: Of the generator.
+        seed: seed of the generator.
     """
 
     def __init__(self, seed: int) -> None:
@@ -58,5 +58,5 @@ class RandomDice:
 
 
 def pick(dice: Dice, items: Sequence[_Item]) -> _Item:
-    """One of ``items``."""
+    """Choose one of ``items``."""
     return items[dice.integer(0, len(items) - 1)]

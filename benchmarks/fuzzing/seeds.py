@@ -1,4 +1,4 @@
-"""Inputs to begin with: good requests as they come over the wire, and choices that make some."""
+"""First inputs of the fuzzer: encoded good requests, and choices that make some."""
 
 from pathlib import Path
 from typing import Final
@@ -10,17 +10,17 @@ from fuzzing.structured import nearly_valid, valid
 __all__ = ["CHOICES", "MESSAGE", "write_seeds"]
 
 MESSAGE: Final = b"\0"
-"""First byte of an input whose others are a message; any even one is."""
+"""First byte of an input that holds a message; any even byte stands for one."""
 CHOICES: Final = b"\1"
-"""First byte of an input whose others are choices; any odd one is."""
+"""First byte of an input that holds choices; any odd byte stands for them."""
 _EACH: Final = 4
 
 
 def write_seeds(folder: Path) -> int:
-    """Writes a file for each input.
+    """Write a file for each input.
 
     Returns:
-        Their number.
+        Number of the files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     inputs = []

@@ -12,7 +12,7 @@ __all__ = ["RULES", "SIGNATURES"]
 def _signature(
     model: str, max_batch_size: int, *tensors: tuple[str, str, tuple[int, ...]], allow_non_finite: bool = False
 ) -> RequestSignature:
-    """A model whose outputs are its inputs, so that what was decoded can be encoded again."""
+    """Make a model whose outputs are its inputs, so that decoded tensors can be encoded again."""
     rules = tuple(TensorRule(name=name, datatype=DATATYPES[kind], dims=dims) for name, kind, dims in tensors)
     return RequestSignature(
         model=model,
@@ -46,11 +46,11 @@ SIGNATURES: Final = (
         ("h", "UINT16", (2,)),
     ),
 )
-"""Models by what is special about them."""
+"""Models, named by their special feature."""
 
 RULES: Final = (
     QueueRules(),
     QueueRules(default_policy=QueuePolicy(allow_override=True)),
     QueueRules(levels=3, default_level=2, policies={1: QueuePolicy(timeout=0.5), 3: QueuePolicy(max_requests=2)}),
 )
-"""Queue rules under which ``priority`` and ``timeout`` mean different things."""
+"""Queue rules that differ in the meaning of ``priority`` and ``timeout``."""

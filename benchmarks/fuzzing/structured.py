@@ -1,6 +1,6 @@
-"""Requests that keep nearly every rule of a model, so that what they break is found out late.
+"""Make requests that keep nearly every rule of a model, so that the broken rule is found late.
 
-A fuzzer that has no bytes left chooses the lowest of everything, which is what is right.
+A fuzzer without bytes chooses the lowest value of everything, which is always a right one.
 """
 
 import math
@@ -21,19 +21,19 @@ _NAMES: Final = ("a", "b", "c", "z", "", "x" * 300)
 _REGIONS: Final = ("region", "shrunk", "gone", "")
 _SIZES: Final = (0, 1, 2, 3, 7, -1, 2**31, 2**62, -(2**63), 2**63 - 1)
 _RARE: Final = 11
-"""One of so many requests has a certain fault."""
+"""A certain fault comes once in so many requests."""
 
 
 def valid(signature: RequestSignature, dice: Dice) -> Request:
-    """A request that keeps every rule, unless a number in it is NaN or infinite, or a BOOL neither 0 nor 1."""
+    """Make a request that keeps every rule, but for numbers that are not finite and a BOOL other than 0 and 1."""
     return _request(signature, dice, dice.integer(1, max(1, signature.max_batch_size)), 1)
 
 
 def nearly_valid(signature: RequestSignature, dice: Dice) -> Request:
-    """The same with any number of faults, often none."""
+    """Make a request with any number of faults, often none."""
     if dice.integer(0, 5) < 5:
         request = valid(signature, dice)
-    else:  # sizes that agree with one another, and may be more or less than the model takes
+    else:  # sizes that agree with one another, and may exceed or fall short of the model's
         request = _request(signature, dice, dice.integer(0, signature.max_batch_size + 1), 0)
     for change in _CHANGES:
         if dice.integer(0, _RARE) == _RARE:
@@ -41,15 +41,15 @@ def nearly_valid(signature: RequestSignature, dice: Dice) -> Request:
     return request
 
 
-def _request(signature: RequestSignature, dice: Dice, rows: int, least: int) -> Request:
-    """A request of so many rows whose open dimensions are ``least`` or more."""
+def _request(signature: RequestSignature, dice: Dice, rows: int, minimum: int) -> Request:
+    """Make a request of ``rows`` rows whose open dimensions are at least ``minimum``."""
     request = Request(model_name=signature.model, id="id")
     typed = dice.integer(0, 3) == 3 and all(rule.datatype.contents for rule in signature.inputs)
     order = list(signature.inputs)
     if dice.integer(0, 1):
         order.reverse()
     for rule in order:
-        shape = [size if size >= 0 else dice.integer(least, 3) for size in signature.full_shape(rule)]
+        shape = [size if size >= 0 else dice.integer(minimum, 3) for size in signature.full_shape(rule)]
         if signature.max_batch_size > 0:
             shape[0] = rows
         tensor = request.inputs.add(name=rule.name, datatype=rule.datatype.name, shape=shape)
@@ -124,12 +124,12 @@ def _change_raw(request: Request, dice: Dice) -> None:
     elif what == 1:
         del raw[dice.integer(0, len(raw) - 1)]
     else:
-        place = dice.integer(0, len(raw) - 1)
-        raw[place] = raw[place][: dice.integer(0, len(raw[place]))] + dice.data(9)
+        index = dice.integer(0, len(raw) - 1)
+        raw[index] = raw[index][: dice.integer(0, len(raw[index]))] + dice.data(9)
 
 
 def _add_typed(request: Request, dice: Dice) -> None:
-    """Typed contents beside others, of another field, too many, or out of their range."""
+    """Add typed contents beside others, of another field, too many, or out of their range."""
     if not request.inputs:
         return
     contents, field = pick(dice, request.inputs).contents, pick(dice, _FIELDS)
@@ -161,15 +161,15 @@ def _parameters(request: Request, dice: Dice) -> None:
 
 
 def _share_input(request: Request, dice: Dice) -> None:
-    """An input into shared memory; its raw contents go, or stay by mistake."""
+    """Move an input into shared memory; its raw contents are removed, or left by mistake."""
     if not request.inputs:
         return
-    place = dice.integer(0, len(request.inputs) - 1)
-    _share(request.inputs[place].parameters, dice)
-    if place < len(request.raw_input_contents) and dice.integer(0, 5) < 5:
-        raw = request.raw_input_contents[place]
-        request.inputs[place].parameters["shared_memory_byte_size"].int64_param = len(raw)
-        del request.raw_input_contents[place]
+    index = dice.integer(0, len(request.inputs) - 1)
+    _share(request.inputs[index].parameters, dice)
+    if index < len(request.raw_input_contents) and dice.integer(0, 5) < 5:
+        raw = request.raw_input_contents[index]
+        request.inputs[index].parameters["shared_memory_byte_size"].int64_param = len(raw)
+        del request.raw_input_contents[index]
 
 
 def _share_output(request: Request, dice: Dice) -> None:
@@ -199,7 +199,7 @@ def _parameter(parameter: pb.InferParameter, dice: Dice) -> None:
     elif what == 4:
         parameter.double_param = math.nan
     else:
-        parameter.ClearField("string_param")  # a parameter of no kind
+        parameter.ClearField("string_param")  # a parameter without a value
 
 
 _CHANGES: Final[tuple[Callable[[Request, Dice], None], ...]] = (

@@ -1,7 +1,7 @@
-"""One request through the codec, and what has to hold whatever it is.
+"""Put a request through the codec, and check what must hold for every request.
 
-It is answered, or refused with an error of the protocol in a message that fits into gRPC's metadata. What was decoded
-keeps the model's rules, and comes back bit for bit from an answer that holds it.
+A request is answered, or refused with an error of the protocol in a message that fits into gRPC's metadata. A decoded
+request keeps the model's rules, and comes back bit for bit from an answer that holds it.
 """
 
 import os
@@ -32,20 +32,20 @@ from mnserve.status import status_code
 __all__ = ["Finding", "Target"]
 
 _MAX_TEXT: Final = 2000
-"""Most characters of a refusal. It travels in the trailing metadata, which clients let have 8 KiB, escapes included."""
+"""Largest number of characters of a refusal: clients take 8 KiB of trailing metadata, escapes included."""
 _MAX_ANSWER: Final = 64
 _FIELDS: Final = 6
 
 
 class Finding(AssertionError):
-    """Something holds that must not."""
+    """A rule that must hold for every request is broken."""
 
 
 class Target:
-    """Takes requests; counts what became of them.
+    """Takes requests, and counts their outcomes.
 
     Args:
-        folder: Where shared memory objects are made.
+        folder: folder of the shared memory objects.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class Target:
         os.truncate(folder / "shrunk", 8)
 
     def raw(self, data: bytes) -> None:
-        """Bytes as they may come over the wire, against every model."""
+        """Decode bytes as they may come over the wire, against every model."""
         has_more_fields(data, _FIELDS)
         try:
             request = pb.ModelInferRequest.FromString(data)
@@ -70,10 +70,10 @@ class Target:
             self._checked(request, signature, number)
 
     def structured(self, dice: Dice) -> None:
-        """A request that is nearly right for one of the models."""
+        """Decode a request that is nearly right for one of the models."""
         number = dice.integer(0, len(SIGNATURES) - 1)
         request = nearly_valid(SIGNATURES[number], dice)
-        # Over the wire and back: what a client can send is what counts.
+        # Encoded and parsed, since only requests that a client can send count.
         self._checked(
             pb.ModelInferRequest.FromString(request.SerializeToString()), SIGNATURES[number], dice.integer(0, 2)
         )

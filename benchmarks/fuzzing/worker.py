@@ -1,6 +1,6 @@
-"""The process that libFuzzer runs in, and ends: python -m fuzzing.worker FOLDER WORDS-OF-LIBFUZZER.
+"""Run libFuzzer in this process, which it ends: python -m fuzzing.worker FOLDER WORDS-OF-LIBFUZZER.
 
-FOLDER gets ``tally.json``, what became of the requests so far.
+FOLDER gets ``tally.json``, the outcomes of the requests so far.
 """
 
 import json
@@ -16,12 +16,12 @@ _MODULES: Final = [
     f"mnserve.{name}"
     for name in ("codec", "encoding", "tensors", "shared_memory", "shared_tensors", "urgency", "wire", "response_cache")
 ]
-"""What is under test, whose branches libFuzzer counts."""
+"""Tested modules, whose branches libFuzzer counts."""
 _TALLY_EVERY: Final = 512
 
 
 def main() -> None:
-    """Never returns."""
+    """Run libFuzzer; never returns."""
     folder, words = Path(sys.argv[1]), [sys.argv[0], *sys.argv[2:]]
     with atheris.instrument_imports(include=_MODULES, enable_loader_override=False):
         from fuzzing.dice import ProviderDice

@@ -1,1 +1,1 @@
-"""The parts of benchmarks/gpu_inference.py."""
+"""Parts of benchmarks/gpu_inference.py."""

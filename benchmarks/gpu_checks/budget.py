@@ -1,4 +1,4 @@
-"""How long everything may take, and what was left out."""
+"""Time budget of the checks, and the work that was left out."""
 
 import time
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Skip:
-    """Something that was not done.
+    """Work that was left out.
 
     Args:
-        what: was left out.
-        why: in words.
+        what: description of the work.
+        why: reason.
     """
 
     what: str
@@ -20,11 +20,12 @@ class Skip:
 
 @dataclass(kw_only=True)
 class Budget:
-    """Time that runs out; work that would not fit is left out and written down.
+    """Time budget; work that would not fit is left out and recorded.
 
     Args:
-        seconds: for everything.
-        clock: seconds that only grow.
+        seconds: time for everything.
+        clock: monotonic clock in seconds.
+        skips: work that was left out.
     """
 
     seconds: float
@@ -36,15 +37,15 @@ class Budget:
 
     @property
     def left(self) -> float:
-        """Seconds until the end; negative behind it."""
+        """Seconds until the end; negative after it."""
         return self._end - self.clock()
 
     def skip(self, what: str, why: str) -> None:
-        """Writes down that something is left out."""
+        """Record work that is left out."""
         self.skips.append(Skip(what=what, why=why))
 
     def allows(self, what: str, seconds: float) -> bool:
-        """Whether work of so many seconds fits; if not, it is written down."""
+        """Tell if work of ``seconds`` fits; if not, it is recorded as left out."""
         if seconds <= self.left:
             return True
         spare = f"{max(self.left, 0):.0f} s of {self.seconds / 60:g} minutes are left, {seconds:.0f} s are needed"

@@ -1,11 +1,11 @@
-"""The two static forms that are compared: adaptive, and the same network without its dictionary."""
+"""Static forms that are compared: a model, and the same network without its dictionary."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from gpu_checks.subjects import Subject
+from gpu_checks.models import CheckedModel
 from mnexport.forms.dispatch import static_form, without_adaptation
 from mnexport.forms.mixed_precision import with_lowered_backbone
 from mnexport.forms.plan import Calibration, FormPlan
@@ -13,12 +13,12 @@ from mnexport.forms.plan import Calibration, FormPlan
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
-    """In float32, on the CPU.
+    """Static forms of a model in float32, on the CPU.
 
     Args:
-        adaptive: inputs -> outputs.
-        vanilla: the same without adaptation.
-        label: form of the adaptive one, with its rank where it has one.
+        adaptive: module, inputs -> outputs.
+        vanilla: module without adaptation.
+        label: form of the adaptive module, with its rank where it has one.
     """
 
     adaptive: nn.Module
@@ -26,23 +26,23 @@ class Forms:
     label: str
 
 
-def forms_of(subject: Subject) -> Forms:
-    """The static forms of a model.
+def forms_of(checked: CheckedModel) -> Forms:
+    """Make the static forms of a model.
 
     Raises:
-        MnExportError: it has none.
+        MnExportError: the model has none.
     """
-    calibration = Calibration.halves(subject.samples, "samples") if subject.form == "auto" else None
-    plan = FormPlan(form=subject.form, calibration=calibration)
-    found = static_form(subject.model, plan, subject.preprocessing)
-    vanilla = static_form(without_adaptation(subject.model), FormPlan(), subject.preprocessing)
-    rank = found.record.get("rank")
-    label = found.form + (f", rank {rank}" if rank else "")
-    return Forms(adaptive=found.module, vanilla=vanilla.module, label=label)
+    calibration = Calibration.halves(checked.samples, "samples") if checked.form == "auto" else None
+    plan = FormPlan(form=checked.form, calibration=calibration)
+    adaptive = static_form(checked.model, plan, checked.preprocessing)
+    vanilla = static_form(without_adaptation(checked.model), FormPlan(), checked.preprocessing)
+    rank = adaptive.record.get("rank")
+    label = adaptive.form + (f", rank {rank}" if rank else "")
+    return Forms(adaptive=adaptive.module, vanilla=vanilla.module, label=label)
 
 
 def lowered(forms: Forms, dtype: str) -> Forms:
-    """The same with the backbone in ``dtype``; in float32 they are as they were."""
+    """Lower the backbones of both forms to ``dtype``; float32 leaves them as they are."""
     if dtype == "float32":
         return forms
     kind: torch.dtype = getattr(torch, dtype)

@@ -1,4 +1,4 @@
-"""Whether answers of a GPU are those of the CPU.
+"""Parity of the answers of a GPU with those of the CPU.
 
 Shapes: inputs [N, ...]; logits and probabilities [N, C] or values [N, 1].
 """
@@ -23,17 +23,17 @@ _SIZES = (1, 8, 3, 1, 32, 20, 8, 130)
 
 @dataclass(frozen=True, kw_only=True)
 class Parity:
-    """One engine against the CPU's float32 answers.
+    """Parity of one engine with the CPU's float32 answers.
 
     Args:
-        model: name of it.
-        dtype: of the backbone.
-        engine: what was checked.
-        rows: compared.
-        largest: absolute error of each output.
-        limit: of a probability or value.
-        beyond: numbers that differ by more, or are not finite.
-        other_classes: rows with another class, though the CPU's answer leaves no doubt.
+        model: name of the model.
+        dtype: dtype of the backbone.
+        engine: name of the engine.
+        rows: number of compared rows.
+        largest: largest absolute error of each output.
+        limit: limit of the error of a probability or value.
+        beyond: number of values with a larger error, or that are not finite.
+        other_classes: number of rows with another class, though the CPU's answer leaves no doubt.
     """
 
     model: str
@@ -47,12 +47,12 @@ class Parity:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differs by too much."""
+        """True if nothing differs by more than the limit."""
         return self.beyond == 0 and self.other_classes == 0
 
 
 def answers(run: Run, inputs: np.ndarray) -> Answers:
-    """Answers to all inputs, in batches of many sizes."""
+    """Run all inputs in batches of many sizes."""
     parts, start = [], 0
     for size in cycle(_SIZES):
         if start >= len(inputs):
@@ -63,12 +63,12 @@ def answers(run: Run, inputs: np.ndarray) -> Answers:
 
 
 def compare(what: tuple[str, str, str], got: Answers, right: Answers, unit: float) -> Parity:
-    """Compares answers.
+    """Compare the answers of an engine with those of the CPU.
 
     Args:
         what: model, dtype, engine.
-        got: its answers.
-        right: the CPU's in float32.
+        got: answers of the engine.
+        right: answers of the CPU in float32.
         unit: standard deviation of the target of a regressor, else 1.
     """
     model, dtype, engine = what

@@ -1,4 +1,4 @@
-"""What this machine has: packages, execution providers, GPU and driver."""
+"""Packages, execution providers, GPU and driver of this machine."""
 
 import contextlib
 import importlib.util
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-# Package -> what it is for here. Without torch nothing can be done.
+# Package -> its use here. Without torch nothing can be done.
 PACKAGES = {
     "torch": "everything",
     "onnx": "exporting to ONNX",
@@ -30,14 +30,14 @@ _DRIVER = Path("/proc/driver/nvidia/version")
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """Where the figures come from.
+    """Machine and packages of the figures.
 
     Args:
         gpu: name, driver and memory; empty without one.
-        versions: of the packages that take part.
+        versions: versions of the packages in use.
         cuda: version that PyTorch was built for; empty for a build without.
         providers: execution providers in the build of ONNX Runtime; empty where it is not installed.
-        missing: package -> what it would be for.
+        missing: missing package -> its use.
     """
 
     gpu: str
@@ -47,7 +47,7 @@ class Surroundings:
     missing: Mapping[str, str]
 
     def lacks(self, packages: tuple[str, ...]) -> str:
-        """Those of ``packages`` that are missing, separated by commas."""
+        """List those of ``packages`` that are missing, separated by commas."""
         return ", ".join(name for name in packages if name in self.missing)
 
     @property
@@ -58,7 +58,7 @@ class Surroundings:
 
 
 def look_around() -> Surroundings:
-    """Finds all of it out; needs none of the packages."""
+    """Find packages, providers and GPU; none of the packages is needed for it."""
     missing = {name: use for name, use in PACKAGES.items() if not _installed(name)}
     versions = {}
     for name in _DISTRIBUTIONS:
@@ -76,7 +76,7 @@ def look_around() -> Surroundings:
 def _installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
@@ -85,14 +85,14 @@ def _providers(missing: Mapping[str, str]) -> tuple[str, ...]:
         return ()
     import onnxruntime
 
-    # Finds the CUDA libraries that came with PyTorch or in packages of their own.
+    # Loads the CUDA libraries that come with PyTorch or in packages of their own.
     with contextlib.redirect_stdout(io.StringIO()):
         getattr(onnxruntime, "preload_dlls", lambda: None)()
     return tuple(onnxruntime.get_available_providers())
 
 
 def _smi() -> str:
-    """What the driver's own tool says about the first GPU, or else the driver's version."""
+    """Describe the first GPU as nvidia-smi does; empty without that tool."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ""

@@ -1,4 +1,4 @@
-"""The findings as tables, with lines where rich is installed."""
+"""Print the findings as tables, with lines where rich is installed."""
 
 from collections.abc import Sequence
 
@@ -12,30 +12,30 @@ _PARITY = ("model", "dtype", "engine", "rows", "largest error", "limit", "other 
 
 
 def show(parities: Sequence[Parity], ratios: Sequence[Ratio], skips: Sequence[Skip], captions: Sequence[str]) -> None:
-    """Prints parity, ratios, what they are of, and what was left out.
+    """Print parity, ratios, captions, and the work that was left out.
 
     Args:
-        parities: of all engines.
-        ratios: of all models and batch sizes.
-        skips: what was left out.
-        captions: lines for below.
+        parities: parity of all engines.
+        ratios: ratios of all models and batch sizes.
+        skips: work that was left out.
+        captions: lines below the tables.
     """
     rows = [
         (
-            item.model,
-            item.dtype,
-            item.engine,
-            str(item.rows),
-            ", ".join(f"{name} {value:.1e}" for name, value in item.largest.items()),
-            f"{item.limit:.0e}",
-            str(item.other_classes),
-            "yes" if item.passed else "NO",
+            parity.model,
+            parity.dtype,
+            parity.engine,
+            str(parity.rows),
+            ", ".join(f"{name} {value:.1e}" for name, value in parity.largest.items()),
+            f"{parity.limit:.0e}",
+            str(parity.other_classes),
+            "yes" if parity.passed else "NO",
         )
-        for item in parities
+        for parity in parities
     ]
     if rows:
         _table("parity with the CPU's float32 answers", _PARITY, rows)
-    batches = list(dict.fromkeys(item.batch for item in ratios))
+    batches = list(dict.fromkeys(parity.batch for parity in ratios))
     if batches:
         headings = ("model", "form", "dtype", *(f"batch {batch}" for batch in batches), "vanilla p50 ms")
         _table("latency over the vanilla model's: median of rounds (quartiles)", headings, _ratio_rows(ratios, batches))
@@ -48,16 +48,16 @@ def show(parities: Sequence[Parity], ratios: Sequence[Ratio], skips: Sequence[Sk
 
 def _ratio_rows(ratios: Sequence[Ratio], batches: Sequence[int]) -> list[tuple[str, ...]]:
     rows = []
-    for model, form, dtype in dict.fromkeys((item.model, item.form, item.dtype) for item in ratios):
-        found = {item.batch: item for item in ratios if (item.model, item.dtype) == (model, dtype)}
-        cells = [_cell(found[batch]) if batch in found else "-" for batch in batches]
-        plain = " / ".join(f"{found[batch].vanilla.p50_ms:.3f}" if batch in found else "-" for batch in batches)
+    for model, form, dtype in dict.fromkeys((ratio.model, ratio.form, ratio.dtype) for ratio in ratios):
+        by_batch = {ratio.batch: ratio for ratio in ratios if (ratio.model, ratio.dtype) == (model, dtype)}
+        cells = [_cell(by_batch[batch]) if batch in by_batch else "-" for batch in batches]
+        plain = " / ".join(f"{by_batch[batch].vanilla.p50_ms:.3f}" if batch in by_batch else "-" for batch in batches)
         rows.append((model, form, dtype, *cells, plain))
     return rows
 
 
-def _cell(item: Ratio) -> str:
-    return with_quartiles(item.ratio.median, item.ratio.q1, item.ratio.q3)
+def _cell(ratio: Ratio) -> str:
+    return with_quartiles(ratio.ratio.median, ratio.ratio.q1, ratio.ratio.q3)
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -66,7 +66,7 @@ def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -
 
         from mntrain.result_table import ResultTable
     except ModuleNotFoundError:
-        widths = [max(len(row[place]) for row in (headings, *rows)) for place in range(len(headings))]
+        widths = [max(len(row[column]) for row in (headings, *rows)) for column in range(len(headings))]
         print(title)
         for row in (headings, *rows):
             print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,6 +1,6 @@
-"""What callers do to a server all day: good requests of many sizes, and all that goes wrong on their side.
+"""Callers of a server: good requests of many sizes, and all that goes wrong on the side of a caller.
 
-Every call has to end, with the rows that belong to it or with a status that belongs to what it did.
+Every call must end with its own rows, or with a status that fits the request.
 Shapes: rows float32 [B, WIDTH].
 """
 
@@ -20,20 +20,20 @@ from soaking.models import FACTORS, MAX_ROWS, WIDTH, expected
 
 Rows = npt.NDArray[np.float32]
 
-# A call that has not ended after so long counts as lost.
+# A call that has not ended after this time counts as lost.
 LOST_SECONDS = 60.0
 _STREAMED = 12
 
 
 @dataclass
 class Tally:
-    """What happened.
+    """Counts of calls.
 
     Attributes:
-        calls: by what was done and how it ended.
-        lost: calls that did not end.
-        swapped: answers with other rows than the request's.
-        unexpected: endings that do not belong to what was done, with their number.
+        calls: number of calls by kind and ending.
+        lost: number of calls that did not end.
+        swapped: number of answers with other rows than the request's.
+        unexpected: endings that do not fit the request, with their number.
     """
 
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -43,23 +43,23 @@ class Tally:
 
     @property
     def requests(self) -> int:
-        """All calls."""
+        """Number of all calls."""
         return self.calls.total()
 
     @property
     def faults(self) -> int:
-        """All that must not happen."""
+        """Number of all faults."""
         return self.lost + self.swapped + self.unexpected.total()
 
 
 class Caller:
-    """One caller that asks again and again.
+    """Sends one request after the other.
 
     Args:
-        stub: of the server.
-        tally: where to count.
-        seed: of what it does.
-        patient: it never leaves before it has an answer, by itself or by a deadline.
+        stub: stub of the server.
+        tally: counts of calls.
+        seed: seed of the choices.
+        patient: True never cancels a call, nor sets a deadline.
     """
 
     def __init__(self, stub: Any, tally: Tally, seed: int, *, patient: bool = False) -> None:
@@ -67,7 +67,7 @@ class Caller:
         self._random, self._numbers = random.Random(seed), np.random.default_rng(seed)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until it is told to stop."""
+        """Send requests until ``stop`` is set."""
         kinds = {
             self._good: 60,
             self._hurried: 0 if self._patient else 10,
@@ -93,16 +93,16 @@ class Caller:
         await self._ask("good", self._model(), self._rows(), {"OK"})
 
     async def _hurried(self) -> None:
-        """With a deadline that may be too short."""
+        """Send a request with a deadline that may be too short."""
         seconds = self._random.choice([0.0005, 0.002, 0.01])
         await self._ask("hurried", self._model(), self._rows(), {"OK", "DEADLINE_EXCEEDED"}, timeout=seconds)
 
     async def _leaving(self) -> None:
-        """Leaves while it waits."""
+        """Send a request, and cancel it."""
         await self._ask("leaving", self._model(), self._rows(), {"OK", "CANCELLED"}, leave=self._random.random() / 200)
 
     async def _wrong(self) -> None:
-        """More rows than a batch, another width, another type."""
+        """Send a wrong request: more rows than a batch, another width, or another type."""
         name, rows = self._model(), self._rows(1)
         broken = request(name, rows)
         kind = self._random.randrange(3)
@@ -118,12 +118,12 @@ class Caller:
         await self._ask("unknown", "nothing", self._rows(1), {"NOT_FOUND"})
 
     async def _asking(self) -> None:
-        """Something else than inference."""
+        """Call another method than inference."""
         call = self._stub.ModelStatistics(pb.ModelStatisticsRequest(name=self._model()), timeout=LOST_SECONDS)
         await self._end("asking", call, {"OK"}, None)
 
     async def _stream(self) -> None:
-        """Several requests over one call, one of them wrong."""
+        """Send several requests over one stream, one of them wrong."""
         name, wrong = self._model(), self._random.randrange(_STREAMED)
         sent = [self._rows() for _ in range(_STREAMED)]
 
@@ -131,19 +131,19 @@ class Caller:
             for number, rows in enumerate(sent):
                 yield request("nothing" if number == wrong else name, rows)
 
-        ended, place = "OK", 0
+        ended, index = "OK", 0
         try:
             async for message in self._stub.ModelStreamInfer(requests(), timeout=LOST_SECONDS):
-                if (place == wrong) != bool(message.error_message):
-                    self._tally.unexpected[f"stream: {message.error_message or 'an answer'} in place {place}"] += 1
-                elif place != wrong and not _is_answer(message.infer_response, expected(name, sent[place])):
+                if (index == wrong) != bool(message.error_message):
+                    self._tally.unexpected[f"stream: {message.error_message or 'an answer'} in place {index}"] += 1
+                elif index != wrong and not _is_answer(message.infer_response, expected(name, sent[index])):
                     self._tally.swapped += 1
-                place += 1
+                index += 1
         except grpc.aio.AioRpcError as error:
             ended = error.code().name
         self._count("stream", ended, {"OK"})
         if ended == "OK":
-            self._tally.lost += _STREAMED - place
+            self._tally.lost += _STREAMED - index
 
     async def _ask(
         self,
@@ -186,7 +186,7 @@ class Caller:
 
 
 async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.Event) -> None:
-    """Loads one model after the other again, every so many seconds."""
+    """Load the models again in turn, one in every interval."""
     names = list(FACTORS)
     while not stop.is_set():
         try:
@@ -203,13 +203,13 @@ async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.E
 
 
 def request(name: str, rows: Rows) -> pb.ModelInferRequest:
-    """A request with raw contents."""
+    """Make a request with raw contents."""
     message = pb.ModelInferRequest(model_name=name)
     message.inputs.add(name="x", datatype="FP32", shape=rows.shape)
     message.raw_input_contents.append(rows.tobytes())
     return message
 
 
-def _is_answer(response: pb.ModelInferResponse, wanted: Rows) -> bool:
+def _is_answer(response: pb.ModelInferResponse, rows: Rows) -> bool:
     raw = response.raw_output_contents
-    return len(raw) == 1 and raw[0] == wanted.tobytes()
+    return len(raw) == 1 and raw[0] == rows.tobytes()

@@ -1,4 +1,4 @@
-"""Resident memory of a process and those below it, against the requests they have answered."""
+"""Resident memory of a process and its children, against the number of answered requests."""
 
 import os
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def children(pid: int) -> list[int]:
-    """Processes that a process has started, and those that they have."""
-    found = []
+    """List the processes below a process."""
+    direct = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            found += [int(word) for word in (task / "children").read_text().split()]
-        except FileNotFoundError:  # it ended meanwhile
+            direct += [int(word) for word in (task / "children").read_text().split()]
+        except FileNotFoundError:  # the process has ended meanwhile
             continue
-    return [*found, *(below for child in found for below in children(child))]
+    return [*direct, *(below for child in direct for below in children(child))]
 
 
 def resident_bytes(pids: Sequence[int]) -> int:
-    """Of all of them; one that ended counts nothing."""
+    """Sum the resident memory of processes; ended ones count nothing."""
     total = 0
     for pid in pids:
         try:
@@ -32,7 +32,7 @@ def resident_bytes(pids: Sequence[int]) -> int:
 
 
 def slope(requests: Sequence[int], resident: Sequence[int]) -> float:
-    """Bytes a request, by least squares; 0 where there are fewer than two samples."""
+    """Fit the bytes a request by least squares; 0 for fewer than two samples."""
     if len(set(requests)) < 2:
         return 0.0
     return float(np.polyfit(np.asarray(requests, float), np.asarray(resident, float), 1)[0])

@@ -1,4 +1,4 @@
-"""Two models whose answers are known: each row is its input times a factor.
+"""Models whose answers are known: each row is its input times a factor.
 
 Shapes: rows float32 [B, WIDTH].
 """
@@ -17,7 +17,7 @@ FACTORS = {"twice": 2.0, "thrice": 3.0}
 
 
 def write_repository(folder: Path) -> None:
-    """Writes both models as a repository."""
+    """Write both models as a repository."""
     for name, factor in FACTORS.items():
         shape: list[str | int | None] = ["batch", WIDTH]
         graph = helper.make_graph(
@@ -35,5 +35,5 @@ def write_repository(folder: Path) -> None:
 
 
 def expected(name: str, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """What a model answers."""
+    """Compute the answer of a model."""
     return rows * np.float32(FACTORS[name])

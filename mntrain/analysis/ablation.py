@@ -1,4 +1,4 @@
-"""Fewer entries and other temperatures on a trained model, at inference alone (after Fig. 8).
+"""Vary the number of entries and the temperature of a trained model at inference (after Fig. 8).
 
 Shapes: N images, S entries, C classes, d features. features z [N, d], labels [N].
 """
@@ -24,7 +24,7 @@ class AblationPoint:
 
     Args:
         value: S or T.
-        accuracies: of each random subset; one where nothing is drawn.
+        accuracies: accuracy with each random subset of entries; a single one with all entries.
     """
 
     value: float
@@ -36,9 +36,9 @@ class Ablation:
     """Accuracy against S and against T.
 
     Args:
-        images: looked at.
-        entries: random subsets of entries.
-        temperatures: around the trained one.
+        images: number of images.
+        entries: accuracy with random subsets of entries.
+        temperatures: accuracy with temperatures around the trained one.
     """
 
     images: int
@@ -48,7 +48,7 @@ class Ablation:
 
 @torch.inference_mode()
 def ablate(model: NeighborClassifier, features: Tensor, labels: Tensor) -> Ablation:
-    """Answer again with fewer entries, and with other temperatures; features do not change."""
+    """Measure accuracy with fewer entries, and with other temperatures; features do not change."""
     entries, classes = model.entry_values().shape
     passes = _SUBSETS * sum(_SHARES) + len(_FACTORS)
     images = max(_FEWEST, int(_BUDGET / (passes * entries * classes * features.shape[1])))
@@ -77,19 +77,19 @@ def ablate(model: NeighborClassifier, features: Tensor, labels: Tensor) -> Ablat
 
 
 def accuracy_with(
-    model: NeighborClassifier, features: Tensor, labels: Tensor, kept: Tensor, temperature: float
+    model: NeighborClassifier, features: Tensor, labels: Tensor, entries: Tensor, temperature: float
 ) -> float:
-    """Share of right answers with some of the entries and another temperature.
+    """Return the share of right answers with some of the entries and another temperature.
 
     Args:
         features: z [N, d].
         labels: int64 [N].
-        kept: int64 [S'], positions of the entries that stay.
+        entries: int64 [S'], positions of the entries that stay.
     """
     right = 0
     size = batch_size(model)
     for start in range(0, len(labels), size):
         z, y = features[start : start + size], labels[start : start + size]
-        logits = model.logits_among(z, kept, temperature)
+        logits = model.logits_among(z, entries, temperature)
         right += int((logits.argmax(dim=-1) == y).sum())
     return right / len(labels)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class ClassAccuracy:
-    """One class.
+    """Accuracy on one class.
 
     Args:
-        images: of the class.
+        images: number of images of the class.
         before, after: share of right answers; None where there are no images.
     """
 
@@ -25,13 +25,13 @@ class ClassAccuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationAccuracy:
-    """What adaptation does to the answers.
+    """Effect of adaptation on the answers.
 
     Args:
         before, after: share of right answers.
-        corrected: images that only adaptation gets right.
-        broken: images that adaptation gets wrong.
-        classes: one for each class.
+        corrected: number of images that are right only after adaptation.
+        broken: number of images that are right only before adaptation.
+        classes: accuracy on each class.
     """
 
     before: float
@@ -46,13 +46,13 @@ def adaptation_accuracy(unadapted: Tensor, logits: Tensor, labels: Tensor) -> Ad
     before, after = unadapted.argmax(dim=-1) == labels, logits.argmax(dim=-1) == labels
     classes = []
     for index in range(logits.shape[1]):
-        mine = labels == index
-        images = int(mine.sum())
+        of_class = labels == index
+        images = int(of_class.sum())
         classes.append(
             ClassAccuracy(
                 images=images,
-                before=_share(before[mine]) if images else None,
-                after=_share(after[mine]) if images else None,
+                before=_share(before[of_class]) if images else None,
+                after=_share(after[of_class]) if images else None,
             )
         )
     return AdaptationAccuracy(

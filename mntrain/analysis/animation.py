@@ -1,4 +1,4 @@
-"""How a model in the plane learns, as an animation: decision map, test points, paths of the neighbors (Fig. 3)."""
+"""Animation of a model in the plane: decision map, test points and paths of the neighbors (Fig. 3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from mntrain.plotting.style import INK, class_colors, draw_raster, plain
 
 _SIZE, _DPI, _STILL_DPI = (5.6, 6.0), 100, 180
 _PAUSE_MS = 1500  # on the first and the last frame
-_PALE = 0.62  # how far the map's colours are drawn towards white where the model is certain
+_PALE = 0.62  # share of white in the colours of the map where the model is certain
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnimationOptions:
-    """What is drawn.
+    """Run, output and speed of an animation.
 
     Args:
         run: runs/NAME, trained with ``training.keep_every``.
@@ -51,7 +51,7 @@ class AnimationOptions:
 
     @property
     def file(self) -> Path:
-        """Where the animation goes."""
+        """Path of the animation."""
         return self.run / "animation.gif" if self.output is None else self.output
 
 
@@ -64,26 +64,26 @@ def animate(options: AnimationOptions) -> list[Path]:
         TrainingError: a file cannot be written.
     """
     observer = Observer(options.run, options.data_path)
-    kept = kept_epochs(options.run)
+    weights_of_epochs = kept_epochs(options.run)
     console = Console(stderr=True, quiet=options.quiet)
     silent = options.quiet or not console.is_terminal
 
     moments = [
-        observer.moment(epoch, kept[epoch])
-        for epoch in track(list(kept), "looking at epochs", console=console, disable=silent)
+        observer.moment(epoch, weights_of_epochs[epoch])
+        for epoch in track(list(weights_of_epochs), "looking at epochs", console=console, disable=silent)
     ]
     trajectory = observer.trajectory(moments)
     last = len(moments) - 1
     frames = [
-        Image.fromarray(draw_frame(trajectory, place, _DPI))
-        for place in track(range(len(moments)), "drawing frames", console=console, disable=silent)
+        Image.fromarray(draw_frame(trajectory, index, _DPI))
+        for index in track(range(len(moments)), "drawing frames", console=console, disable=silent)
     ]
-    durations = [_PAUSE_MS if place in (0, last) else options.frame_ms for place in range(len(frames))]
+    durations = [_PAUSE_MS if index in (0, last) else options.frame_ms for index in range(len(frames))]
     files = [options.file]
     try:
         write_atomically(options.file, lambda file: _write_gif(file, frames, durations))
-        for name, place in {"first": 0, "middle": last // 2, "last": last}.items() if options.stills else ():
-            still = Image.fromarray(draw_frame(trajectory, place, _STILL_DPI))
+        for name, index in {"first": 0, "middle": last // 2, "last": last}.items() if options.stills else ():
+            still = Image.fromarray(draw_frame(trajectory, index, _STILL_DPI))
             files.append(options.file.with_name(f"{options.file.stem}-{name}.png"))
             write_atomically(files[-1], _png_writer(still))
     except OSError as error:
@@ -93,14 +93,14 @@ def animate(options: AnimationOptions) -> list[Path]:
     return files
 
 
-def draw_frame(trajectory: Trajectory, place: int, dpi: int) -> NDArray[np.uint8]:
-    """Pixels uint8 [height, width, 3] of the moment at ``place``, with the paths that led there."""
-    return draw_raster(lambda figure: draw_moment(figure, trajectory, place), size=_SIZE, dpi=dpi)
+def draw_frame(trajectory: Trajectory, index: int, dpi: int) -> NDArray[np.uint8]:
+    """Draw moment ``index`` and the paths that led there as pixels uint8 [height, width, 3]."""
+    return draw_raster(lambda figure: draw_moment(figure, trajectory, index), size=_SIZE, dpi=dpi)
 
 
-def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
-    """Decision map, test points, neighbors and their paths at ``place``, into an empty figure."""
-    moment, colors = trajectory.moments[place], class_colors(len(trajectory.labels))
+def draw_moment(figure: Figure, trajectory: Trajectory, index: int) -> None:
+    """Draw decision map, test points, neighbors and their paths of moment ``index`` into an empty figure."""
+    moment, colors = trajectory.moments[index], class_colors(len(trajectory.labels))
     axes = figure.subplots()
     axes.grid(visible=False)
     left, right, low, high = trajectory.bounds
@@ -114,12 +114,12 @@ def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
         if margin.min() < 0 < margin.max():
             axes.contour(x, y, margin, levels=[0.0], colors=[INK], linewidths=0.8, alpha=0.7, zorder=1)
     points = trajectory.test.inputs
-    predicted = [colors[one] for one in moment.predicted]
+    predicted = [colors[label] for label in moment.predicted]
     axes.scatter(points[:, 0], points[:, 1], s=20, c=predicted, linewidths=0.4, edgecolors="white", zorder=2)
     wrong = points[moment.predicted != trajectory.test.targets]
     axes.scatter(wrong[:, 0], wrong[:, 1], s=26, facecolors="none", edgecolors=INK, linewidths=0.7, zorder=3)
     if moment.keys is not None:
-        _draw_neighbors(axes, trajectory, place, colors)
+        _draw_neighbors(axes, trajectory, index, colors)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
     axes.set_aspect("equal")
@@ -129,11 +129,11 @@ def draw_moment(figure: Figure, trajectory: Trajectory, place: int) -> None:
     _draw_legend(figure, trajectory, colors)
 
 
-def _draw_neighbors(axes: Axes, trajectory: Trajectory, place: int, colors: list[str]) -> None:
-    paths = np.stack([moment.keys for moment in trajectory.moments[: place + 1] if moment.keys is not None])
+def _draw_neighbors(axes: Axes, trajectory: Trajectory, index: int, colors: list[str]) -> None:
+    paths = np.stack([moment.keys for moment in trajectory.moments[: index + 1] if moment.keys is not None])
     axes.plot(paths[:, :, 0], paths[:, :, 1], linestyle=":", color="black", linewidth=0.7, alpha=0.55, zorder=4)
     assert trajectory.classes is not None
-    face = [colors[one] for one in trajectory.classes]
+    face = [colors[label] for label in trajectory.classes]
     axes.scatter(
         paths[-1, :, 0], paths[-1, :, 1], s=58, c=face, marker="D", edgecolors="white", linewidths=1.1, zorder=5
     )
@@ -165,7 +165,7 @@ def _draw_legend(figure: Figure, trajectory: Trajectory, colors: list[str]) -> N
 
 
 def _map_colors(shares: NDArray[np.float32], colors: list[str]) -> NDArray[np.float64]:
-    """The classes' pale colours, mixed by their shares; white where no class stands out."""
+    """Return the pale colour of the likeliest class at every point; white where no class stands out."""
     palette = np.array([to_rgb(color) for color in colors])
     classes = len(colors)
     certainty = (shares.max(axis=-1, keepdims=True) - 1 / classes) / (1 - 1 / classes)

@@ -1,4 +1,4 @@
-"""Neighbors and training data in two dimensions (Fig. 5).
+"""Embed neighbors and training data in two dimensions (Fig. 5).
 
 Shapes: N images, S entries, d features. features [N, d], keys [S, d].
 """
@@ -17,7 +17,7 @@ _MOST_IMAGES, _MOST_ENTRIES = 1500, 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedding:
-    """Points of a plane.
+    """Images and entries as points of a plane.
 
     Args:
         images: [N', 2].
@@ -33,13 +33,13 @@ class Embedding:
 
 
 def embed(features: Tensor, labels: Tensor, keys: Tensor | None, values: Tensor | None, *, cosine: bool) -> Embedding:
-    """t-SNE of features and keys together, always with the same seed.
+    """Embed features and keys together by t-SNE, always with the same seed.
 
     Args:
         features: z [N, d]; at most 1,500 drawn at random are shown.
         labels: int64 [N].
         keys, values: k [S, d] and v [S, C]; at most 500 entries drawn at random are shown. None without entries.
-        cosine: whether the model compares directions, so that lengths do not count.
+        cosine: True if the model compares directions, so that lengths do not count.
     """
     random = np.random.default_rng(0)
     shown = random.permutation(len(features))[:_MOST_IMAGES]

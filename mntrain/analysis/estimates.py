@@ -1,4 +1,4 @@
-"""What a regressor estimates for some rows of a split, before and after adaptation.
+"""Estimates of a regressor for some rows of a split, before and after adaptation.
 
 Shapes: N rows, F features, S entries. All values are of standardised targets.
 """
@@ -18,13 +18,13 @@ _ROWS = 500
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Answers and truth.
+    """Estimates of rows beside their targets.
 
     Args:
         total: rows in the whole split.
         targets: [N].
         values: [N].
-        unadapted: [N] of the same network as it is; None where the family does not adapt.
+        unadapted: [N] of the same network before its inner update; None where the family does not adapt.
         attention: ω [N, S]; None where there are no entries.
     """
 
@@ -36,17 +36,17 @@ class Estimates:
 
 
 @torch.inference_mode()
-def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, most: int) -> Estimates:
-    """Look at no more than ``most`` rows, whose targets are standardised; the model is in eval mode already."""
-    chosen = sample(rows, most)[1]
+def estimate(model: Model, preprocessing: nn.Module, rows: TableSet, limit: int) -> Estimates:
+    """Estimate at most ``limit`` rows, whose targets are standardised, by a model in eval mode."""
+    chosen = sample(rows, limit)[1]
     values, unadapted, weights = [], [], []
     for start in range(0, len(chosen), _ROWS):
         inputs = preprocessing(torch.from_numpy(chosen.inputs[start : start + _ROWS]))
-        found = model(inputs)
-        assert isinstance(found, Estimate)
-        values.append(found.values)
-        if found.unadapted_values is not None:
-            unadapted.append(found.unadapted_values)
+        estimate_of_batch = model(inputs)
+        assert isinstance(estimate_of_batch, Estimate)
+        values.append(estimate_of_batch.values)
+        if estimate_of_batch.unadapted_values is not None:
+            unadapted.append(estimate_of_batch.unadapted_values)
         if isinstance(model, HasNeighbors):
             weights.append(model.attention_over_all(model.queries(inputs)))
     return Estimates(

@@ -1,4 +1,4 @@
-"""One pass over images or rows: everything that the sections of a report look at.
+"""Answers, features and attention of a classifier in one pass, for all sections of a report.
 
 Shapes: N examples, C classes, d features, S entries.
 """
@@ -20,7 +20,7 @@ _BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S]: 80 MB
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Observed:
-    """What a classifier makes of some examples of a split.
+    """Answers of a classifier to some examples of a split, with its features and attention.
 
     Args:
         split: train or test.
@@ -44,28 +44,28 @@ class Observed:
 
     @property
     def labels(self) -> Tensor:
-        """int64 [N]."""
+        """Labels int64 [N]."""
         return torch.from_numpy(self.examples.targets)
 
     @property
     def images(self) -> ImageArray | None:
-        """uint8 [N, channels, H, W]; None where the examples are rows."""
+        """Images uint8 [N, channels, H, W]; None where the examples are rows."""
         return self.examples.images if isinstance(self.examples, ImageSet) else None
 
 
-def batch_size(model: Model | NeighborClassifier, most: int = 250) -> int:
-    """Images at a time, such that no intermediate of the inner update outgrows its limit."""
+def batch_size(model: Model | NeighborClassifier, limit: int = 250) -> int:
+    """Return the examples of a batch, at most ``limit``, so that no intermediate of the update grows too large."""
     if not isinstance(model, NeighborClassifier):
-        return most
+        return limit
     entries, classes = model.entry_values().shape
-    return max(1, min(most, _BATCH_ELEMENTS // (entries * classes)))
+    return max(1, min(limit, _BATCH_ELEMENTS // (entries * classes)))
 
 
-def sample(examples: ImageSet | TableSet, most: int) -> tuple[IndexArray, ImageSet | TableSet]:
-    """At most ``most`` examples drawn at random, always the same ones, in the order of the split."""
-    if len(examples) <= most:
+def sample(examples: ImageSet | TableSet, limit: int) -> tuple[IndexArray, ImageSet | TableSet]:
+    """Draw at most ``limit`` examples, always the same ones, in the order of the split."""
+    if len(examples) <= limit:
         return np.arange(len(examples), dtype=np.int64), examples
-    drawn = np.random.default_rng(0).choice(len(examples), size=most, replace=False)
+    drawn = np.random.default_rng(0).choice(len(examples), size=limit, replace=False)
     indices = np.sort(drawn).astype(np.int64)
     return indices, examples.select(indices)
 
@@ -76,10 +76,10 @@ def observe(
     preprocessing: nn.Module,
     split: str,
     examples: ImageSet | TableSet,
-    most: int,
+    limit: int,
 ) -> Observed:
-    """Look at no more than ``most`` examples of a split; the model is in eval mode already."""
-    indices, chosen = sample(examples, most)
+    """Run a classifier in eval mode on at most ``limit`` examples of a split."""
+    indices, chosen = sample(examples, limit)
     size = batch_size(model)
     features, logits, unadapted, weights = [], [], [], []
     backbone = getattr(model, "backbone", None)

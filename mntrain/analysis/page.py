@@ -1,4 +1,4 @@
-"""Sections as one self-contained page."""
+"""Render sections as one self-contained page."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -9,7 +9,7 @@ from mntrain.analysis.sections.content import Section
 
 
 def render(sections: Sequence[Section], *, title: str, subtitle: str, footer: str) -> str:
-    """The HTML of a page: nothing is loaded from elsewhere and nothing is run. Every text is escaped."""
+    """Render a page as HTML that loads nothing and runs nothing. Every text is escaped."""
     template = (resources.files("mntrain.analysis") / "page.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
     return environment.from_string(template).render(sections=sections, title=title, subtitle=subtitle, footer=footer)

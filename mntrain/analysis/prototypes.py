@@ -1,4 +1,4 @@
-"""How close features are to the prototype of their own class, before and after the inner update (Fig. 4).
+"""Cosine of features to the prototype of their own class, before and after the inner update (Fig. 4).
 
 Shapes: N images, B batch, C classes, d features. features z [N, d], weights w [C, d], adapted weights w' [B, C, d].
 """
@@ -15,7 +15,7 @@ from mntrain.models.neighbors import NeighborClassifier
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrototypeCosines:
-    """cos(z, w_y) and cos(z, w'_y) of the true class y.
+    """Cosines cos(z, w_y) and cos(z, w'_y) of the true class y.
 
     Args:
         before, after: [N].
@@ -26,13 +26,13 @@ class PrototypeCosines:
 
     @property
     def share_closer(self) -> float:
-        """Share of images that the update brings closer: those above the diagonal."""
+        """Share of images that the update brings closer to their prototype."""
         return float((self.after > self.before).to(torch.float64).mean())
 
 
 @torch.inference_mode()
 def prototype_cosines(model: NeighborClassifier, features: Tensor, labels: Tensor) -> PrototypeCosines | None:
-    """Cosines to the true prototype; None for a head that has no prototypes.
+    """Compute the cosines to the true prototype; None for a head that has no prototypes.
 
     Args:
         features: z [N, d].

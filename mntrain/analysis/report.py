@@ -1,4 +1,4 @@
-"""A report from a run to its page."""
+"""Make the report of a run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ _Step = tuple[str, Callable[[], Section | None]]
 
 
 def report(options: ReportOptions) -> dict[str, Any]:
-    """Look at a run and write its page.
+    """Analyse a run and write its page.
 
     Returns:
         The numbers on the page: section → values.
@@ -43,13 +43,13 @@ def report(options: ReportOptions) -> dict[str, Any]:
         TrainingError: the page cannot be written.
     """
     _check_writable(options)
-    subject = load_report_input(options)
-    sections = _sections(subject)
-    config = subject.artifact.config
+    report_input = load_report_input(options)
+    sections = _sections(report_input)
+    config = report_input.artifact.config
     html = render(
         sections,
         title=config.experiment.name,
-        subtitle=f"{sections[0].facts[0][1]} on {data_name(subject)}, seed {config.experiment.seed}",
+        subtitle=f"{sections[0].facts[0][1]} on {data_name(report_input)}, seed {config.experiment.seed}",
         footer=f"mn-runtime {config.versions.get('mn-runtime', '')}, mntrain report",
     )
     with _writing(options):
@@ -57,8 +57,8 @@ def report(options: ReportOptions) -> dict[str, Any]:
     return {section.anchor: section.numbers for section in sections}
 
 
-def _sections(subject: ReportInput) -> list[Section]:
-    console = Console(stderr=True, quiet=subject.options.quiet)
+def _sections(report_input: ReportInput) -> list[Section]:
+    console = Console(stderr=True, quiet=report_input.options.quiet)
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -68,68 +68,68 @@ def _sections(subject: ReportInput) -> list[Section]:
     ) as bar:
         task = bar.add_task("looking", total=None)
 
-        def say(what: str) -> None:
-            bar.update(task, description=what)
+        def say(step: str) -> None:
+            bar.update(task, description=step)
             if not console.is_terminal:
-                console.print(what, highlight=False)
+                console.print(step, highlight=False)
 
-        steps = _steps_of_rows(subject, say) if subject.target else _steps(subject, say)
+        steps = _steps_of_rows(report_input, say) if report_input.target else _steps(report_input, say)
         bar.update(task, total=len(steps))
-        found = []
-        for what, make in steps:
-            say(what)
+        sections = []
+        for step, make in steps:
+            say(step)
             section = make()
             bar.advance(task)
             if section is not None:
-                found.append(section)
-    return found
+                sections.append(section)
+    return sections
 
 
-def _steps(subject: ReportInput, say: Callable[[str], None]) -> list[_Step]:
-    """Of a classifier."""
-    data, artifact, most = subject.data, subject.artifact, subject.options.images
-    say(f"test {subject.nouns}")
-    test = observe(artifact.model, artifact.preprocessing, "test", data.test, most)
-    say(f"training {subject.nouns}")
-    train = observe(artifact.model, artifact.preprocessing, "train", data.train, most)
+def _steps(report_input: ReportInput, say: Callable[[str], None]) -> list[_Step]:
+    """Run a classifier, and list the sections of its page."""
+    data, artifact, limit = report_input.data, report_input.artifact, report_input.options.images
+    say(f"test {report_input.nouns}")
+    test = observe(artifact.model, artifact.preprocessing, "test", data.test, limit)
+    say(f"training {report_input.nouns}")
+    train = observe(artifact.model, artifact.preprocessing, "train", data.train, limit)
     return [
-        ("run", lambda: head_section(subject)),
-        ("curves", lambda: curves_section(subject)),
-        ("accuracy before and after adaptation", lambda: accuracy_section(subject, test)),
-        ("cosine to the true prototype", lambda: prototypes_section(subject, test)),
-        ("embedding", lambda: embedding_section(subject, train)),
-        ("images nearest to neighbors", lambda: neighbors_section(subject, test)),
-        ("retrieval", lambda: retrieval_section(subject, train, test)),
-        ("entries in use", lambda: usage_section(subject, test.attention)),
-        ("ablations", lambda: ablation_section(subject, test)),
-        ("learned numbers", lambda: learned_section(subject)),
+        ("run", lambda: head_section(report_input)),
+        ("curves", lambda: curves_section(report_input)),
+        ("accuracy before and after adaptation", lambda: accuracy_section(report_input, test)),
+        ("cosine to the true prototype", lambda: prototypes_section(report_input, test)),
+        ("embedding", lambda: embedding_section(report_input, train)),
+        ("images nearest to neighbors", lambda: neighbors_section(report_input, test)),
+        ("retrieval", lambda: retrieval_section(report_input, train, test)),
+        ("entries in use", lambda: usage_section(report_input, test.attention)),
+        ("ablations", lambda: ablation_section(report_input, test)),
+        ("learned numbers", lambda: learned_section(report_input)),
     ]
 
 
-def _steps_of_rows(subject: ReportInput, say: Callable[[str], None]) -> list[_Step]:
-    """Of a regressor."""
-    artifact = subject.artifact
+def _steps_of_rows(report_input: ReportInput, say: Callable[[str], None]) -> list[_Step]:
+    """Run a regressor, and list the sections of its page."""
+    artifact = report_input.artifact
     assert isinstance(artifact, TableArtifact)
-    assert isinstance(subject.data, TableData)
+    assert isinstance(report_input.data, TableData)
     say("test rows")
-    rows = artifact.config.standardization.targets(subject.data.test)
-    found = estimate(artifact.model, artifact.preprocessing, rows, subject.options.images)
+    rows = artifact.config.standardization.targets(report_input.data.test)
+    estimates = estimate(artifact.model, artifact.preprocessing, rows, report_input.options.images)
     return [
-        ("run", lambda: head_section(subject)),
-        ("curves", lambda: curves_section(subject)),
-        ("estimates", lambda: estimates_section(subject, found)),
-        ("entries in use", lambda: usage_section(subject, found.attention)),
-        ("ablations", lambda: ablation_section(subject, None)),
-        ("learned numbers", lambda: learned_section(subject)),
+        ("run", lambda: head_section(report_input)),
+        ("curves", lambda: curves_section(report_input)),
+        ("estimates", lambda: estimates_section(report_input, estimates)),
+        ("entries in use", lambda: usage_section(report_input, estimates.attention)),
+        ("ablations", lambda: ablation_section(report_input, None)),
+        ("learned numbers", lambda: learned_section(report_input)),
     ]
 
 
 def _check_writable(options: ReportOptions) -> None:
-    """Before minutes of work: the folder of the page must be there and take a file."""
+    """Check before minutes of work that the folder of the page takes a file; it is made if missing."""
     page = options.page
     if page.is_dir():
         raise TrainingError(f"Page {page} cannot be written: it is a folder. Choose another --output.")
-    if options.output is None:  # the run itself is checked when it is read
+    if options.output is None:  # the folder of the run is checked when the run is read
         return
     with _writing(options):
         page.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The run that a report is about: its artifact and its data."""
+"""Input of a report: the artifact of a run, its history and its data."""
 
 import csv
 import dataclasses
@@ -23,14 +23,14 @@ from mntrain.training.artifact_data import load_data
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
-    """What a report is made of.
+    """Run, data and output of a report.
 
     Args:
         run: runs/NAME.
         data_path: where the data lies now, if it has moved.
         fine_labels: column of finer labels (source ``datasets`` only).
         comparisons: ``compare.json`` files whose sweeps are shown.
-        images: at most so many test images (or rows), and training images, are looked at.
+        images: largest number of examples of a split to look at.
         output: the page; None is RUN/report.html.
         quiet: no progress.
     """
@@ -49,21 +49,21 @@ class ReportOptions:
 
     @property
     def page(self) -> Path:
-        """The file to write."""
+        """Path of the page."""
         return self.run / "report.html" if self.output is None else self.output
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReportInput:
-    """A loaded run.
+    """Loaded run.
 
     Args:
-        options: what is asked for.
+        options: run, data and output of the report.
         artifact: the trained model.
         history: name of each column of ``metrics.csv`` → its values; empty where the file is missing.
         data: the splits.
-        sweeps: trained anew, of all given comparisons.
-        fine: finer label [N] of every image of each split, and their names; None where none are asked for.
+        sweeps: those of all given comparisons.
+        fine: finer labels of all images; None where none are asked for.
     """
 
     options: ReportOptions
@@ -75,18 +75,18 @@ class ReportInput:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Class names; none where values are estimated."""
+        """Class names; empty where values are estimated."""
         return self.artifact.config.labels or ()
 
     @property
     def target(self) -> str | None:
-        """The column that is estimated; None where classes are told apart."""
+        """Name of the estimated column; None for classification."""
         config = self.artifact.config
         return config.target if isinstance(config, TableArtifactConfig) and config.labels is None else None
 
     @property
     def nouns(self) -> str:
-        """What the examples are."""
+        """Word for the examples: images or rows."""
         return "images" if isinstance(self.artifact, ImageArtifact) else "rows"
 
     @property
@@ -101,8 +101,8 @@ class FineLabels:
     """Labels that the model was not trained with.
 
     Args:
-        column: they come from.
-        names: of the classes.
+        column: column of the labels.
+        names: class names.
         train, test: int64 [N], in the order of the splits.
     """
 
@@ -142,7 +142,7 @@ def load_report_input(options: ReportOptions) -> ReportInput:
 
 
 def _fine(artifact: ImageArtifact | TableArtifact, data: ImageData | TableData, options: ReportOptions) -> FineLabels:
-    """Finer labels of the same images: by their positions in the source, since a split drawn anew would differ."""
+    """Load finer labels by the positions of the images in the source, since a split drawn anew would differ."""
     config = artifact.config.experiment.data
     if "label_column" not in find_source(config.source).options:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Classes found by their neighbors: on attention vectors and on features (appendix A.9, Fig. 6).
+"""Retrieval of nearest neighbors by attention vectors and by features (appendix A.9, Fig. 6).
 
 Shapes: N queries, M references, F dimensions (S entries or d features).
 """
@@ -26,11 +26,11 @@ class Retrieval:
 
     @property
     def shown(self) -> NDArray[np.int64]:
-        """The first few, for pictures."""
+        """Nearest few, int64 [N, 5], for pictures."""
         return self.nearest[:, :_SHOWN]
 
     def accuracy(self, reference_labels: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-        """Share of queries whose label most of their neighbors have (of equally many, the label of lower number)."""
+        """Return the share of queries that have the commonest label of their neighbors; ties go to the lower label."""
         votes = reference_labels[self.nearest]
         counts = np.stack([np.bincount(row, minlength=int(reference_labels.max()) + 1) for row in votes])
         return float((counts.argmax(axis=1) == labels).mean())

@@ -1,4 +1,4 @@
-"""Sweeps over trained models, read from ``compare.json`` files."""
+"""Read sweeps over trained models from ``compare.json`` files."""
 
 import json
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from mntrain.training.metric import METRICS
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedSweep:
-    """One field over several values, every model trained anew.
+    """Sweep of one field over several values, with models trained anew for each.
 
     Args:
-        recipe: that was varied.
-        field: that was swept.
-        values: as written.
-        scores: of all seeds, for each value.
+        recipe: recipe of the models.
+        field: swept field.
+        values: values of the field as written.
+        scores: scores of all seeds, for each value.
         metric: name of the scores.
     """
 
@@ -28,26 +28,26 @@ class TrainedSweep:
     metric: str
 
     def check(self) -> None:
-        """Refuse what cannot be drawn.
+        """Check that the sweep can be drawn.
 
         Raises:
             ValueError: values and scores do not belong together, a score is not finite, or the metric is unknown.
         """
         if not self.values or len(self.values) != len(self.scores):
             raise ValueError(f"{self.field} has {len(self.values)} values and {len(self.scores)} variants")
-        if not all(abs(score) < LARGEST for found in self.scores for score in found):
+        if not all(abs(score) < LARGEST for scores_of_value in self.scores for score in scores_of_value):
             raise ValueError(f"a score of {self.field} is not finite")
         if self.metric not in METRICS:
             raise ValueError(f"its metric is {self.metric[:40]!r}")
 
     @property
     def percent(self) -> bool:
-        """Whether the scores are shares."""
+        """True if the scores are shares."""
         return METRICS[self.metric].percent
 
 
 def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
-    """All sweeps of a ``compare.json``.
+    """Read all sweeps of a ``compare.json``.
 
     Raises:
         ArtifactError: the file cannot be read, or holds no comparison or no sweep.
@@ -58,12 +58,12 @@ def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
         sweeps = tuple(
             TrainedSweep(
                 recipe=str(content["recipe"]),
-                field=str(one["field"]),
-                values=tuple(str(value) for value in one["values"]),
-                scores=tuple(scores[name] for name in one["variants"]),
+                field=str(entry["field"]),
+                values=tuple(str(value) for value in entry["values"]),
+                scores=tuple(scores[name] for name in entry["variants"]),
                 metric=str(content["metric"]),
             )
-            for one in content["sweeps"]
+            for entry in content["sweeps"]
         )
         for sweep in sweeps:
             sweep.check()

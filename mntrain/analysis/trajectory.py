@@ -1,4 +1,4 @@
-"""What a model in the plane answered, and where its neighbors were, after every epoch that was kept.
+"""Answers and neighbors of a model in the plane after every epoch that was kept.
 
 Shapes: E epochs, S neighbors, G points along each side of the map, N test points, C classes.
 """
@@ -28,10 +28,10 @@ _KEPT = re.compile(r"epoch-(\d+)\.safetensors")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moment:
-    """One kept epoch.
+    """Answers and neighbors after one kept epoch.
 
     Args:
-        epoch: epochs behind it; 0 is before training.
+        epoch: number of trained epochs; 0 is before training.
         shares: probability of each class on the map, [G, G, C], the first axis upwards.
         predicted: class of every test point, int64 [N].
         accuracy: share of test points that are right.
@@ -47,7 +47,7 @@ class Moment:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trajectory:
-    """A run in the plane.
+    """All kept epochs of a run in the plane.
 
     Args:
         axes: names of the two columns.
@@ -67,30 +67,30 @@ class Trajectory:
 
 
 def kept_epochs(run: Path) -> dict[int, Path]:
-    """Epoch → weights, of all that a run has kept.
+    """Map each epoch that a run has kept to the file of its weights.
 
     Raises:
-        ArtifactError: it has kept fewer than two.
+        ArtifactError: fewer than two are kept.
     """
     matches = ((_KEPT.fullmatch(file.name), file) for file in sorted((run / "checkpoints").glob("epoch-*.safetensors")))
-    found = {int(match.group(1)): file for match, file in matches if match}
-    if len(found) < 2:
+    weights = {int(match.group(1)): file for match, file in matches if match}
+    if len(weights) < 2:
         raise ArtifactError(
-            f"Run {run} has kept the weights of {len(found)} epoch(s), so nothing moves; train it with "
+            f"Run {run} has kept the weights of {len(weights)} epoch(s), so nothing moves; train it with "
             "--training.keep_every 1 (--overwrite replaces this run)."
         )
-    return found
+    return weights
 
 
 class Observer:
-    """Looks at a run in the plane, epoch by epoch.
+    """Runs the model of each kept epoch on the plane.
 
     Args:
         run: runs/NAME.
         data_path: where the data lies now, if it has moved.
 
     Raises:
-        ArtifactError: the run has no artifact, or its model takes no points of the plane, or tells no classes apart.
+        ArtifactError: the run has no artifact, or its model is no classifier of points in the plane.
         DataError: its data is not there, or has changed.
     """
 
@@ -104,7 +104,7 @@ class Observer:
             )
         self._artifact, self._labels = artifact, labels
         test = load_data(artifact.config, data_path).part("test")
-        assert isinstance(test, TableSet)  # the digest says so
+        assert isinstance(test, TableSet)  # the digest of the data is checked
         self._test = test
         self._bounds = _bounds(test)
         left, right, low, high = self._bounds
@@ -113,7 +113,7 @@ class Observer:
 
     @torch.inference_mode()
     def moment(self, epoch: int, weights: Path) -> Moment:
-        """What the model was like after ``epoch``.
+        """Load the weights after ``epoch``, and run the model on map and test points.
 
         Raises:
             ArtifactError: the weights cannot be read, or are of another model.
@@ -137,7 +137,7 @@ class Observer:
         )
 
     def trajectory(self, moments: list[Moment]) -> Trajectory:
-        """All moments with what they have in common; call it after the last one was looked at."""
+        """Collect the moments. The classes of the neighbors are those of the last loaded epoch."""
         model, config = self._artifact.model, self._artifact.config
         classes = None
         if isinstance(model, NeighborClassifier):
@@ -152,13 +152,13 @@ class Observer:
         )
 
     def _answer(self, points: Tensor) -> Tensor:
-        """Logits [B, C] of points in their own units, after adaptation where there is any."""
+        """Return the logits [B, C] of points in their own units, after adaptation where there is any."""
         prediction: Any = self._artifact.model(self._artifact.preprocessing(points))
         logits: Tensor = prediction.logits
         return logits
 
     def _keys(self) -> NDArray[np.float64] | None:
-        """Keys in the units of the points: only where features are the points themselves do they lie in the plane."""
+        """Return the keys in the units of the points; None where features are not the points themselves."""
         model, scale = self._artifact.model, self._artifact.config.standardization
         if not isinstance(model, NeighborClassifier) or self._artifact.config.experiment.backbone.name != "identity":
             return None
@@ -168,7 +168,7 @@ class Observer:
 
 
 def _bounds(test: TableSet) -> tuple[float, float, float, float]:
-    """A square around the test points with a margin."""
+    """Return left, right, lower and upper edge of a square around the test points, with a margin."""
     low, high = test.inputs.min(axis=0).astype(float), test.inputs.max(axis=0).astype(float)
     centre, half = (low + high) / 2, (high - low).max() / 2 * (1 + 2 * _MARGIN)
     return centre[0] - half, centre[0] + half, centre[1] - half, centre[1] + half

@@ -1,4 +1,4 @@
-"""How many entries of the dictionary are used.
+"""Use of the entries of the dictionary.
 
 Shapes: N queries, S entries. attention ω [N, S].
 """
@@ -13,12 +13,12 @@ _TOP = 10
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Usage:
-    """What the attention of many queries goes to.
+    """Distribution of the attention of many queries over the entries.
 
     Args:
         effective: exp of the entropy of ω, for every query [N]: 1 if one entry takes all, S if all get the same.
         mass: attention of every entry over all queries [S], largest first; sums to 1.
-        never_top: entries that are among the ten largest of no query.
+        never_top: number of entries that are among the ten largest of no query.
         largest: mean over queries of the largest weight.
     """
 
@@ -29,7 +29,7 @@ class Usage:
 
 
 def usage(weights: Tensor) -> Usage:
-    """Count the use of entries by ω [N, S]."""
+    """Measure the use of entries by ω [N, S]."""
     entropy = torch.special.entr(weights).sum(dim=-1)
     top = weights.topk(min(_TOP, weights.shape[1]), dim=-1).indices
     return Usage(

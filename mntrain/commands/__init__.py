@@ -1,1 +1,1 @@
-"""Parse command lines; each command is a module with ``add`` and ``run``."""
+"""Command line: each command is a module with its options, a function ``run``, and an entry in ``cli``."""

@@ -1,4 +1,4 @@
-"""Command ``mntrain animate``: how a model in the plane learns."""
+"""Command ``mntrain animate``: animate the training of a model in the plane."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Entry of a command in the command line."""
+"""Commands of a command line."""
 
 import argparse
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from mntrain.commands.options import Settings, add_options, read_options
 
 @dataclass(frozen=True, kw_only=True)
 class Command(Generic[Settings]):
-    """A command, its options and its help texts.
+    """Command with its options and help texts.
 
     Args:
         options: dataclass whose fields are the options.
@@ -18,7 +18,7 @@ class Command(Generic[Settings]):
         summary: line in the list of commands.
         description: paragraph above the options; None takes the summary.
         epilog: text below the options; its line breaks are kept.
-        after_interrupt: remedy told after an interruption.
+        after_interrupt: end of the message after an interruption, with the remedy.
     """
 
     options: type[Settings]

@@ -1,4 +1,4 @@
-"""Command ``mntrain compare``: variants and seeds side by side."""
+"""Command ``mntrain compare``: train variants over seeds and compare them."""
 
 import json
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class CompareCommand:
 
 
 def run(command: CompareCommand) -> int:
-    """Train what is missing, and print the comparison; returns the exit code."""
+    """Train the missing runs, and print the comparison; returns the exit code."""
     from mntrain.comparison.plan import CompareOptions
     from mntrain.comparison.session import compare
     from mntrain.comparison.variants import built_in, custom, sweep

@@ -1,4 +1,4 @@
-"""Command ``mntrain crossval``: kNN, a plain network and Meta-Neighborhoods on the folds of tables."""
+"""Command ``mntrain crossval``: cross-validate kNN, a plain network and Meta-Neighborhoods on tables."""
 
 import json
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class CrossvalCommand:
 
 
 def run(command: CrossvalCommand) -> int:
-    """Train what is missing, and print the cross-validation; returns the exit code."""
+    """Train the missing runs, and print the cross-validation; returns the exit code."""
     from mntrain.crossval.plan import CrossvalOptions
 
     options = CrossvalOptions(

@@ -1,4 +1,4 @@
-"""Command ``mntrain evaluate``: score and loss of an artifact."""
+"""Command ``mntrain evaluate``: compute score and loss of an artifact."""
 
 import json
 from dataclasses import dataclass

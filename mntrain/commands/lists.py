@@ -1,4 +1,4 @@
-"""Lists in one word of the command line, separated by commas."""
+"""Read lists that stand in one word of the command line, separated by commas."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from mntrain.errors import ConfigError
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names without the white space around them; empty ones are left out."""
+    """Split a text into names without white space around them; empty ones are left out."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
@@ -15,7 +15,7 @@ def whole_numbers(option: str, example: str) -> Callable[[str], tuple[int, ...]]
 
     Args:
         option: name of the option, for errors.
-        example: a list of that kind, for errors.
+        example: list of that kind, for errors.
     """
 
     def parse(text: str) -> tuple[int, ...]:

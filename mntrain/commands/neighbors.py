@@ -1,4 +1,4 @@
-"""Command ``mntrain neighbors``: training images nearest to each entry of a dictionary, into the artifact."""
+"""Command ``mntrain neighbors``: add the training images nearest to each entry of a dictionary to the artifact."""
 
 import json
 from dataclasses import dataclass

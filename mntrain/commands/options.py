@@ -1,7 +1,7 @@
-"""Command-line options from the fields of a dataclass.
+"""Make command-line options from the fields of a dataclass.
 
-A field with a default is an option, a field without one a positional argument. Its help text is its description in
-the docstring of the class, followed by the default in brackets where a command line can spell it.
+A field with a default is an option, a field without one a positional argument. The help text of a field is its
+description in the docstring of the class, followed by the default in brackets where a command line can spell it.
 
 =======================  =============================================================================
 type of the field        on the command line
@@ -31,7 +31,7 @@ Settings = TypeVar("Settings")
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What the type of a field does not tell about its option.
+    """Placeholder and reader of an option, where the type of the field does not suffice.
 
     Args:
         metavar: placeholder of the value in help texts; None takes the choices, or the name of the field.
@@ -58,12 +58,12 @@ RunPath = Annotated[Path, Option(metavar="RUN")]
 
 @dataclass(frozen=True, kw_only=True)
 class _FieldOption:
-    """A field of a settings class as the command line sees it.
+    """Option or positional argument of a field.
 
     Args:
-        name: of the field.
+        name: name of the field.
         kind: type of one value.
-        repeated: whether the field is a tuple of such values.
+        repeated: True for a field that is a tuple of such values.
         option: placeholder and reading.
         default: value of the field without the option; MISSING for a positional argument.
         text: description of the field.
@@ -113,7 +113,7 @@ def read_options(settings: type[Settings], values: argparse.Namespace, other_wor
 
     Args:
         settings: dataclass whose fields are the options.
-        values: parsed by a parser that :func:`add_options` has extended.
+        values: result of a parser that :func:`add_options` has extended.
         other_words: words that the parser has no option for.
 
     Raises:
@@ -159,7 +159,7 @@ def _other_words_field(settings: type[Any]) -> str | None:
 
 
 def _without_annotations(hint: Any) -> tuple[Any, list[Any]]:
-    """Type without ``| None`` and ``Annotated``, and what the annotations were."""
+    """Return the type without ``| None`` and ``Annotated``, and the annotations."""
     if type(None) in get_args(hint):
         (hint,) = (part for part in get_args(hint) if part is not type(None))
     if get_origin(hint) is not Annotated:
@@ -169,7 +169,7 @@ def _without_annotations(hint: Any) -> tuple[Any, list[Any]]:
 
 
 def _spelled(default: Any) -> str:
-    """Default as it would be given; empty where leaving the option out has no such word."""
+    """Write a default as a command line would; empty for defaults that no word stands for."""
     if default is MISSING or default is None or isinstance(default, bool):
         return ""
     if isinstance(default, tuple):

@@ -1,6 +1,6 @@
-"""Standard output of the commands: readers that leave, encodings that lack a letter.
+"""Standard output of the commands: closed pipes, and encodings that lack a letter.
 
-``mnserve`` has its own, since it may not import this package.
+``mnserve`` has its own module, since it may not import this package.
 """
 
 import io
@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 
 def run_command(run: Callable[[], int]) -> int:
-    """Run a command so that its output has arrived when it returns.
+    """Run a command, and flush its output.
 
-    Letters that the terminal's encoding lacks are written as escapes. Where the reader has left (``… | head``), the
-    exit code is 1 and nothing is said.
+    Letters that the terminal's encoding lacks are written as escapes. A closed pipe (``… | head``) gives exit code 1
+    without a message.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -22,7 +22,7 @@ def run_command(run: Callable[[], int]) -> int:
         code = run()
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more at exit and would fail again.
+        # The interpreter flushes once more at exit, and would fail again.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

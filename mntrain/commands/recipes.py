@@ -1,4 +1,4 @@
-"""Command ``mntrain recipes``: the recipes that come with the package."""
+"""Command ``mntrain recipes``: list the recipes that come with the package."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mntrain.commands.command import Command
 
 @dataclass(frozen=True, kw_only=True)
 class RecipesCommand:
-    """Options of ``mntrain recipes``: there are none."""
+    """Options of ``mntrain recipes``, which has none."""
 
 
 def run(command: RecipesCommand) -> int:

@@ -1,4 +1,4 @@
-"""Command ``mntrain report``: one page about a run."""
+"""Command ``mntrain report``: write a page about a run."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which runs a comparison needs, and which of them are there already."""
+"""Plan of a comparison: its options and its runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from mntrain.data.loading import load_data
 from mntrain.errors import ConfigError
 from mntrain.training.stored_run import RunState, check_same_run, read_metrics, read_split, run_state
 
-# What compare sets itself, or decides by the state of a run.
+# Options that compare sets itself, or decides by the state of a run.
 _SET_BY_COMPARE = ("--name", "--seed", "--resume", "--overwrite", "--runs", "--fields")
 _OWN_FIELDS = (*_SET_BY_COMPARE, "--family")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions:
-    """What is compared.
+    """Variants, seeds and folders of a comparison.
 
     Args:
         recipe: name of a recipe, or path of a YAML file.
         variants: rows of the table, in their order; those of sweeps are added behind them.
         sweeps: fields over several values.
-        seeds: each variant is trained once with each.
+        seeds: seeds that each variant is trained with.
         baseline: name of the variant that differences are taken to.
         overrides: command-line words for every run.
         runs: folder of all runs.
@@ -71,29 +71,29 @@ class CompareOptions:
 
     @property
     def rows(self) -> tuple[Variant, ...]:
-        """Every variant, those of the sweeps too."""
-        return (*self.variants, *(variant for one in self.sweeps for variant in one.variants()))
+        """All variants, with those of the sweeps at the end."""
+        return (*self.variants, *(variant for sweep in self.sweeps for variant in sweep.variants()))
 
     @property
     def stem(self) -> str:
-        """The recipe's name without folder and ending."""
+        """Name of the recipe without folder and ending."""
         return recipe_stem(self.recipe)
 
     @property
     def folder(self) -> Path:
-        """Where the result goes."""
+        """Folder of the result."""
         return self.runs / f"compare-{self.stem}" if self.output is None else self.output
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """One variant with one seed.
+    """Run of one variant with one seed.
 
     Args:
-        variant: the row it belongs to.
-        seed: of the run.
-        config: all that decides it.
-        words: what makes ``mntrain fit`` train it, the recipe first.
+        variant: row of the table.
+        seed: seed of the run.
+        config: configuration of the run.
+        words: arguments of ``mntrain fit`` for this run, the recipe first.
         folder: runs/NAME.
     """
 
@@ -105,33 +105,33 @@ class PlannedRun:
 
     @property
     def name(self) -> str:
-        """The run's name."""
+        """Name of the run."""
         return self.config.name
 
     def state(self) -> RunState:
-        """How far it has come."""
+        """Return the state of the run on disk."""
         return run_state(self.folder)
 
     def tested_on(self, metric: str) -> tuple[Any, ...]:
-        """What two runs must share for their figures to be comparable.
+        """Return metric and test examples, which two runs must share for their figures to be comparable.
 
         Raises:
-            ConfigError: its record of the split cannot be read.
+            ConfigError: the record of the split cannot be read.
         """
         test, data = read_split(self.folder)["splits"]["test"], self.config.data
         return metric, data.source, data.path, data.subset, test.get("source_split"), tuple(test["indices"])
 
     def metrics(self) -> dict[str, Any]:
-        """Its ``metrics.json``.
+        """Read the ``metrics.json`` of the run.
 
         Raises:
-            ConfigError: it cannot be read.
+            ConfigError: the file cannot be read.
         """
         return read_metrics(self.folder)
 
 
 def plan_runs(options: CompareOptions) -> list[PlannedRun]:
-    """Every run, seed by seed, so that early results already compare all variants.
+    """Plan all runs, seed by seed, so that early results already compare all variants.
 
     Raises:
         ConfigError: a variant or an override does not fit the recipe, or a run of that name had another configuration

@@ -1,4 +1,4 @@
-"""The figures of a comparison: mean ± deviation of every variant, and paired differences to the baseline."""
+"""Figures of a comparison: mean ± deviation of every variant, and paired differences to the baseline."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from mntrain.training.metric import ACCURACY, Metric, metric_of
 
 @dataclass(frozen=True, kw_only=True)
 class RunFigures:
-    """One finished run.
+    """Figures of a finished run.
 
     Args:
-        name: of the run.
-        seed: of the run.
-        score: the metric on the test split.
-        unadapted: the same before adaptation; None where the family does not adapt.
-        parameters: of the model.
-        epochs: trained.
-        seconds: of training.
+        name: name of the run.
+        seed: seed of the run.
+        score: metric on the test split.
+        unadapted: metric before adaptation; None where the family does not adapt.
+        parameters: number of parameters of the model.
+        epochs: number of trained epochs.
+        seconds: time of training.
     """
 
     name: str
@@ -36,13 +36,13 @@ class RunFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Variant minus baseline, seed by seed.
+    """Differences of a variant to the baseline, seed by seed.
 
     Args:
-        mean: of the differences.
+        mean: mean of the differences.
         std: sample deviation; None for one seed.
-        p_value: of the two-sided paired t-test; None for one seed, or where all differences are equal.
-        seeds: those that both have finished.
+        p_value: p-value of the two-sided paired t-test; None for one seed, or where all differences are equal.
+        seeds: seeds that both have finished.
     """
 
     mean: float
@@ -53,14 +53,14 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One variant.
+    """Row of the table: all runs of a variant.
 
     Args:
-        variant: its name.
-        words: overrides that make it.
-        runs: finished ones, in the order of the seeds.
+        variant: name of the variant.
+        words: overrides that make the variant.
+        runs: finished runs, in the order of the seeds.
         failed: seed of each failed run → the reason.
-        difference: to the baseline; None for the baseline itself and where no seed is shared.
+        difference: difference to the baseline; None for the baseline itself and where no seed is shared.
     """
 
     variant: str
@@ -71,12 +71,12 @@ class Row:
 
     @property
     def scores(self) -> list[float]:
-        """One for each finished run."""
+        """Score of each finished run."""
         return [run.score for run in self.runs]
 
     @property
     def mean(self) -> float | None:
-        """Of the scores; None where no run has finished."""
+        """Mean of the scores; None where no run has finished."""
         return statistics.mean(self.scores) if self.runs else None
 
     @property
@@ -93,13 +93,13 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The whole result.
+    """Result of a comparison.
 
     Args:
-        options: what was asked for.
-        metric: which figure is compared.
-        examples: in the test split; 0 where no run has finished.
-        rows: one for each variant.
+        options: variants, seeds and folders.
+        metric: figure that is compared.
+        examples: number of examples in the test split; 0 where no run has finished.
+        rows: a row for each variant.
     """
 
     options: CompareOptions
@@ -113,7 +113,7 @@ class Comparison:
         return [(row.variant, seed, reason) for row in self.rows for seed, reason in row.failed.items()]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as written to ``compare.json``."""
+        """Return plain values, as written to ``compare.json``."""
         return {
             "recipe": self.options.stem,
             "overrides": list(self.options.overrides),
@@ -149,9 +149,9 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
     """Read the metrics of every run that has finished.
 
     Args:
-        options: what was asked for.
-        runs: every run of the plan.
-        failed: name of each run that failed → the reason.
+        options: variants, seeds and folders.
+        runs: all runs of the plan.
+        failed: name of each failed run → the reason.
 
     Raises:
         ConfigError: metrics cannot be read, or runs were not tested alike.
@@ -166,15 +166,15 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
         if run.name in failed:
             reasons[run.variant.name][run.seed] = failed[run.name]
             continue
-        found = run.metrics()
-        test = found["test"]
+        metrics = run.metrics()
+        test = metrics["test"]
         metric = metric_of(test, run.name)
         examples = int(test.get("examples", test.get("images", 0)))
         tested.setdefault(run.tested_on(metric.name), run.variant.name)
         if len(tested) > 1:
-            one, other = tested.values()
+            first, second = tested.values()
             raise ConfigError(
-                f"Variants {one!r} and {other!r} were not tested on the same examples by the same figure, so they "
+                f"Variants {first!r} and {second!r} were not tested on the same examples by the same figure, so they "
                 "cannot be compared; let them differ in nothing that changes the test split or the kind of target."
             )
         figures[run.variant.name][run.seed] = RunFigures(
@@ -182,9 +182,9 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
             seed=run.seed,
             score=float(test[metric.name]),
             unadapted=test.get(f"unadapted_{metric.name}"),
-            parameters=int(found["parameters"]),
-            epochs=int(found["epochs"]),
-            seconds=float(found["train_seconds"]),
+            parameters=int(metrics["parameters"]),
+            epochs=int(metrics["epochs"]),
+            seconds=float(metrics["train_seconds"]),
         )
     baseline = figures[options.baseline]
     rows = tuple(
@@ -200,15 +200,15 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
     return Comparison(options=options, metric=metric, examples=examples, rows=rows)
 
 
-def _difference(mine: dict[int, RunFigures], theirs: dict[int, RunFigures]) -> Difference | None:
-    shared = [seed for seed in mine if seed in theirs]
+def _difference(variant: dict[int, RunFigures], baseline: dict[int, RunFigures]) -> Difference | None:
+    shared = [seed for seed in variant if seed in baseline]
     if not shared:
         return None
-    ours, base = [mine[seed].score for seed in shared], [theirs[seed].score for seed in shared]
-    differences = [a - b for a, b in zip(ours, base, strict=True)]
+    scores, baseline_scores = [variant[seed].score for seed in shared], [baseline[seed].score for seed in shared]
+    differences = [a - b for a, b in zip(scores, baseline_scores, strict=True)]
     return Difference(
         mean=statistics.mean(differences),
         std=statistics.stdev(differences) if len(shared) > 1 else None,
-        p_value=paired_p_value(ours, base),
+        p_value=paired_p_value(scores, baseline_scores),
         seeds=tuple(shared),
     )

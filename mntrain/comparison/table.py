@@ -1,4 +1,4 @@
-"""A comparison as a table."""
+"""Write a comparison as a table."""
 
 from rich.console import Console
 
@@ -8,19 +8,19 @@ from mntrain.training.metric import Metric
 
 
 def headings(comparison: Comparison) -> list[str]:
-    """One for each column of :func:`cells`."""
+    """Return a heading for each column of :func:`cells`."""
     columns = ["variant", *(f"seed {seed}" for seed in comparison.options.seeds), "mean ± std"]
     columns += [f"minus {comparison.options.baseline}", "p"]
     return [*columns, "unadapted", "parameters", "epochs", "seconds a run"]
 
 
 def cells(comparison: Comparison, row: Row) -> list[str]:
-    """The row of one variant as texts; empty where there is nothing to say."""
+    """Write the row of a variant; cells without a figure are empty."""
     metric = comparison.metric
     by_seed = {run.seed: metric.text(run.score) for run in row.runs}
     scores = [by_seed.get(seed, "failed") for seed in comparison.options.seeds]
     difference = row.difference
-    found = [
+    texts = [
         row.variant,
         *scores,
         _mean_std(metric, row.mean, row.std),
@@ -29,19 +29,19 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         metric.text(row.unadapted_mean),
     ]
     if not row.runs:
-        return [*found, "", "", ""]
+        return [*texts, "", "", ""]
     seconds = sum(run.seconds for run in row.runs) / len(row.runs)
-    return [*found, f"{row.runs[0].parameters:,}", str(row.runs[0].epochs), f"{seconds:.0f}"]
+    return [*texts, f"{row.runs[0].parameters:,}", str(row.runs[0].epochs), f"{seconds:.0f}"]
 
 
 def result_table(comparison: Comparison) -> ResultTable:
-    """A row for each variant."""
+    """Make the table, with a row for each variant."""
     rows = [cells(comparison, row) for row in comparison.rows]
     return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """The table, what it is of, where it is written, and which runs failed."""
+    """Print the table with its caption, the folder of the result, and the failed runs."""
     notes = [f"written to {comparison.options.folder}"]
     notes += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
     title = f"test {comparison.metric.name}, {comparison.options.stem}"
@@ -49,7 +49,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
 
 
 def caption(comparison: Comparison) -> str:
-    """What the figures are of."""
+    """Describe the figures of the table."""
     options = comparison.options
     seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) != 1)}"
     return (

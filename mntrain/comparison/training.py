@@ -1,4 +1,4 @@
-"""Trains the runs of a comparison, each in a process of its own."""
+"""Train the runs of a comparison, each in a process of its own."""
 
 import os
 import signal
@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import joblib
 
@@ -19,19 +19,17 @@ from mntrain.comparison.plan import PlannedRun
 _POLL_SECONDS = 0.2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Watcher:
-    """Who is told how the training goes.
+class Watcher(Protocol):
+    """Receiver of the progress of a training."""
 
-    Args:
-        started: a run starts, or goes on.
-        epoch: epochs of a run that are finished by now.
-        ended: a run has ended; the reason if it failed.
-    """
+    def started(self, run: PlannedRun) -> None:
+        """Note that a run starts or goes on."""
 
-    started: Callable[[PlannedRun], None]
-    epoch: Callable[[PlannedRun, int], None]
-    ended: Callable[[PlannedRun, str | None], None]
+    def epoch(self, run: PlannedRun, epoch: int) -> None:
+        """Note the number of finished epochs of a run."""
+
+    def ended(self, run: PlannedRun, reason: str | None) -> None:
+        """Note that a run has ended, and the reason if it failed."""
 
 
 @dataclass(kw_only=True)
@@ -43,16 +41,16 @@ class _Process:
 
 
 def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher) -> dict[str, str]:
-    """Train what is not finished; a run that fails does not stop the others.
+    """Train all unfinished runs; a run that fails does not stop the others.
 
     Args:
-        runs: in the order they shall start.
-        jobs: how many train at the same time; they share the cores.
-        logs: folder for what each run prints.
-        watcher: told of every start, epoch and end.
+        runs: all runs, in the order of their start.
+        jobs: number of runs that train at the same time; they share the cores.
+        logs: folder of the output of each run.
+        watcher: receives every start, epoch and end.
 
     Returns:
-        Name of each run that failed → the last line it printed.
+        Name of each failed run → the last line that it printed.
     """
     waiting = [run for run in runs if run.state() != "finished"]
     running: list[_Process] = []
@@ -62,34 +60,34 @@ def train(runs: Sequence[PlannedRun], *, jobs: int, logs: Path, watcher: Watcher
     def stop(number: int, _: object) -> None:
         sys.exit(128 + number)
 
-    # What ends this process ends the trainings too: they would go on unseen. Only the main thread may say so.
-    mine = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP) if mine}
+    # A signal that ends this process must end the trainings too. Only the main thread may set handlers.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP) if in_main_thread}
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 running.append(_start(waiting.pop(0), logs, environment))
                 watcher.started(running[-1].run)
             time.sleep(_POLL_SECONDS)
-            for one in list(running):
-                code = one.process.poll()
-                watcher.epoch(one.run, _epochs(one.run))
+            for training in list(running):
+                code = training.process.poll()
+                watcher.epoch(training.run, _epochs(training.run))
                 if code is None:
                     continue
-                one.log.close()
-                running.remove(one)
-                reason = None if code == 0 and one.run.state() == "finished" else _reason(one, code)
+                training.log.close()
+                running.remove(training)
+                reason = None if code == 0 and training.run.state() == "finished" else _reason(training, code)
                 if reason is not None:
-                    failed[one.run.name] = reason
-                watcher.ended(one.run, reason)
+                    failed[training.run.name] = reason
+                watcher.ended(training.run, reason)
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
-        for one in running:
-            one.process.terminate()
-        for one in running:
-            one.process.wait()
-            one.log.close()
+        for training in running:
+            training.process.terminate()
+        for training in running:
+            training.process.wait()
+            training.log.close()
     return failed
 
 
@@ -105,18 +103,18 @@ def _start(run: PlannedRun, logs: Path, environment: dict[str, str]) -> _Process
 
 
 def _threads(jobs: int) -> str:
-    """Threads of each run: what the caller has set, or the cores that this process may use, shared out."""
+    """Return the threads of each run: those that the caller has set, or its share of the cores."""
     return os.environ.get("OMP_NUM_THREADS") or str(max(1, joblib.cpu_count() // jobs))
 
 
 def _epochs(run: PlannedRun) -> int:
-    """Lines of ``metrics.csv`` behind its heading."""
+    """Count the finished epochs: the lines of ``metrics.csv`` below its heading."""
     with suppress(OSError):
         return max(0, len((run.folder / "metrics.csv").read_bytes().splitlines()) - 1)
     return 0
 
 
-def _reason(one: _Process, code: int) -> str:
-    lines = one.log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+def _reason(training: _Process, code: int) -> str:
+    lines = training.log_file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = lines[-1].removeprefix("mntrain: ") if lines else "it printed nothing"
-    return f"exit code {code}: {last} (all it printed: {one.log_file})"
+    return f"exit code {code}: {last} (all it printed: {training.log_file})"

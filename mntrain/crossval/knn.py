@@ -1,4 +1,4 @@
-"""The nearest neighbors among the training rows: the baseline without a network.
+"""Baseline without a network: the mean of the nearest training rows.
 
 Shapes: N rows, F features.
 """
@@ -16,7 +16,7 @@ _CANDIDATES = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
 
 @dataclass(frozen=True, kw_only=True)
 class KnnResult:
-    """What was found on one fold.
+    """Chosen number of neighbors and error on one fold.
 
     Args:
         neighbors: k with the smallest error on the validation rows.
@@ -34,11 +34,13 @@ def knn(data: TableData) -> KnnResult:
     candidates = [count for count in _CANDIDATES if count <= len(data.train)]
     model = KNeighborsRegressor(n_neighbors=candidates[-1]).fit(train.inputs, train.targets)
     # Neighbors come sorted by distance, so one search serves every k.
-    near = train.targets[model.kneighbors(validation.inputs, return_distance=False)].astype(np.float64)
-    errors = [float(np.mean((near[:, :count].mean(axis=1) - validation.targets) ** 2)) for count in candidates]
+    nearest_targets = train.targets[model.kneighbors(validation.inputs, return_distance=False)].astype(np.float64)
+    errors = [
+        float(np.mean((nearest_targets[:, :count].mean(axis=1) - validation.targets) ** 2)) for count in candidates
+    ]
     chosen = candidates[int(np.argmin(errors))]
-    found = model.set_params(n_neighbors=chosen).predict(test.inputs)
-    return KnnResult(neighbors=chosen, mse=float(np.mean((found.astype(np.float64) - test.targets) ** 2)))
+    estimates = model.set_params(n_neighbors=chosen).predict(test.inputs)
+    return KnnResult(neighbors=chosen, mse=float(np.mean((estimates.astype(np.float64) - test.targets) ** 2)))
 
 
 def _standardised(rows: TableSet, scale: StandardizationConfig) -> TableSet:

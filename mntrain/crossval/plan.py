@@ -1,4 +1,4 @@
-"""Which runs a cross-validation consists of."""
+"""Plan of a cross-validation: its options and its runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from mntrain.models.families import FAMILIES
 
 KNN = "knn"
 _BASE, _MEASURED = "vanilla", "meta_neighborhoods"
-# What crossval sets itself, or decides by the state of a run.
+# Options that crossval sets itself, or decides by the state of a run.
 _OWN_FIELDS = (
     "--name",
     "--family",
@@ -26,11 +26,11 @@ _DECAY = "--training.weight_decay"
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """Of a perceptron.
+    """Architecture of a perceptron.
 
     Args:
-        layers: hidden layers.
-        units: width of each.
+        layers: number of hidden layers.
+        units: width of each hidden layer.
     """
 
     layers: int
@@ -41,11 +41,11 @@ class Architecture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What validation chooses for a network; None leaves the recipe's own.
+class NetworkSetting:
+    """Setting of a network that validation chooses; None leaves the recipe's own.
 
     Args:
-        architecture: of the perceptron.
+        architecture: architecture of the perceptron.
         decay: weight decay.
     """
 
@@ -58,22 +58,22 @@ class Setting:
         return "-".join(shape + decay)
 
     def words(self) -> tuple[str, ...]:
-        """The overrides that make it."""
-        found: tuple[str, ...] = ()
+        """Return the setting as overrides of the recipe."""
+        overrides: tuple[str, ...] = ()
         if self.architecture is not None:
             layers, units = str(self.architecture.layers), str(self.architecture.units)
-            found = ("--backbone.name", "mlp", "--backbone.layers", layers, "--backbone.units", units)
-        return found if self.decay is None else (*found, _DECAY, repr(self.decay))
+            overrides = ("--backbone.name", "mlp", "--backbone.layers", layers, "--backbone.units", units)
+        return overrides if self.decay is None else (*overrides, _DECAY, repr(self.decay))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossvalOptions:
-    """What is cross-validated.
+    """Data sets, families, searched settings and folders of a cross-validation.
 
     Args:
         recipes: names of recipes or paths of YAML files, a data set each.
         families: knn and families that estimate values.
-        folds: K.
+        folds: number of folds.
         search: choose the architecture by the vanilla network's validation error on the first fold; otherwise the
             recipe's own is taken.
         layers: hidden layers to search.
@@ -103,10 +103,12 @@ class CrossvalOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        known = [KNN, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
-        wrong = [name for name in self.families if name not in known]
+        available = [KNN, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
+        wrong = [name for name in self.families if name not in available]
         if wrong or not self.families or len(set(self.families)) < len(self.families):
-            raise ConfigError(f"--families is {','.join(self.families)!r}; give some of {','.join(known)}, each once.")
+            raise ConfigError(
+                f"--families is {','.join(self.families)!r}; give some of {','.join(available)}, each once."
+            )
         stems = [recipe_stem(recipe) for recipe in self.recipes]
         twice = sorted({name for name in stems if stems.count(name) > 1})
         if twice:
@@ -120,8 +122,8 @@ class CrossvalOptions:
             if not values or min(values) < 1 or len(set(values)) < len(values):
                 raise ConfigError(f"--{name} is {','.join(map(str, values))!r}; give whole numbers above 0, each once.")
         if any(not 0 <= decay < 100 for decay in self.decays) or len(set(self.decays)) < len(self.decays):
-            given = ",".join(map(str, self.decays))
-            raise ConfigError(f"--decays is {given!r}; give numbers from 0 to below 100, each once.")
+            decays = ",".join(map(str, self.decays))
+            raise ConfigError(f"--decays is {decays!r}; give numbers from 0 to below 100, each once.")
         for word in self.overrides:
             name = word.split("=")[0]
             searched = (self.search and name in _ARCHITECTURE) or (bool(self.decays) and name == _DECAY)
@@ -133,29 +135,29 @@ class CrossvalOptions:
 
     @property
     def folder(self) -> Path:
-        """Where the result goes."""
+        """Folder of the result."""
         return self.runs / "crossval" if self.output is None else self.output
 
     @property
     def architectures(self) -> tuple[Architecture, ...]:
-        """All that are searched, the small ones first."""
+        """Searched architectures, the small ones first."""
         return tuple(Architecture(layers=layers, units=units) for layers in self.layers for units in self.units)
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """The families that are trained."""
+        """Families that are trained: all but knn."""
         return tuple(family for family in self.families if family != KNN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoldRun:
-    """One network on one fold.
+    """Run of one network on one fold.
 
     Args:
-        recipe: the data set's name.
-        config: all that decides it.
-        folder: of the run.
-        sha256: digest of its data and fold.
+        recipe: name of the data set.
+        config: configuration of the run.
+        folder: folder of the run.
+        sha256: digest of data and fold.
     """
 
     recipe: str
@@ -165,12 +167,12 @@ class FoldRun:
 
     @property
     def label(self) -> str:
-        """For progress and messages."""
+        """Name of the run in progress lines and messages."""
         return f"{self.recipe} {self.config.name}"
 
 
 def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
-    """The configuration that all runs of a data set start from; its family and fold mean nothing.
+    """Load the configuration that all runs of a data set start from; its family and fold are not used.
 
     Raises:
         ConfigError: the recipe does not exist, or holds no table.
@@ -180,11 +182,11 @@ def base_config(options: CrossvalOptions, recipe: str) -> ExperimentConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Fold:
-    """One fold of one data set.
+    """Fold of a data set.
 
     Args:
-        recipe: the data set.
-        number: of the fold, from 0.
+        recipe: recipe of the data set.
+        number: number of the fold, from 0.
         sha256: digest of the data and of the fold.
     """
 
@@ -193,8 +195,8 @@ class Fold:
     sha256: str
 
 
-def plan_run(options: CrossvalOptions, fold: Fold, family: str, setting: Setting) -> FoldRun:
-    """The run of ``family`` on a fold.
+def plan_run(options: CrossvalOptions, fold: Fold, family: str, setting: NetworkSetting) -> FoldRun:
+    """Plan the run of ``family`` on a fold.
 
     Raises:
         ConfigError: an override does not fit the recipe.

@@ -1,4 +1,4 @@
-"""The figures of a cross-validation: errors of every fold, and how sure the differences between families are."""
+"""Figures of a cross-validation: errors of every fold, and p-values of the differences between families."""
 
 import math
 import statistics
@@ -15,12 +15,12 @@ MEASURED = "meta_neighborhoods"
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """One family on one data set.
+    """Errors of one family on one data set.
 
     Args:
         family: knn or a model family.
         mse: mean squared error of standardised test targets, fold by fold.
-        details: of every fold, as plain values.
+        details: further figures of every fold, as plain values.
     """
 
     family: str
@@ -29,7 +29,7 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Over the folds."""
+        """Mean over the folds."""
         return statistics.mean(self.mse)
 
     @property
@@ -40,15 +40,15 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class SetResult:
-    """One data set.
+    """Result on one data set.
 
     Args:
-        name: of its recipe.
-        rows: of the whole table.
-        features: columns beside the target.
-        choice: what its networks were trained with.
-        scores: one for each family whose folds have all been trained.
-        failures: what could not be trained, and why.
+        name: name of the recipe.
+        rows: number of rows of the whole table.
+        features: number of columns beside the target.
+        choice: settings of the networks.
+        scores: errors of each family whose folds have all been trained.
+        failures: description of each failed run.
     """
 
     name: str
@@ -59,18 +59,18 @@ class SetResult:
     failures: tuple[str, ...] = ()
 
     def of(self, family: str) -> Scores | None:
-        """The scores of a family, if it took part."""
-        return next((one for one in self.scores if one.family == family), None)
+        """Return the scores of a family; None if it has none."""
+        return next((scores for scores in self.scores if scores.family == family), None)
 
     @property
     def best(self) -> str | None:
-        """The family with the smallest mean error; None where none has been trained."""
-        return min(self.scores, key=lambda one: one.mean).family if self.scores else None
+        """Family with the smallest mean error; None where none has been trained."""
+        return min(self.scores, key=lambda scores: scores.mean).family if self.scores else None
 
     def p_value(self, other: str) -> float | None:
-        """Of the paired t-test of Meta-Neighborhoods against ``other``; None where one of them is not there."""
-        ours, theirs = self.of(MEASURED), self.of(other)
-        return None if ours is None or theirs is None else paired_p_value(ours.mse, theirs.mse)
+        """Return the p-value of Meta-Neighborhoods against ``other``, by paired t-test; None without scores of both."""
+        measured, compared = self.of(MEASURED), self.of(other)
+        return None if measured is None or compared is None else paired_p_value(measured.mse, compared.mse)
 
     def _decay(self, family: str) -> dict[str, Any]:
         searched = {repr(decay): _plain(error) for decay, error in self.choice.decays[family].items()}
@@ -78,18 +78,16 @@ class SetResult:
         return {"chosen": None if chosen is None else chosen.decay, "searched": searched}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        others = [one.family for one in self.scores if one.family != MEASURED and self.of(MEASURED) is not None]
+        """Return plain values."""
+        measured = self.of(MEASURED)
+        compared = [] if measured is None else [scores for scores in self.scores if scores is not measured]
         tests = {}
-        for other in others:
-            p_value = self.p_value(other)
-            ours, theirs = self.of(MEASURED), self.of(other)
-            assert ours is not None
-            assert theirs is not None
-            tests[other] = {
+        for scores in compared:
+            p_value = self.p_value(scores.family)
+            tests[scores.family] = {
                 "p_value": p_value,
                 "significant": p_value is not None and p_value < SIGNIFICANCE,
-                "better": ours.mean < theirs.mean,
+                "better": measured is not None and measured.mean < scores.mean,
             }
         return {
             "name": self.name,
@@ -99,8 +97,13 @@ class SetResult:
             "search": {name: _plain(error) for name, error in self.choice.architectures.items()},
             "decays": {family: self._decay(family) for family in self.choice.decays},
             "families": {
-                one.family: {"mean": one.mean, "std": one.std, "mse": list(one.mse), "folds": list(one.details)}
-                for one in self.scores
+                scores.family: {
+                    "mean": scores.mean,
+                    "std": scores.std,
+                    "mse": list(scores.mse),
+                    "folds": list(scores.details),
+                }
+                for scores in self.scores
             },
             "meta_neighborhoods_against": tests,
             "failures": list(self.failures),
@@ -108,17 +111,17 @@ class SetResult:
 
 
 def _plain(error: float) -> float | None:
-    """JSON knows no infinity."""
+    """Replace infinity, which JSON lacks, by None."""
     return error if math.isfinite(error) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crossval:
-    """The whole result.
+    """Result of a cross-validation.
 
     Args:
-        options: what was asked for.
-        sets: one for each recipe.
+        options: data sets, families and folders.
+        sets: result on the data set of each recipe.
     """
 
     options: CrossvalOptions
@@ -126,17 +129,19 @@ class Crossval:
 
     @property
     def failures(self) -> list[str]:
-        """What could not be trained, and why."""
-        return [failure for one in self.sets for failure in one.failures]
+        """Description of each failed run."""
+        return [failure for result in self.sets for failure in result.failures]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, as written to ``crossval.json``."""
+        """Return plain values, as written to ``crossval.json``."""
         return {
             "folds": self.options.folds,
             "families": list(self.options.families),
-            "searched": [str(one) for one in self.options.architectures] if self.options.search else [],
+            "searched": [str(architecture) for architecture in self.options.architectures]
+            if self.options.search
+            else [],
             "overrides": list(self.options.overrides),
             "metric": "mse of standardised test targets",
             "significance": SIGNIFICANCE,
-            "sets": [one.to_json() for one in self.sets],
+            "sets": [result.to_json() for result in self.sets],
         }

@@ -1,22 +1,19 @@
-"""A cross-validation from the plan to its files."""
+"""Run a cross-validation from the plan to its files."""
 
 import dataclasses
 import json
-from types import TracebackType
 from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import recipe_stem
 from mntrain.crossval.knn import knn
 from mntrain.crossval.plan import KNN, CrossvalOptions, Fold, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
+from mntrain.crossval.progress import CrossvalProgress
 from mntrain.crossval.results import Crossval, Scores, SetResult
 from mntrain.crossval.search import choose
 from mntrain.crossval.table import result_table
-from mntrain.crossval.training import Outcome, train
+from mntrain.crossval.training import train
 from mntrain.data.loading import load_data
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
@@ -36,7 +33,7 @@ def crossval(options: CrossvalOptions) -> Crossval:
         TrainingError: the result cannot be written.
     """
     tables = {recipe: _load(options, recipe, 0) for recipe in options.recipes}
-    with result_folder(options.folder), _Progress(options) as progress:
+    with result_folder(options.folder), CrossvalProgress(options) as progress:
         sets = tuple(_cross_validate(options, recipe, tables[recipe], progress) for recipe in options.recipes)
         result = Crossval(options=options, sets=sets)
         text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
@@ -46,14 +43,14 @@ def crossval(options: CrossvalOptions) -> Crossval:
     return result
 
 
-def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: "_Progress") -> SetResult:
+def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: CrossvalProgress) -> SetResult:
     folds, neighbors = [], []
     for number in range(options.folds):
         data = _load(options, recipe, number) if number else first
         folds.append(Fold(recipe=recipe, number=number, sha256=data.split.sha256))
         if KNN in options.families:
             neighbors.append(dataclasses.asdict(knn(data)))
-            progress.done(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbors[-1]['mse']:.4f}")
+            progress.finish_run(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbors[-1]['mse']:.4f}")
     choice = choose(options, folds[0], progress.ended)
     scores, failures = [], []
     for family in options.families:
@@ -65,8 +62,8 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
             continue
         runs = [plan_run(options, fold, family, choice.settings[family]) for fold in folds]
         outcomes = train(runs, jobs=options.jobs, ended=progress.ended)
-        failures += [f"{one.run.label}: {one.reason}" for one in outcomes if one.result is None]
-        details = [_summary(one.result) for one in outcomes if one.result is not None]
+        failures += [f"{outcome.run.label}: {outcome.reason}" for outcome in outcomes if outcome.result is None]
+        details = [_summary(outcome.result) for outcome in outcomes if outcome.result is not None]
         # Means over other folds than those of the other families would be no comparison.
         if len(details) == len(folds):
             scores.append(_scores(family, details))
@@ -81,7 +78,7 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
 
 
 def _scores(family: str, details: list[dict[str, Any]]) -> Scores:
-    return Scores(family=family, mse=tuple(one["mse"] for one in details), details=tuple(details))
+    return Scores(family=family, mse=tuple(fold["mse"] for fold in details), details=tuple(details))
 
 
 def _load(options: CrossvalOptions, recipe: str, fold: int) -> TableData:
@@ -96,7 +93,7 @@ def _load(options: CrossvalOptions, recipe: str, fold: int) -> TableData:
 
 
 def _summary(result: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a run's ``metrics.json``."""
+    """Select the figures of a run's ``metrics.json``."""
     test = result["test"]
     return {
         "mse": float(test["mse"]),
@@ -108,49 +105,3 @@ def _summary(result: dict[str, Any]) -> dict[str, Any]:
         "parameters": result["parameters"],
         "seconds": result["train_seconds"],
     }
-
-
-class _Progress:
-    """One bar on a terminal, a line a run everywhere; on stderr, so that stdout stays for results."""
-
-    def __init__(self, options: CrossvalOptions) -> None:
-        self._console = Console(stderr=True, quiet=options.quiet)
-        self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self._console,
-            disable=options.quiet or not self._console.is_terminal,
-        )
-        searched = len(options.architectures) if options.search and options.networks else 0
-        searched += len(options.networks) * len(options.decays)
-        # The run of the first fold is one of those searched; it is told of twice.
-        self._total = len(options.recipes) * (searched + options.folds * len(options.families))
-        self._task = self._bar.add_task("runs", total=self._total)
-        self._done = 0
-
-    def __enter__(self) -> "_Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._bar.stop()
-
-    def ended(self, outcome: Outcome) -> None:
-        """A run of a network has ended."""
-        result = outcome.result
-        if result is None:
-            self.done(f"{outcome.run.label} failed: {outcome.reason}")
-            return
-        how = "was there already" if outcome.reused else f"{result['epochs']} epochs, {result['train_seconds']:.1f} s"
-        errors = f"validation mse {result['validation']['mse']:.4f}, test mse {result['test']['mse']:.4f}"
-        self.done(f"{outcome.run.label}: {errors} ({how})")
-
-    def done(self, text: str) -> None:
-        """Anything has ended."""
-        self._done += 1
-        self._bar.advance(self._task)
-        self._console.print(f"{self._done}/{self._total}  {text}", highlight=False, soft_wrap=True, markup=False)

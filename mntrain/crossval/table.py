@@ -1,4 +1,4 @@
-"""A cross-validation as a table."""
+"""Write a cross-validation as a table."""
 
 from rich.console import Console
 
@@ -10,7 +10,7 @@ TITLES = {KNN: "kNN", "vanilla": "vanilla", MEASURED: "MN"}
 
 
 def headings(result: Crossval) -> list[str]:
-    """One for each column of :func:`cells`."""
+    """Return a heading for each column of :func:`cells`."""
     families = [_title(family) for family in result.options.families]
     tests = [f"p (MN, {_title(other)})" for other in _others(result)]
     decay = [f"weight decay ({', '.join(_title(family) for family in result.options.networks)})"]
@@ -18,36 +18,36 @@ def headings(result: Crossval) -> list[str]:
 
 
 def cells(result: Crossval, row: SetResult) -> list[str]:
-    """The row of one data set as texts; the smallest mean is marked by a star, a significant p-value too."""
+    """Write the row of a data set; stars mark the smallest mean and significant p-values."""
     architecture, settings = row.choice.architecture, row.choice.settings
     chosen = ["" if architecture is None else f"{architecture.layers} × {architecture.units}"]
     if result.options.decays:
-        known = (settings.get(family) for family in result.options.networks)
-        chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in known))
-    found = {one.family: one for one in row.scores}
-    scores = [_score(found.get(family), best=family == row.best) for family in result.options.families]
+        chosen_settings = (settings.get(family) for family in result.options.networks)
+        chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in chosen_settings))
+    scores_of = {scores.family: scores for scores in row.scores}
+    scores = [_score(scores_of.get(family), best=family == row.best) for family in result.options.families]
     values = (row.p_value(other) for other in _others(result))
     tests = ["" if value is None else _p_value(value) for value in values]
     return [row.name, f"{row.rows:,}", str(row.features), *chosen, *scores, *tests]
 
 
 def result_table(result: Crossval) -> ResultTable:
-    """A row for each data set."""
+    """Make the table, with a row for each data set."""
     rows = [cells(result, row) for row in result.sets]
     return ResultTable(headings=headings(result), rows=rows, caption=caption(result))
 
 
 def print_crossval(console: Console, result: Crossval) -> None:
-    """The table, what it is of, and where it is written."""
+    """Print the table with its caption, the folder of the result, and the failed runs."""
     result_table(result).show(
         console,
         title="test mse",
-        notes=[f"written to {result.options.folder}", *(f"failed: {one}" for one in result.failures)],
+        notes=[f"written to {result.options.folder}", *(f"failed: {failure}" for failure in result.failures)],
     )
 
 
 def caption(result: Crossval) -> str:
-    """What the figures are of."""
+    """Describe the figures of the table."""
     tested = (
         f" p is that of a two-sided paired t-test over the folds, marked (*) below {SIGNIFICANCE}."
         if _others(result)
@@ -73,5 +73,5 @@ def _others(result: Crossval) -> list[str]:
 
 
 def _p_value(value: float) -> str:
-    shown = f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
-    return f"{shown}{' *' if value < SIGNIFICANCE else ''}"
+    text = f"{value:.4f}" if value >= 0.0001 else "< 0.0001"
+    return f"{text}{' *' if value < SIGNIFICANCE else ''}"

@@ -1,1 +1,1 @@
-"""Draw figures in one style."""
+"""Style of figures."""

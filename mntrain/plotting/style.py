@@ -1,6 +1,6 @@
-"""How figures look: one palette and one way to draw, so that every figure of the package is of one kind.
+"""Style of all figures: one palette and one way to draw.
 
-Figures are drawn without pyplot: no window system, no global state. matplotlib is imported when one is drawn.
+Figures are drawn without pyplot: no window system, no global state. matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Hues of the Okabe-Ito palette, apart for every kind of colour vision, a little lighter to be read on dark paper too.
+# Okabe-Ito palette, distinct for every kind of colour vision; a little lighter, to be read on dark paper too.
 COLORS = ("#2f7fc1", "#e0912f", "#2a9d7a", "#c9628f", "#8a6fc8", "#6b8e23", "#56b4e9", "#d55e00", "#b0a030", "#8c8c8c")
 INK, GRID = "#303438", "#d8dadd"
 
@@ -25,7 +25,7 @@ INK, GRID = "#303438", "#d8dadd"
 _SETTINGS: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.size": 10,
-    "svg.fonttype": "none",  # words stay words: they can be searched and take the reader's font
+    "svg.fonttype": "none",  # text stays text: it can be searched and takes the reader's font
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
@@ -39,24 +39,24 @@ _SETTINGS: dict[Any, Any] = {
     "axes.titlesize": 10,
     "legend.frameon": False,
 }
-LARGEST = 1e30  # values beyond it are more than axes can be scaled to
+LARGEST = 1e30  # axes cannot be scaled to larger values
 
 
 def draw_svg(draw: Callable[[Figure], None], *, name: str, size: tuple[float, float], themed: bool = False) -> str:
-    """A figure as SVG; the same content gives the same bytes.
+    """Draw a figure as SVG; the same content gives the same bytes.
 
     Args:
         draw: puts axes and content into an empty figure.
-        name: tells figures of one page apart: the ids inside the file depend on it.
+        name: unique in a page, since the ids inside the file depend on it.
         size: width and height in inches.
-        themed: for a web page: transparent, words and axes in the page's colour, the grid in its variable --grid.
+        themed: for a web page: transparent, text and axes in the page's colour, the grid in its variable --grid.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
     stream = BytesIO()
     with matplotlib.rc_context(_SETTINGS | {"svg.hashsalt": name}), warnings.catch_warnings():
-        # The reader's font has the letters that the measuring one lacks.
+        # The reader's font has letters that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
@@ -66,7 +66,7 @@ def draw_svg(draw: Callable[[Figure], None], *, name: str, size: tuple[float, fl
 
 
 def class_colors(classes: int) -> list[str]:
-    """A colour for each class: the palette where it suffices, else hues spread evenly."""
+    """Choose a colour for each class: the palette where it suffices, else hues spread evenly."""
     if classes <= len(COLORS):
         return list(COLORS[:classes])
     from matplotlib.colors import to_hex
@@ -76,18 +76,18 @@ def class_colors(classes: int) -> list[str]:
 
 
 def plain(text: str, longest: int = 60) -> str:
-    """A name for a figure, cut to ``longest`` letters; its dollar signs do not start mathematics."""
+    """Make a name fit for a figure: cut to ``longest`` letters, with dollar signs that start no mathematics."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "".join(letter if letter.isprintable() else " " for letter in short).replace("$", r"\$")
 
 
 def draw_raster(draw: Callable[[Figure], None], *, size: tuple[float, float], dpi: int) -> NDArray[np.uint8]:
-    """A figure as pixels uint8 [height, width, 3].
+    """Draw a figure as pixels uint8 [height, width, 3].
 
     Args:
         draw: puts axes and content into an empty figure.
         size: width and height in inches.
-        dpi: pixels of an inch.
+        dpi: pixels per inch.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -11,12 +11,12 @@ import pytest
 import torch
 from gpu_checks.budget import Budget
 from gpu_checks.forms import forms_of, lowered
-from gpu_checks.onnx_side import OnnxSide
+from gpu_checks.models import CheckedModel, Synthetic, artifact_folders, of_artifact
+from gpu_checks.onnx_runner import OnnxRunner
 from gpu_checks.parity import answers, compare
 from gpu_checks.session import Plan, check
-from gpu_checks.subjects import Subject, Synthetic, artifact_folders, of_artifact
 from gpu_checks.surroundings import look_around
-from gpu_checks.torch_side import FixedModule, TorchSide
+from gpu_checks.torch_runner import FixedModule, TorchRunner
 from torch import nn
 
 from mntrain.artifact import ImageArtifactConfig, InputSpec, save_artifact
@@ -34,7 +34,7 @@ class Double(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
+def checked() -> CheckedModel:
     return Synthetic(name="convnet4-4-16", size=16, width=0.2).build()
 
 
@@ -55,25 +55,25 @@ def test_two_inputs_give_two_answers_in_memory_of_their_own() -> None:
         np.testing.assert_array_equal(array, right)
 
 
-def test_forms_move_to_a_device_as_a_whole(subject: Subject) -> None:
+def test_forms_move_to_a_device_as_a_whole(checked: CheckedModel) -> None:
     """A constant that stayed behind on the CPU would not go together with tensors of another device."""
-    forms = forms_of(subject)
+    forms = forms_of(checked)
     for wanted in (forms, lowered(forms, "float16")):
         for module in (wanted.adaptive, wanted.vanilla):
-            found = copy.deepcopy(module).to("meta")(torch.from_numpy(subject.samples[:2]).to("meta"))
+            found = copy.deepcopy(module).to("meta")(torch.from_numpy(checked.samples[:2]).to("meta"))
             assert {tensor.device.type for tensor in found} == {"meta"}
 
 
-def test_made_models_adapt_and_tell_classes_apart(subject: Subject) -> None:
-    forms = forms_of(subject)
-    model = subject.model
+def test_made_models_adapt_and_tell_classes_apart(checked: CheckedModel) -> None:
+    forms = forms_of(checked)
+    model = checked.model
     with torch.inference_mode():
-        features = model.get_submodule("backbone")(subject.preprocessing(torch.from_numpy(subject.samples)))
+        features = model.get_submodule("backbone")(checked.preprocessing(torch.from_numpy(checked.samples)))
     nearest = (unit(features) @ unit(model.get_parameter("dictionary.keys")).T).max(dim=-1).values
     assert nearest.mean() > 0.4  # keys lie where the samples do; random ones have half of that
-    right = TorchSide("cpu", (4,)).reference(subject, forms)
+    right = TorchRunner("cpu", (4,)).reference(checked, forms)
     with torch.inference_mode():
-        plain = forms.vanilla(torch.from_numpy(subject.samples))[1].numpy()
+        plain = forms.vanilla(torch.from_numpy(checked.samples))[1].numpy()
     assert np.abs(right["probabilities"] - plain).max() > 1e-3
     assert len(set(right["probabilities"].argmax(axis=1).tolist())) > 1
 
@@ -116,28 +116,28 @@ def test_time_runs_out() -> None:
     assert skip.why == "no time: 20 s of 1 minutes are left, 30 s are needed; raise --minutes"
 
 
-class Broken(TorchSide):
+class Broken(TorchRunner):
     """Fails where a GPU might: one engine alone, or whatever is captured in float16."""
 
     @contextmanager
-    def pair(self, subject: Any, forms: Any, dtype: str, *, tf32: bool) -> Any:
+    def pair(self, checked: Any, forms: Any, dtype: str, *, tf32: bool) -> Any:
         if dtype == "float16":
             raise RuntimeError("CUDA error: out of memory\nand more")
-        with super().pair(subject, forms, dtype, tf32=tf32) as runs:
+        with super().pair(checked, forms, dtype, tf32=tf32) as runs:
             yield runs
 
     @contextmanager
-    def further(self, subject: Any, forms: Any, dtype: str, budget: Budget) -> Any:
+    def further(self, checked: Any, forms: Any, dtype: str, budget: Budget) -> Any:
         def run(inputs: np.ndarray) -> Any:
             raise RuntimeError("no kernel")
 
         yield {"other": run}
 
 
-def test_what_fails_is_written_down_and_the_rest_goes_on(subject: Subject) -> None:
+def test_what_fails_is_record_failure_and_the_rest_goes_on(checked: CheckedModel) -> None:
     spent = budget()
     plan = Plan(dtypes=("float32", "float16"), batches=(1, 4), seconds=0.01, rounds=2, tf32=False)
-    found = check({"m": lambda: subject}, Broken("cpu", (1, 4)), plan, spent, lambda message: None)
+    found = check({"m": lambda: checked}, Broken("cpu", (1, 4)), plan, spent, lambda message: None)
     assert [item.engine for item in found.parities] == ["PyTorch, plain calls on static tensors"]
     assert [(item.dtype, item.batch) for item in found.ratios] == [("float32", 1), ("float32", 4)]
     assert [(skip.what, skip.why) for skip in spent.skips] == [
@@ -146,7 +146,7 @@ def test_what_fails_is_written_down_and_the_rest_goes_on(subject: Subject) -> No
     ]
 
 
-def test_artifacts(subject: Subject, tmp_path: Path) -> None:
+def test_artifacts(checked: CheckedModel, tmp_path: Path) -> None:
     words = ["--backbone.name", "convnet4", "--backbone.width", "0.2", "--meta_neighborhoods.entries", "16"]
     config = ImageArtifactConfig(
         experiment=load_experiment("digits", words),
@@ -155,39 +155,39 @@ def test_artifacts(subject: Subject, tmp_path: Path) -> None:
         versions={},
         input=InputSpec(channels=3, height=16, width=16),
         labels=("a", "b", "c", "d"),
-        preprocessing=subject.preprocessing.config,
+        preprocessing=checked.preprocessing.config,
     )
-    samples = ImageSet(images=subject.samples, labels=np.zeros(len(subject.samples), np.int64))
+    samples = ImageSet(images=checked.samples, labels=np.zeros(len(checked.samples), np.int64))
     for name in ("two", "one"):
-        save_artifact(tmp_path / name, config, subject.model.state_dict(), samples)
+        save_artifact(tmp_path / name, config, checked.model.state_dict(), samples)
     assert [item.name for item in artifact_folders(tmp_path, [])] == ["one", "two"]
     assert [item.name for item in artifact_folders(tmp_path, ["two"])] == ["two"]
     found = of_artifact(tmp_path / "one")
     assert (found.name, found.form, found.is_classifier) == ("one", "auto", True)
     right, again = (
-        TorchSide("cpu", (4,)).reference(item, forms_of(dataclasses.replace(item, form="factored")))
-        for item in (subject, found)
+        TorchRunner("cpu", (4,)).reference(item, forms_of(dataclasses.replace(item, form="factored")))
+        for item in (checked, found)
     )
     np.testing.assert_allclose(right["logits"], again["logits"], atol=1e-5)
 
 
-def test_the_engine_is_asked_for_graphs_without_tf32(cuda: Any, subject: Subject, tmp_path: Path) -> None:
-    side, spent = OnnxSide(tmp_path, "cuda", (2, 4), (CUDA, "CPUExecutionProvider")), budget()
-    forms = forms_of(subject)
-    with side.pair(subject, forms, "float32", tf32=False) as (adaptive, vanilla):
+def test_the_engine_is_asked_for_graphs_without_tf32(cuda: Any, checked: CheckedModel, tmp_path: Path) -> None:
+    runner, spent = OnnxRunner(tmp_path, "cuda", (2, 4), (CUDA, "CPUExecutionProvider")), budget()
+    forms = forms_of(checked)
+    with runner.pair(checked, forms, "float32", tf32=False) as (adaptive, vanilla):
         asked = [given[CUDA] for given in cuda.options]
         assert [(item["use_tf32"], item["enable_cuda_graph"]) for item in asked] == [("0", "1")] * 2
-        with side.further(subject, forms, "float32", spent) as others:
+        with runner.further(checked, forms, "float32", spent) as others:
             assert list(others) == ["CUDA without graphs"]
             assert "enable_cuda_graph" not in cuda.options[-1][CUDA]
-            got = answers(adaptive, subject.samples)
-        assert not np.array_equal(got["logits"], answers(vanilla, subject.samples)["logits"])
+            got = answers(adaptive, checked.samples)
+        assert not np.array_equal(got["logits"], answers(vanilla, checked.samples)["logits"])
     assert {"1", "2", "-1"} <= set(cuda.runs)
     assert "no TensorRT provider" in spent.skips[0].why
-    with side.pair(subject, forms, "float32", tf32=True):
+    with runner.pair(checked, forms, "float32", tf32=True):
         assert cuda.options[-1][CUDA]["use_tf32"] == "1"
     cuda.refusal = "This session cannot use the graph capture feature"
-    with pytest.raises(Exception, match="runs without CUDA graphs"), side.pair(subject, forms, "float32", tf32=False):
+    with pytest.raises(Exception, match="runs without CUDA graphs"), runner.pair(checked, forms, "float32", tf32=False):
         pass
 
 

@@ -1,1 +1,1 @@
-"""Draw the sections of a report, one a file."""
+"""Sections of a report, one a file."""

@@ -1,4 +1,4 @@
-"""Ablations over S and T (Fig. 8): at inference, and of trained models."""
+"""Section of the ablations over S and T (Fig. 8): at inference, and of models trained anew."""
 
 import statistics
 from collections.abc import Sequence
@@ -16,27 +16,28 @@ from mntrain.comparison.plot import draw_sweep
 from mntrain.plotting.style import COLORS, INK
 
 
-def ablation_section(subject: ReportInput, test: Observed | None) -> Section | None:
-    """S and T varied on this model, and every trained sweep that was given; None where there is neither."""
+def ablation_section(report_input: ReportInput, test: Observed | None) -> Section | None:
+    """Show S and T varied on this model, and every trained sweep; None where there is neither."""
     figures: list[Figure] = []
     text: list[str] = []
     numbers: dict[str, Any] = {}
-    if subject.adaptive is not None and test is not None and test.features is not None:
-        found = ablate(subject.adaptive, test.features, test.labels)
-        temperature = subject.adaptive.temperature
+    if report_input.adaptive is not None and test is not None and test.features is not None:
+        ablation = ablate(report_input.adaptive, test.features, test.labels)
+        temperature = report_input.adaptive.temperature
         text.append(
-            f"At inference on {found.images:,} test {subject.nouns}, with the trained weights as they are: three "
-            f"random subsets of entries of each size, and temperatures around the trained one, T = {temperature:g}."
+            f"At inference on {ablation.images:,} test {report_input.nouns}, with the trained weights as they are: "
+            f"three random subsets of entries of each size, and temperatures around the trained one, "
+            f"T = {temperature:g}."
         )
         figures += [
-            _points("ablation-entries", "S, entries kept", found.entries),
-            _points("ablation-temperature", "temperature T", found.temperatures),
+            _points("ablation-entries", "S, entries kept", ablation.entries),
+            _points("ablation-temperature", "temperature T", ablation.temperatures),
         ]
-        numbers["inference"] = asdict(found)
-    if subject.sweeps:
+        numbers["inference"] = asdict(ablation)
+    if report_input.sweeps:
         text.append("Trained anew for every value: a dot for each seed, the line joins the means.")
-        figures += [_trained(sweep, place) for place, sweep in enumerate(subject.sweeps)]
-        numbers["trained"] = [asdict(sweep) for sweep in subject.sweeps]
+        figures += [_trained(sweep, index) for index, sweep in enumerate(report_input.sweeps)]
+        numbers["trained"] = [asdict(sweep) for sweep in report_input.sweeps]
     if not figures:
         return None
     return Section(
@@ -69,20 +70,22 @@ def _points(name: str, label: str, points: Sequence[AblationPoint]) -> Figure:
         axes.set_xlabel(label)
         axes.set_ylabel("test accuracy (%)")
 
-    said = ", ".join(f"{point.value:g}: {mean:.1f} %" for point, mean in zip(points, means, strict=True))
-    return figure(name, draw, alt=f"Test accuracy against {label}: {said}", caption=f"{label}, at inference")
+    values = ", ".join(f"{point.value:g}: {mean:.1f} %" for point, mean in zip(points, means, strict=True))
+    return figure(name, draw, alt=f"Test accuracy against {label}: {values}", caption=f"{label}, at inference")
 
 
-def _trained(sweep: TrainedSweep, place: int) -> Figure:
+def _trained(sweep: TrainedSweep, index: int) -> Figure:
     factor = 100 if sweep.percent else 1
-    scores = [[factor * score for score in found] for found in sweep.scores]
+    scores = [[factor * score for score in scores_of_value] for scores_of_value in sweep.scores]
     label = f"test {sweep.metric}{' (%)' if sweep.percent else ''}"
-    said = ", ".join(
-        f"{value}: {statistics.mean(found):.4g}" for value, found in zip(sweep.values, scores, strict=True) if found
+    means = ", ".join(
+        f"{value}: {statistics.mean(scores_of_value):.4g}"
+        for value, scores_of_value in zip(sweep.values, scores, strict=True)
+        if scores_of_value
     )
     return figure(
-        f"sweep-{place}",
+        f"sweep-{index}",
         lambda drawing: draw_sweep(drawing.add_subplot(), sweep.field, sweep.values, scores, label),
-        alt=f"{label} of recipe {sweep.recipe} against {sweep.field}: {said}",
+        alt=f"{label} of recipe {sweep.recipe} against {sweep.field}: {means}",
         caption=f"{sweep.field}, trained anew on {sweep.recipe}",
     )

@@ -1,4 +1,4 @@
-"""Accuracy before and after adaptation."""
+"""Section of the accuracy before and after adaptation."""
 
 from dataclasses import asdict
 
@@ -13,36 +13,46 @@ from mntrain.plotting.style import COLORS, INK, plain
 _MOST_DRAWN = 40
 
 
-def accuracy_section(subject: ReportInput, test: Observed) -> Section | None:
-    """Overall and by class; None where the family does not adapt."""
+def accuracy_section(report_input: ReportInput, test: Observed) -> Section | None:
+    """Show the accuracy overall and by class; None where the family does not adapt."""
     if test.unadapted is None:
         return None
-    found = adaptation_accuracy(test.unadapted, test.logits, test.labels)
-    rows = [(name, one) for name, one in zip(subject.labels, found.classes, strict=True) if one.images]
+    accuracy = adaptation_accuracy(test.unadapted, test.logits, test.labels)
+    rows = [
+        (name, class_accuracy)
+        for name, class_accuracy in zip(report_input.labels, accuracy.classes, strict=True)
+        if class_accuracy.images
+    ]
     drawn = [
-        (name, 100 * one.before, 100 * one.after)
-        for name, one in rows[:_MOST_DRAWN]
-        if one.before is not None and one.after is not None
+        (name, 100 * class_accuracy.before, 100 * class_accuracy.after)
+        for name, class_accuracy in rows[:_MOST_DRAWN]
+        if class_accuracy.before is not None and class_accuracy.after is not None
     ]
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
-        for place, (_, before, after) in enumerate(drawn):
-            axes.plot([before, after], [place, place], color=INK, linewidth=1)
+        for row, (_, before, after) in enumerate(drawn):
+            axes.plot([before, after], [row, row], color=INK, linewidth=1)
         places = range(len(drawn))
-        axes.plot([one[1] for one in drawn], places, "o", color=COLORS[1], label="before", markersize=5)
-        axes.plot([one[2] for one in drawn], places, "o", color=COLORS[0], label="after", markersize=5)
+        axes.plot([before for _, before, _ in drawn], places, "o", color=COLORS[1], label="before", markersize=5)
+        axes.plot([after for _, _, after in drawn], places, "o", color=COLORS[0], label="after", markersize=5)
         axes.set_yticks(places, [plain(name, 16) for name, _, _ in drawn])
         axes.invert_yaxis()
         axes.set_xlabel("accuracy (%)")
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
 
     table = Table(
-        headings=("class", subject.nouns, "before", "after", "change"),
+        headings=("class", report_input.nouns, "before", "after", "change"),
         rows=tuple(
-            (name, str(one.images), percent(one.before), percent(one.after), f"{one.after - one.before:+.2%}")
-            for name, one in rows
-            if one.before is not None and one.after is not None
+            (
+                name,
+                str(class_accuracy.images),
+                percent(class_accuracy.before),
+                percent(class_accuracy.after),
+                f"{class_accuracy.after - class_accuracy.before:+.2%}",
+            )
+            for name, class_accuracy in rows
+            if class_accuracy.before is not None and class_accuracy.after is not None
         ),
     )
     return Section(
@@ -50,13 +60,13 @@ def accuracy_section(subject: ReportInput, test: Observed) -> Section | None:
         title="Accuracy before and after adaptation",
         text=(
             f"The same model answers with its head as it is, and after the inner update, on {len(test.examples):,} of "
-            f"{test.total:,} test {subject.nouns}. Adaptation corrects {found.corrected:,} of them and breaks "
-            f"{found.broken:,}.",
+            f"{test.total:,} test {report_input.nouns}. Adaptation corrects {accuracy.corrected:,} of them and breaks "
+            f"{accuracy.broken:,}.",
         ),
         facts=(
-            ("before", percent(found.before)),
-            ("after", percent(found.after)),
-            ("change", f"{found.after - found.before:+.2%}"),
+            ("before", percent(accuracy.before)),
+            ("after", percent(accuracy.after)),
+            ("change", f"{accuracy.after - accuracy.before:+.2%}"),
         ),
         figures=(
             figure(
@@ -71,10 +81,10 @@ def accuracy_section(subject: ReportInput, test: Observed) -> Section | None:
         table=table,
         numbers={
             "examples": len(test.examples),
-            "before": found.before,
-            "after": found.after,
-            "corrected": found.corrected,
-            "broken": found.broken,
-            "classes": {name: asdict(one) for name, one in rows},
+            "before": accuracy.before,
+            "after": accuracy.after,
+            "corrected": accuracy.corrected,
+            "broken": accuracy.broken,
+            "classes": {name: asdict(class_accuracy) for name, class_accuracy in rows},
         },
     )

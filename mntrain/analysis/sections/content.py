@@ -1,4 +1,4 @@
-"""What a section of a report is made of; the page's template decides how it looks."""
+"""Content of a section of a report; the template of the page decides how it looks."""
 
 import base64
 from collections.abc import Callable
@@ -18,12 +18,12 @@ Mark = Literal["", "right", "wrong", "query"]
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A drawing.
+    """Drawing of a section.
 
     Args:
-        svg: the drawing itself, to be put into the page.
-        alt: what it shows, for readers who do not see it.
-        caption: under it.
+        svg: element of the page.
+        alt: description for readers who do not see the drawing.
+        caption: text under the drawing.
         width: natural width in CSS pixels.
     """
 
@@ -35,11 +35,11 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A small real image.
+    """Small image of the data.
 
     Args:
         source: data URI.
-        alt: which image it is.
+        alt: description of the image.
         mark: outline and sign.
     """
 
@@ -53,7 +53,7 @@ class Strip:
     """Pictures in a row.
 
     Args:
-        label: before them.
+        label: text before the pictures.
         pictures: from left to right.
     """
 
@@ -76,14 +76,14 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of the page.
+    """Part of the page.
 
     Args:
         anchor: id in the page and key of the numbers.
         title: heading.
         text: paragraphs.
         facts: name and value of single figures.
-        figures, strips, table: what there is to see.
+        figures, strips, table: drawings, images and rows of text.
         folded: title and preformatted text that is shown on demand.
         numbers: plain values for ``--json``.
     """
@@ -104,12 +104,12 @@ def figure(
 ) -> Figure:
     """Draw a figure for the page; ``size`` is in inches."""
     svg = draw_svg(draw, name=name, size=size, themed=True)
-    # The page is HTML: it wants the element, not the document around it.
+    # A page takes the element, not the document around it.
     return Figure(svg=svg[svg.index("<svg") :], alt=alt, caption=caption, width=round(96 * size[0]))
 
 
 def picture(images: ImageArray, index: int, alt: str, mark: Mark = "") -> Picture:
-    """Image ``index`` of uint8 [N, channels, H, W] as PNG inside the page."""
+    """Embed image ``index`` of uint8 [N, channels, H, W] as PNG."""
     pixels = np.moveaxis(images[index], 0, -1)
     stream = BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(stream, format="PNG")
@@ -118,5 +118,5 @@ def picture(images: ImageArray, index: int, alt: str, mark: Mark = "") -> Pictur
 
 
 def percent(value: float | None) -> str:
-    """A share as text."""
+    """Write a share as percentage; None as a dash."""
     return "–" if value is None else f"{value:.2%}"

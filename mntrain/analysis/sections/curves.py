@@ -1,4 +1,4 @@
-"""Training curves."""
+"""Section of the training curves."""
 
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import MaxNLocator
@@ -10,15 +10,15 @@ from mntrain.plotting.style import COLORS, plain
 _PARTS = ("train", "validation")
 
 
-def curves_section(subject: ReportInput) -> Section | None:
-    """Every metric of ``metrics.csv`` that has a training and a validation column; None where there is no epoch."""
-    history = subject.history
+def curves_section(report_input: ReportInput) -> Section | None:
+    """Draw every metric of ``metrics.csv`` with a training and a validation column; None without an epoch."""
+    history = report_input.history
     epochs = history.get("epoch", [])
     names = [column.removeprefix("train_") for column in history if column.startswith("train_")]
     names = [name for name in names if f"validation_{name}" in history]
     if not epochs or not names:
         return None
-    best = subject.artifact.config.metrics.get("best_epoch")
+    best = report_input.artifact.config.metrics.get("best_epoch")
     best = best if isinstance(best, int) and 0 < best <= len(epochs) else None
     return Section(
         anchor="curves",

@@ -1,4 +1,4 @@
-"""Estimates beside the truth, before and after adaptation."""
+"""Section of the estimates beside the truth, before and after adaptation."""
 
 from matplotlib.figure import Figure as Drawing
 from torch import Tensor
@@ -9,17 +9,21 @@ from mntrain.analysis.sections.content import Figure, Section, figure, percent
 from mntrain.plotting.style import COLORS, plain
 
 
-def estimates_section(subject: ReportInput, found: Estimates) -> Section:
-    """Every estimate against its target, and the errors before and after the inner update."""
-    target = subject.target or ""
-    mse = _mse(found.values, found.targets)
-    text = f"{len(found.targets):,} of {found.total:,} test rows; errors are of standardised targets."
+def estimates_section(report_input: ReportInput, estimates: Estimates) -> Section:
+    """Draw every estimate against its target, with the errors before and after the inner update."""
+    target = report_input.target or ""
+    mse = _mse(estimates.values, estimates.targets)
+    text = f"{len(estimates.targets):,} of {estimates.total:,} test rows; errors are of standardised targets."
     facts = [("mse", f"{mse:.4f}")]
-    numbers: dict[str, float | int] = {"rows": len(found.targets), "mse": mse}
-    figures = [_scatter("estimates", target, found.targets, found.values, f"mse {mse:.4f}")]
-    if found.unadapted is not None:
-        before = _mse(found.unadapted, found.targets)
-        closer = ((found.values - found.targets).abs() < (found.unadapted - found.targets).abs()).double().mean()
+    numbers: dict[str, float | int] = {"rows": len(estimates.targets), "mse": mse}
+    figures = [_scatter("estimates", target, estimates.targets, estimates.values, f"mse {mse:.4f}")]
+    if estimates.unadapted is not None:
+        before = _mse(estimates.unadapted, estimates.targets)
+        closer = (
+            ((estimates.values - estimates.targets).abs() < (estimates.unadapted - estimates.targets).abs())
+            .double()
+            .mean()
+        )
         text += " The same network answers as it is, and after the inner update of all its layers."
         facts = [
             ("mse before", f"{before:.4f}"),
@@ -27,8 +31,8 @@ def estimates_section(subject: ReportInput, found: Estimates) -> Section:
             ("brought closer", percent(float(closer))),
         ]
         numbers |= {"unadapted_mse": before, "share_closer": float(closer)}
-        said = f"before adaptation, mse {before:.4f}"
-        figures.insert(0, _scatter("unadapted", target, found.targets, found.unadapted, said))
+        errors = f"before adaptation, mse {before:.4f}"
+        figures.insert(0, _scatter("unadapted", target, estimates.targets, estimates.unadapted, errors))
     return Section(
         anchor="estimates",
         title="Estimates and truth",
@@ -43,7 +47,7 @@ def _mse(values: Tensor, targets: Tensor) -> float:
     return float((values.double() - targets.double()).square().mean())
 
 
-def _scatter(name: str, target: str, targets: Tensor, values: Tensor, said: str) -> Figure:
+def _scatter(name: str, target: str, targets: Tensor, values: Tensor, errors: str) -> Figure:
     def draw(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
         low, high = float(targets.min()), float(targets.max())
@@ -56,6 +60,6 @@ def _scatter(name: str, target: str, targets: Tensor, values: Tensor, said: str)
         name,
         draw,
         size=(4.6, 4.4),
-        alt=f"Scatter of {len(targets)} estimates against their targets, {said}",
-        caption=f"Estimate against target, {said}",
+        alt=f"Scatter of {len(targets)} estimates against their targets, {errors}",
+        caption=f"Estimate against target, {errors}",
     )

@@ -1,4 +1,4 @@
-"""What the run is."""
+"""Section of the run itself: family, data, size and result."""
 
 from pathlib import Path
 
@@ -11,19 +11,19 @@ from mntrain.training.metric import metric_of
 _FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods", "maxl": "MAXL"}
 
 
-def data_name(subject: ReportInput) -> str:
-    """The source of the data, or the folder or hub name it was read from."""
-    data = subject.artifact.config.experiment.data
+def data_name(report_input: ReportInput) -> str:
+    """Return the source of the data, or the folder or hub name that it was read from."""
+    data = report_input.artifact.config.experiment.data
     return data.source if data.path is None else Path(data.path).name
 
 
-def head_section(subject: ReportInput) -> Section:
-    """Family, backbone, data, size and result of a run; its configuration folded away."""
-    config = subject.artifact.config
+def head_section(report_input: ReportInput) -> Section:
+    """Show family, backbone, data, size and result of a run; its configuration folded away."""
+    config = report_input.artifact.config
     experiment, metrics = config.experiment, config.metrics
     test = metrics.get("test")
     test = test if isinstance(test, dict) else {}
-    parameters = sum(parameter.numel() for parameter in subject.artifact.model.parameters())
+    parameters = sum(parameter.numel() for parameter in report_input.artifact.model.parameters())
     metric = metric_of(test, experiment.name)
     before = test.get(f"unadapted_{metric.name}")
     before = before if isinstance(before, (int, float)) else None
@@ -32,8 +32,8 @@ def head_section(subject: ReportInput) -> Section:
     facts = [
         ("family", _FAMILIES.get(config.family, config.family)),
         ("backbone", f"{experiment.backbone.name}{ifilm}"),
-        ("data", data_name(subject)),
-        ("target", subject.target) if subject.target else ("classes", str(len(subject.labels))),
+        ("data", data_name(report_input)),
+        ("target", report_input.target) if report_input.target else ("classes", str(len(report_input.labels))),
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
         ("parameters", f"{parameters:,}"),

@@ -1,4 +1,4 @@
-"""The few learned numbers that are worth a line: step size, scale of the logits, iFiLM."""
+"""Section of single learned numbers: step size, scale of the logits, iFiLM."""
 
 from torch import Tensor
 
@@ -9,13 +9,13 @@ from mntrain.layers.ifilm import IFiLM
 from mntrain.models.neighbors import HasNeighbors
 
 
-def learned_section(subject: ReportInput) -> Section | None:
-    """Step size α, scale τ and the number of iFiLM layers; None where the model has none of them."""
+def learned_section(report_input: ReportInput) -> Section | None:
+    """Show step size α, scale τ and the number of iFiLM layers; None where the model has none of them."""
     facts: list[tuple[str, str]] = []
     numbers: dict[str, object] = {}
-    model = subject.artifact.model
-    if subject.adaptive is not None:
-        size, count = subject.adaptive.step_size, subject.adaptive.step_count
+    model = report_input.artifact.model
+    if report_input.adaptive is not None:
+        size, count = report_input.adaptive.step_size, report_input.adaptive.step_count
         facts.append((f"step size α, {count} step{'s' * (count != 1)}", _spread(size)))
         numbers["step_size"] = {"min": float(size.min()), "median": float(size.median()), "max": float(size.max())}
         numbers["steps"] = count

@@ -1,4 +1,4 @@
-"""Real images nearest to learned neighbors (Fig. 9 and 10)."""
+"""Section of test images nearest to learned neighbors (Fig. 9 and 10)."""
 
 from mntrain.analysis.neighbors import nearest_images
 from mntrain.analysis.observation import Observed
@@ -6,31 +6,31 @@ from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section, Strip, picture
 
 
-def neighbors_section(subject: ReportInput, test: Observed) -> Section | None:
-    """Strips of test images around the entries that get most attention; None without entries or images."""
-    model = subject.adaptive
+def neighbors_section(report_input: ReportInput, test: Observed) -> Section | None:
+    """Show test images around the entries that get most attention; None without entries or images."""
+    model = report_input.adaptive
     if model is None or test.features is None or test.attention is None or test.images is None:
         return None
-    found = nearest_images(model, test.features, test.attention)
-    names, pixels, labels = subject.labels, test.images, test.examples.targets
+    rows = nearest_images(model, test.features, test.attention)
+    names, pixels, labels = report_input.labels, test.images, test.examples.targets
     strips = tuple(
         Strip(
-            label=f"entry {one.entry}: {names[one.entry_class]}, {one.certainty:.0%}",
+            label=f"entry {row.entry}: {names[row.entry_class]}, {row.certainty:.0%}",
             pictures=tuple(
                 picture(
                     pixels,
                     index,
                     f"test image {test.indices[index]}, {names[labels[index]]}",
-                    "right" if labels[index] == one.entry_class else "wrong",
+                    "right" if labels[index] == row.entry_class else "wrong",
                 )
-                for index in one.images
+                for index in row.images
             ),
         )
-        for one in found
+        for row in rows
     )
-    classes = len({one.entry_class for one in found})
-    shown = [labels[index] == one.entry_class for one in found for index in one.images]
-    agree = sum(bool(one) for one in shown) / len(shown)
+    classes = len({row.entry_class for row in rows})
+    agreements = [labels[index] == row.entry_class for row in rows for index in row.images]
+    agree = sum(bool(agreement) for agreement in agreements) / len(agreements)
     return Section(
         anchor="neighbors",
         title="Images nearest to learned neighbors",
@@ -41,5 +41,5 @@ def neighbors_section(subject: ReportInput, test: Observed) -> Section | None:
             f"{agree:.1%} of those shown (Fig. 9 and 10 of the paper).",
         ),
         strips=strips,
-        numbers={"entries_shown": len(found), "share_of_entry_class": agree},
+        numbers={"entries_shown": len(rows), "share_of_entry_class": agree},
     )

@@ -1,4 +1,4 @@
-"""Features and the prototype of their class (Fig. 4)."""
+"""Section of features and the prototype of their class (Fig. 4)."""
 
 from matplotlib.figure import Figure as Drawing
 
@@ -9,15 +9,15 @@ from mntrain.analysis.sections.content import Section, figure, percent
 from mntrain.plotting.style import COLORS
 
 
-def prototypes_section(subject: ReportInput, test: Observed) -> Section | None:
-    """Cosine to the true prototype before and after the inner update; None without neighbors or prototypes."""
-    model = subject.adaptive
+def prototypes_section(report_input: ReportInput, test: Observed) -> Section | None:
+    """Draw the cosine to the true prototype before and after the update; None without neighbors or prototypes."""
+    model = report_input.adaptive
     if model is None or test.features is None:
         return None
-    found = prototype_cosines(model, test.features, test.labels)
-    if found is None:
+    cosines = prototype_cosines(model, test.features, test.labels)
+    if cosines is None:
         return None
-    before, after = found.before.numpy(), found.after.numpy()
+    before, after = cosines.before.numpy(), cosines.after.numpy()
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
@@ -45,7 +45,7 @@ def prototypes_section(subject: ReportInput, test: Observed) -> Section | None:
             "has brought them closer (Fig. 4 of the paper).",
         ),
         facts=(
-            ("above the line", percent(found.share_closer)),
+            ("above the line", percent(cosines.share_closer)),
             ("mean before", f"{before.mean():.4f}"),
             ("mean after", f"{after.mean():.4f}"),
             ("mean gain", f"{gain:+.4f}"),
@@ -55,20 +55,22 @@ def prototypes_section(subject: ReportInput, test: Observed) -> Section | None:
                 "prototypes",
                 draw,
                 size=(4.6, 4.4),
-                alt=f"Scatter of {len(before)} test {subject.nouns}: {found.share_closer:.1%} lie above the diagonal",
+                alt=f"Scatter of {len(before)} test {report_input.nouns}: "
+                f"{cosines.share_closer:.1%} lie above the diagonal",
                 caption="Cosine between feature and true prototype, before and after",
             ),
             figure(
                 "gain",
                 draw_gain,
                 size=(4.6, 4.4),
-                alt=f"Scatter of the gain in cosine of {len(before)} test {subject.nouns}; the mean is {gain:+.4f}",
+                alt=f"Scatter of the gain in cosine of {len(before)} test {report_input.nouns}; "
+                f"the mean is {gain:+.4f}",
                 caption="The same on a scale of its own: after minus before",
             ),
         ),
         numbers={
             "examples": len(before),
-            "share_above_diagonal": found.share_closer,
+            "share_above_diagonal": cosines.share_closer,
             "mean_before": float(before.mean()),
             "mean_after": float(after.mean()),
         },

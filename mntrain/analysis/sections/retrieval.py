@@ -1,4 +1,4 @@
-"""Retrieval and kNN on attention vectors and on features (A.9, Fig. 6)."""
+"""Section of retrieval and kNN on attention vectors and on features (A.9, Fig. 6)."""
 
 from typing import Any
 
@@ -12,38 +12,38 @@ from mntrain.analysis.sections.content import Section, Strip, Table, percent, pi
 _QUERIES = 8
 
 
-def retrieval_section(subject: ReportInput, train: Observed, test: Observed) -> Section | None:
-    """kNN accuracy for the labels of the run and for finer ones, and what is retrieved; None without features."""
+def retrieval_section(report_input: ReportInput, train: Observed, test: Observed) -> Section | None:
+    """Show kNN accuracy for the run's labels and finer ones, and retrieved images; None without features."""
     if train.features is None or test.features is None:
         return None
     spaces = {"features z": retrieve(train.features, test.features)}
     if train.attention is not None and test.attention is not None:
         spaces = {"attention ω": retrieve(train.attention, test.attention)} | spaces
-    kinds = [("labels of the run", subject.labels, train.examples.targets, test.examples.targets)]
-    if subject.fine is not None:
-        fine = subject.fine
+    kinds = [("labels of the run", report_input.labels, train.examples.targets, test.examples.targets)]
+    if report_input.fine is not None:
+        fine = report_input.fine
         kinds.append((f"finer labels, {fine.column}", fine.names, fine.train[train.indices], fine.test[test.indices]))
     rows, numbers = [], {}
     for title, names, reference, labels in kinds:
-        accuracies = {space: found.accuracy(reference, labels) for space, found in spaces.items()}
+        accuracies = {space: retrieval.accuracy(reference, labels) for space, retrieval in spaces.items()}
         rows.append((f"{title} ({len(names)} classes)", *(percent(value) for value in accuracies.values())))
         numbers["fine" if title.startswith("finer") else "labels"] = {
             space.split()[0]: value for space, value in accuracies.items()
         }
-    space, found = next(iter(spaces.items()))
+    space, retrieval = next(iter(spaces.items()))
     _, names, reference, labels = kinds[-1]
-    strips = _strips(found, train, test, _Labels(names, reference, labels))
+    strips = _strips(retrieval, train, test, _Labels(names, reference, labels))
     below = (
         f"Below, test images and the training images nearest to them by {space}; ✓ has the label of the query, ✗ has "
         "not (Fig. 6 of the paper).",
     )
     return Section(
         anchor="retrieval",
-        title="Retrieval of sub-categories" if subject.fine is not None else "Retrieval",
+        title="Retrieval of sub-categories" if report_input.fine is not None else "Retrieval",
         text=(
-            f"A classifier by the {found.nearest.shape[1]} nearest of {len(train.examples):,} training {subject.nouns} "
-            f"(cosine) asked about {len(test.examples):,} test {subject.nouns}."
-            + ("" if subject.fine is None else " The finer labels were not seen in training (appendix A.9)."),
+            f"A classifier by the {retrieval.nearest.shape[1]} nearest of {len(train.examples):,} training "
+            f"{report_input.nouns} (cosine) asked about {len(test.examples):,} test {report_input.nouns}."
+            + ("" if report_input.fine is None else " The finer labels were not seen in training (appendix A.9)."),
             *(below if strips else ()),
         ),
         table=Table(headings=("kNN accuracy", *spaces), rows=tuple(rows)),
@@ -59,8 +59,8 @@ class _Labels:
         self.names, self.reference, self.queries = names, reference, queries
 
 
-def _strips(found: Retrieval, train: Observed, test: Observed, labels: _Labels) -> tuple[Strip, ...]:
-    """Queries spread over the classes, drawn with a fixed seed; none where there is nothing to see."""
+def _strips(retrieval: Retrieval, train: Observed, test: Observed, labels: _Labels) -> tuple[Strip, ...]:
+    """Show queries spread over the classes, drawn with a fixed seed; nothing where examples are no images."""
     if test.images is None or train.images is None:
         return ()
     order = np.random.default_rng(0).permutation(len(test.examples))
@@ -69,10 +69,10 @@ def _strips(found: Retrieval, train: Observed, test: Observed, labels: _Labels) 
     strips = []
     for query in queries:
         name = labels.names[labels.queries[query]]
-        shown = [picture(test.images, query, f"query: test image {test.indices[query]}, {name}", "query")]
-        for index in found.shown[query]:
+        pictures = [picture(test.images, query, f"query: test image {test.indices[query]}, {name}", "query")]
+        for index in retrieval.shown[query]:
             right = labels.reference[index] == labels.queries[query]
             alt = f"training image {train.indices[index]}, {labels.names[labels.reference[index]]}"
-            shown.append(picture(train.images, int(index), alt, "right" if right else "wrong"))
-        strips.append(Strip(label=name, pictures=tuple(shown)))
+            pictures.append(picture(train.images, int(index), alt, "right" if right else "wrong"))
+        strips.append(Strip(label=name, pictures=tuple(pictures)))
     return tuple(strips)

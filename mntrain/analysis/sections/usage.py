@@ -1,4 +1,4 @@
-"""How many entries are used."""
+"""Section of the use of the entries."""
 
 import numpy as np
 from matplotlib.figure import Figure as Drawing
@@ -10,20 +10,20 @@ from mntrain.analysis.usage import usage
 from mntrain.plotting.style import COLORS
 
 
-def usage_section(subject: ReportInput, attention: Tensor | None) -> Section | None:
-    """Entries in use per query and over all queries, by their attention ω [N, S]; None without entries."""
+def usage_section(report_input: ReportInput, attention: Tensor | None) -> Section | None:
+    """Draw the entries in use per query and over all queries, by attention ω [N, S]; None without entries."""
     if attention is None:
         return None
-    found = usage(attention)
+    entry_usage = usage(attention)
     entries = attention.shape[1]
-    effective, mass = found.effective.numpy(), found.mass.numpy()
+    effective, mass = entry_usage.effective.numpy(), entry_usage.mass.numpy()
     half = int(np.searchsorted(mass.cumsum(), 0.5)) + 1
 
     def draw_effective(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
         axes.hist(effective, bins=40, color=COLORS[0])
         axes.set_xlabel("effective number of entries")
-        axes.set_ylabel(f"test {subject.nouns}")
+        axes.set_ylabel(f"test {report_input.nouns}")
 
     def draw_mass(drawing: Drawing) -> None:
         axes = drawing.add_subplot()
@@ -38,21 +38,21 @@ def usage_section(subject: ReportInput, attention: Tensor | None) -> Section | N
         anchor="usage",
         title="Entries in use",
         text=(
-            f"Attention of {len(effective):,} test {subject.nouns} over S = {entries:,} entries. The effective number "
-            "of entries of one is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
+            f"Attention of {len(effective):,} test {report_input.nouns} over S = {entries:,} entries. The effective "
+            "number of entries of one is exp(entropy of ω): 1 if one entry takes all, S if all get the same.",
         ),
         facts=(
             ("effective, median", f"{median:,.0f} of {entries:,}"),
             ("entries with half of the attention", f"{half:,}"),
-            ("never among the top 10 of one", f"{found.never_top:,}"),
-            ("largest weight, mean", f"{found.largest:.3f}"),
+            ("never among the top 10 of one", f"{entry_usage.never_top:,}"),
+            ("largest weight, mean", f"{entry_usage.largest:.3f}"),
         ),
         figures=(
             figure(
                 "effective",
                 draw_effective,
                 alt=f"Histogram of the effective number of entries; the median is {median:.0f}",
-                caption=f"Effective number of entries, of all {subject.nouns}",
+                caption=f"Effective number of entries, of all {report_input.nouns}",
             ),
             figure(
                 "mass",
@@ -66,7 +66,7 @@ def usage_section(subject: ReportInput, attention: Tensor | None) -> Section | N
             "effective_median": median,
             "effective_mean": float(effective.mean()),
             "entries_with_half_the_attention": half,
-            "never_in_top_10": found.never_top,
-            "largest_weight_mean": found.largest,
+            "never_in_top_10": entry_usage.never_top,
+            "largest_weight_mean": entry_usage.largest,
         },
     )

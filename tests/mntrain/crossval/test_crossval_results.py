@@ -3,7 +3,7 @@
 import pytest
 from scipy.stats import ttest_rel
 
-from mntrain.crossval.plan import Architecture, CrossvalOptions, Setting
+from mntrain.crossval.plan import Architecture, CrossvalOptions, NetworkSetting
 from mntrain.crossval.results import Crossval, Scores, SetResult
 from mntrain.crossval.search import Choice
 from mntrain.crossval.table import cells, headings
@@ -16,7 +16,7 @@ ERRORS = {
 
 
 def row(errors: dict[str, tuple[float, ...]]) -> SetResult:
-    settings = {family: Setting(decay=0.075) for family in ("vanilla", "meta_neighborhoods")}
+    settings = {family: NetworkSetting(decay=0.075) for family in ("vanilla", "meta_neighborhoods")}
     return SetResult(
         name="made-up",
         rows=1234,

@@ -1,4 +1,4 @@
-"""The models that are checked: artifacts of mntrain, or models made on the spot.
+"""Models that are checked: artifacts of mntrain, or models made on the spot.
 
 Shapes: inputs uint8 [N, channels, H, W] or float32 [N, F]; features [S, d].
 """
@@ -29,18 +29,18 @@ _NAME = re.compile(r"(?P<backbone>[a-z0-9]+)-(?P<classes>\d+)-(?P<entries>\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Subject:
-    """A trained or calibrated model.
+class CheckedModel:
+    """Trained or calibrated model with inputs to check it on.
 
     Args:
-        name: of the model.
-        origin: where it comes from, in words.
-        model: in eval mode on the CPU.
-        preprocessing: inputs -> what the model takes.
-        samples: inputs as the exported model takes them.
-        outputs: names of what the exported model gives.
+        name: name of the model.
+        origin: description of its origin.
+        model: model in eval mode on the CPU.
+        preprocessing: module, samples -> inputs of the model.
+        samples: inputs of the exported model.
+        outputs: names of the outputs of the exported model.
         unit: standard deviation of the target of a regressor, else 1.
-        form: static form to take.
+        form: static form that is checked.
     """
 
     name: str
@@ -54,13 +54,13 @@ class Subject:
 
     @property
     def is_classifier(self) -> bool:
-        """Whether it tells classes apart."""
+        """True for a classifier, False for a regressor."""
         return "logits" in self.outputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class Synthetic:
-    """A model to make: no data, no training.
+    """Model that is made without data or training.
 
     Args:
         name: BACKBONE-CLASSES-ENTRIES, such as convnet4-10-5000.
@@ -77,32 +77,33 @@ class Synthetic:
     width: float = 1.0
 
     def __post_init__(self) -> None:
-        found = _NAME.fullmatch(self.name)
-        if found is None or not 2 <= int(found["classes"]) <= int(found["entries"]):
+        parts = _NAME.fullmatch(self.name)
+        if parts is None or not 2 <= int(parts["classes"]) <= int(parts["entries"]):
             raise ValueError(
                 f"{self.name!r} is not BACKBONE-CLASSES-ENTRIES with at least 2 classes and as many entries, such as "
                 "convnet4-10-5000"
             )
-        BackboneConfig(name=found["backbone"], width=self.width)  # checks itself
+        BackboneConfig(name=parts["backbone"], width=self.width)  # checks name and width
 
-    def build(self) -> Subject:
-        """A seeded random backbone; keys are its features of smooth random images, values their nearest prototype.
+    def build(self) -> CheckedModel:
+        """Make a seeded random backbone, and fill its dictionary.
 
-        Normalisation is fitted to some of the same images. What such a dictionary needs of an approximation says
-        nothing about a trained one, so the exact form is taken, whose cost does not depend on what is in it.
+        Keys are features of smooth random images, values their nearest prototype; normalisation is fitted to some of
+        these images. The rank of such a dictionary says nothing about a trained one. So the exact form is taken, whose
+        cost does not depend on the entries.
         """
-        found = _NAME.fullmatch(self.name)
-        assert found is not None
-        classes, entries = int(found["classes"]), int(found["entries"])
+        parts = _NAME.fullmatch(self.name)
+        assert parts is not None
+        classes, entries = int(parts["classes"]), int(parts["entries"])
         torch.manual_seed(0)
         images = _smooth_images(entries + _SAMPLES, self.size)
         preprocessing = Preprocessing(PreprocessingConfig.from_images(images)).eval()
-        make = partial(build_backbone, BackboneConfig(name=found["backbone"], width=self.width), images.shape[1:])
+        make = partial(build_backbone, BackboneConfig(name=parts["backbone"], width=self.width), images.shape[1:])
         settings = MetaNeighborhoodsConfig(entries=entries)
         model = family_named("meta_neighborhoods").build(settings, make, classes)
         assert isinstance(model, MetaNeighborhoods)
         _calibrate(model, preprocessing, images[:entries], classes)
-        return Subject(
+        return CheckedModel(
             name=self.name,
             origin="made on the spot: random backbone, keys are its features of smooth random images",
             model=model.eval().requires_grad_(False),
@@ -114,18 +115,18 @@ class Synthetic:
         )
 
 
-def of_artifact(folder: Path) -> Subject:
-    """An artifact; the form is what mnexport would choose.
+def of_artifact(folder: Path) -> CheckedModel:
+    """Load an artifact, to be checked in the form that mnexport would choose.
 
     Raises:
-        MnTrainError: it cannot be read.
+        MnTrainError: the artifact cannot be read.
     """
     from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 
     artifact = load_artifact(folder)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
     regression = isinstance(artifact, TableArtifact) and artifact.config.labels is None
-    return Subject(
+    return CheckedModel(
         name=folder.name,
         origin=f"artifact {folder}",
         model=artifact.model,
@@ -138,13 +139,13 @@ def of_artifact(folder: Path) -> Subject:
 
 
 def artifact_folders(folder: Path, only: Sequence[str]) -> list[Path]:
-    """Artifacts right below a folder, by name; all of them, or those in ``only``."""
-    found = sorted(item.parent for item in folder.glob("*/config.json"))
-    return [item for item in found if not only or item.name in only]
+    """List the artifacts of a folder by name; all of them, or those in ``only``."""
+    folders = sorted(artifact.parent for artifact in folder.glob("*/config.json"))
+    return [artifact for artifact in folders if not only or artifact.name in only]
 
 
 def _smooth_images(count: int, size: int) -> np.ndarray:
-    """uint8 [count, 3, size, size] without detail: coarse noise, enlarged."""
+    """Make images uint8 [count, 3, size, size] without detail: coarse noise, enlarged."""
     coarse = torch.randn(count, 3, _COARSE, _COARSE)
     fine = nn.functional.interpolate(coarse, size=(size, size), mode="bicubic", align_corners=False)
     return ((fine * 0.25 + 0.5).clamp(0, 1) * 255).to(torch.uint8).numpy()
@@ -154,7 +155,7 @@ def _smooth_images(count: int, size: int) -> np.ndarray:
 def _calibrate(model: MetaNeighborhoods, preprocessing: nn.Module, images: np.ndarray, classes: int) -> None:
     for layer in model.backbone.modules():
         if isinstance(layer, nn.BatchNorm2d):
-            layer.momentum = 1.0  # of the one batch that follows
+            layer.momentum = 1.0  # takes the statistics of the single batch that follows
     model.backbone.train()
     model.backbone(preprocessing(torch.from_numpy(images[:_BATCH])))
     model.backbone.eval()

@@ -1,6 +1,6 @@
-"""PyTorch: the static form under CUDA graphs, where ONNX Runtime has no GPU build.
+"""Run static forms in PyTorch under CUDA graphs, where ONNX Runtime has no GPU build.
 
-Shapes: a call brings B rows; the buffers of the batch size that it runs at have N >= B.
+Shapes: a call has B rows; the buffers of its batch size have N >= B rows.
 """
 
 import copy
@@ -14,14 +14,14 @@ from torch import Tensor, nn
 
 from gpu_checks.budget import Budget
 from gpu_checks.forms import Forms, lowered
+from gpu_checks.models import CheckedModel
 from gpu_checks.parity import Answers, Run
-from gpu_checks.subjects import Subject
 
 _WARM_UP_RUNS = 3
 
 
-class TorchSide:
-    """Runs static forms as they are.
+class TorchRunner:
+    """Runs static forms in PyTorch.
 
     Args:
         device: cuda or cpu.
@@ -35,43 +35,43 @@ class TorchSide:
 
     @property
     def mode(self) -> str:
-        """How batches run when they are timed."""
+        """Description of the way in which batches run."""
         graphs = self._device.type == "cuda"
         return "torch.cuda.CUDAGraph on static tensors" if graphs else "plain calls on static tensors"
 
-    def reference(self, subject: Subject, forms: Forms) -> Answers:
-        """The CPU's answers in float32, all samples in one batch."""
+    def reference(self, checked: CheckedModel, forms: Forms) -> Answers:
+        """Compute the CPU's answers in float32, all samples in one batch."""
         with torch.inference_mode():
-            found = forms.adaptive(torch.from_numpy(subject.samples))
-        return {name: tensor.numpy() for name, tensor in zip(subject.outputs, found, strict=True)}
+            outputs = forms.adaptive(torch.from_numpy(checked.samples))
+        return {name: tensor.numpy() for name, tensor in zip(checked.outputs, outputs, strict=True)}
 
     @contextmanager
-    def pair(self, subject: Subject, forms: Forms, dtype: str, *, tf32: bool) -> Iterator[tuple[Run, Run]]:
-        """The adaptive and the vanilla model, ready to run."""
+    def pair(self, checked: CheckedModel, forms: Forms, dtype: str, *, tf32: bool) -> Iterator[tuple[Run, Run]]:
+        """Prepare the adaptive and the vanilla model."""
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        wanted = lowered(forms, dtype)
-        example = torch.from_numpy(subject.samples[:1])
+        forms_in_dtype = lowered(forms, dtype)
+        example = torch.from_numpy(checked.samples[:1])
         adaptive, vanilla = (
-            FixedModule(module, self._sizes, example, self._device, subject.outputs)
-            for module in (wanted.adaptive, wanted.vanilla)
+            FixedModule(module, self._sizes, example, self._device, checked.outputs)
+            for module in (forms_in_dtype.adaptive, forms_in_dtype.vanilla)
         )
         yield adaptive.run, vanilla.run
 
     @contextmanager
-    def further(self, subject: Subject, forms: Forms, dtype: str, budget: Budget) -> Iterator[dict[str, Run]]:
-        """Nothing else."""
+    def further(self, checked: CheckedModel, forms: Forms, dtype: str, budget: Budget) -> Iterator[dict[str, Run]]:
+        """Open no further engine."""
         yield {}
 
 
 class FixedModule:
-    """A module at fixed batch sizes; larger batches run without buffers.
+    """Module with buffers for fixed batch sizes; larger batches run without buffers.
 
     Args:
-        module: inputs -> outputs; copied.
-        sizes: ascending.
+        module: module, inputs -> outputs; it is copied.
+        sizes: batch sizes, ascending.
         example: one input [1, ...].
-        device: where it runs; captured on a GPU.
-        outputs: names of what it gives.
+        device: device of the module; runs are captured on a GPU.
+        outputs: names of the outputs.
     """
 
     def __init__(
@@ -85,36 +85,35 @@ class FixedModule:
 
     @torch.inference_mode()
     def run(self, inputs: np.ndarray) -> Answers:
-        """Inputs [B, ...] -> outputs [B, ...], in memory of their own."""
+        """Run inputs [B, ...]; the outputs [B, ...] are copies."""
         rows, index = len(inputs), bisect_left(self._sizes, len(inputs))
-        given = torch.from_numpy(inputs)
         if index == len(self._sizes):
-            found = self._module(given.to(self._device))
+            outputs = self._module(torch.from_numpy(inputs).to(self._device))
         else:
             buffer = self._inputs[index]
-            buffer[:rows].copy_(given)
+            buffer[:rows].copy_(torch.from_numpy(inputs))
             buffer[rows:].zero_()
-            found = self._replays[index]()
-        answers = (tensor[:rows].to("cpu", copy=True).numpy() for tensor in found)
+            outputs = self._replays[index]()
+        answers = (tensor[:rows].to("cpu", copy=True).numpy() for tensor in outputs)
         return dict(zip(self._names, answers, strict=True))
 
     def _prepared(self, buffer: Tensor) -> Callable[[], tuple[Tensor, ...]]:
-        """What computes the outputs of what is in ``buffer``, always into the same tensors."""
+        """Make a function that runs the content of ``buffer``, always into the same tensors."""
         if self._device.type != "cuda":
-            found: tuple[Tensor, ...] = self._module(buffer)
+            outputs: tuple[Tensor, ...] = self._module(buffer)
 
             def again() -> tuple[Tensor, ...]:
-                for kept, new in zip(found, self._module(buffer), strict=True):
-                    kept.copy_(new)
-                return found
+                for output, new in zip(outputs, self._module(buffer), strict=True):
+                    output.copy_(new)
+                return outputs
 
             return again
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             for _ in range(_WARM_UP_RUNS):
                 self._module(buffer)
-        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             captured: tuple[Tensor, ...] = self._module(buffer)

@@ -1,0 +1,34 @@
+"""Progress of a comparison."""
+
+from rich.progress import TaskID
+
+from mntrain.comparison.plan import PlannedRun
+from mntrain.run_progress import RunProgress
+
+
+class ComparisonProgress(RunProgress):
+    """Shows a bar for each training run too.
+
+    Args:
+        runs: all runs of the comparison.
+        quiet: print nothing.
+    """
+
+    def __init__(self, runs: list[PlannedRun], *, quiet: bool) -> None:
+        super().__init__(len(runs), finished=sum(run.state() == "finished" for run in runs), quiet=quiet)
+        self._epochs: dict[str, TaskID] = {}
+
+    def started(self, run: PlannedRun) -> None:
+        """Add the bar of a run that starts or goes on."""
+        self._epochs[run.name] = self._bar.add_task(f"{run.name}, epochs", total=run.config.training.epochs)
+        if not self._console.is_terminal:
+            self.say(f"{run.name} trains")
+
+    def epoch(self, run: PlannedRun, epoch: int) -> None:
+        """Show the number of finished epochs of a run."""
+        self._bar.update(self._epochs[run.name], completed=epoch)
+
+    def ended(self, run: PlannedRun, reason: str | None) -> None:
+        """Remove the bar of a run that has ended; ``reason`` is None unless it failed."""
+        self._bar.remove_task(self._epochs.pop(run.name))
+        self.finish_run(f"{run.name} {'is done' if reason is None else 'failed: ' + reason}")

@@ -1,0 +1,51 @@
+"""Progress of many runs, for comparisons and cross-validations."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class RunProgress:
+    """Shows a bar on a terminal and prints a line for each finished run, on stderr: stdout stays for results.
+
+    Args:
+        total: number of runs.
+        finished: number of runs that had finished before.
+        quiet: print nothing.
+    """
+
+    def __init__(self, total: int, *, finished: int = 0, quiet: bool) -> None:
+        self._console = Console(stderr=True, quiet=quiet)
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self._console,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._runs = self._bar.add_task("runs", total=total, completed=finished)
+        self._total, self._finished = total, finished
+
+    def __enter__(self) -> Self:
+        if self._finished:
+            self.say(f"{self._finished} of {self._total} runs are there already")
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def finish_run(self, text: str) -> None:
+        """Count a finished run, and print a line about it."""
+        self._finished += 1
+        self._bar.advance(self._runs)
+        self.say(f"{self._finished}/{self._total}  {text}")
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
