@@ -1,4 +1,4 @@
-"""A backbone for a fixed number of images, with its maps in ONNX Runtime's blocked layout throughout.
+"""Rewriting of a backbone for a fixed number of images, with all maps in ONNX Runtime's blocked layout.
 
 ONNX Runtime leaves the layout for a factor that differs between images: its product takes maps of one shape, its
 convolutions constant filters. But the kernel of the blocked convolution reads its filter when it runs. So an affine map
@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
-from mnexport.blocked.channel_padding import Lanes
+from mnexport.blocked.channel_padding import ChannelPadding
 from mnexport.blocked.cut import Backbone
 from mnexport.blocked.index import attributes, with_names
 from mnexport.blocked.layout import DOMAIN, pack_filter
-from mnexport.blocked.node_list import Emitted
+from mnexport.blocked.node_list import NodeList
 from mnexport.blocked.patterns import AffineMap, is_pooling
 
 Array = npt.NDArray[Any]
@@ -29,11 +29,11 @@ _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _SMALLEST_SCALE = 1e-3
 
 
-class Body:
-    """The nodes of a backbone for so many images.
+class BlockedBackbone:
+    """Nodes of a backbone for a fixed number of images.
 
     Args:
-        backbone: what is to be computed.
+        backbone: in the ordinary layout.
         rows: B.
         block: of the layout.
         prefix: of all names.
@@ -42,17 +42,17 @@ class Body:
         rows: B.
         images: name of the input [B, channels, H, W].
         features: name of the output [B, d].
-        reordered: maps that leave the layout or enter it.
+        reordered: number of maps that leave the layout or enter it.
     """
 
     def __init__(self, backbone: Backbone, rows: int, block: int, prefix: str) -> None:
         self._index, self._block, self._prefix = backbone.index, block, prefix
-        self._out = Emitted(prefix)
+        self._out = NodeList(prefix)
         self._inner = {name for node in backbone.nodes for name in node.output} | {backbone.images}
         self._blocked: dict[str, str] = {}  # value → its name in the blocked layout
-        self._lanes: dict[str, Lanes] = {}  # of those
+        self._lanes: dict[str, ChannelPadding] = {}  # of these values
         self._ordinary = {backbone.images}  # values that are there in the ordinary layout
-        self._waiting: dict[str, NodeProto] = {}  # convolutions that a sum may become a part of
+        self._waiting: dict[str, NodeProto] = {}  # convolutions that a sum may become part of
         self._foldable = {item.maps: item for item in backbone.affine if self._can_fold(item)}
         self._folded: set[str] = set()  # maps that come normalised out of their convolution
         self.rows = rows
@@ -63,31 +63,31 @@ class Body:
 
     @property
     def nodes(self) -> list[NodeProto]:
-        """Operators, in an order in which they can be computed."""
+        """Operators in an order in which they can be computed."""
         return self._out.nodes
 
     @property
     def constants(self) -> dict[str, Array]:
-        """Their constants, by name."""
+        """Constants of the operators, by name."""
         return self._out.constants
 
     def _emit(self, backbone: Backbone) -> None:
         owners = {node.output[0]: item for item in backbone.affine for node in item.nodes}
-        as_they_are: set[str] = set()
+        left_alone: set[str] = set()
         for node in backbone.nodes:
             item = owners.get(node.output[0])
             if item is not None and node is item.nodes[0] and not self._can_block(item.maps):
-                as_they_are.add(item.result)
-            if item is None or item.result in as_they_are:
+                left_alone.add(item.result)
+            if item is None or item.result in left_alone:
                 self._node(node)
             elif node is item.product:
                 self._affine(item)
 
     def _node(self, node: NodeProto) -> None:
-        if node.output[0] in self._ordinary:  # computed with what came before it
+        if node.output[0] in self._ordinary:  # computed with the nodes before it
             return
         by_operator = {"Conv": self._conv, "Add": self._sum, "Concat": self._concat, "ReduceMean": self._pooling}
-        by_operator |= dict.fromkeys(("Relu", *_POOLS), self._elsewhere)
+        by_operator |= dict.fromkeys(("Relu", *_POOLS), self._layout_operator)
         handle = by_operator.get(node.op_type)
         if handle is not None and handle(node):
             return
@@ -114,7 +114,7 @@ class Body:
             bias = item.shift + (0 if bias is None else bias * item.scale)
             self._folded.add(output)
         taken = self._natural(source) if narrow else self._in_blocks(source)
-        lanes = Lanes.of(weight.shape[0], self._block)
+        lanes = ChannelPadding.of(weight.shape[0], self._block)
         padded = lanes.spread(weight if narrow else self._lanes[source].spread(weight, axis=1), axis=0)
         inputs = [taken, self._out.constant(f"{stem}:packed", pack_filter(padded, self._block))]
         if bias is not None:
@@ -127,7 +127,7 @@ class Body:
         return True
 
     def _sum(self, node: NodeProto) -> bool:
-        """Adds two maps of one shape, as a part of the convolution that made one of them where there is one."""
+        """Add two maps of one shape, as part of the convolution that made one of them if there is one."""
         first, second = node.input
         if (
             first == second
@@ -156,15 +156,15 @@ class Body:
         if attributes(node)["axis"] not in (1, -3) or not all(name in self._blocked for name in node.input):
             return False
         parts = [self._in_blocks(name) for name in node.input]
-        made = self._made(node.output[0], Lanes.joined([self._lanes[name] for name in node.input]))
+        made = self._made(node.output[0], ChannelPadding.joined([self._lanes[name] for name in node.input]))
         self._out.nodes.append(helper.make_node("Concat", parts, [made], axis=1))
         return True
 
-    def _elsewhere(self, node: NodeProto) -> bool:
-        """ReLU and pools, which the layout has too."""
+    def _layout_operator(self, node: NodeProto) -> bool:
+        """Rewrite ReLU and pools, which the layout has too."""
         settings, source = attributes(node), node.input[0]
-        known = len(node.output) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
-        if source not in self._blocked or not known or settings.get("storage_order"):
+        supported = len(node.output) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
+        if source not in self._blocked or not supported or settings.get("storage_order"):
             return False
         if node.op_type == "AveragePool" and settings.get("ceil_mode"):  # counts differently at the edge
             return False
@@ -182,14 +182,14 @@ class Body:
         self._drop_zeros(output, lanes)
         return True
 
-    def _vectors(self, output: str, lanes: Lanes) -> str:
-        """The name of ``output`` [B, C] while it still has a number for each lane [B, L]."""
+    def _vectors(self, output: str, lanes: ChannelPadding) -> str:
+        """Name ``output`` [B, C] while it still has a number for each lane [B, L]."""
         return self._name(output) if lanes.full else f"{self._name(output)}:lanes"
 
-    def _drop_zeros(self, output: str, lanes: Lanes) -> None:
+    def _drop_zeros(self, output: str, lanes: ChannelPadding) -> None:
         if not lanes.full:
-            places = self._out.constant(f"{output}:places", lanes.places)
-            self._out.add("Gather", [self._vectors(output, lanes), places], self._name(output), axis=1)
+            lane_numbers = self._out.constant(f"{output}:places", lanes.lane_of_channel)
+            self._out.add("Gather", [self._vectors(output, lanes), lane_numbers], self._name(output), axis=1)
         self._ordinary.add(output)
 
     def _pooled(self, maps: str, output: str, shape: list[int]) -> str:
@@ -206,7 +206,7 @@ class Body:
             self._affine_maps(item, factor, shift)
 
     def _lookup(self, item: AffineMap) -> tuple[str, str, str]:
-        """Names of the pooled maps, of factors, and of shifts."""
+        """Look up factors and shifts; the names of pooled maps, factors and shifts."""
         rows, channels, name, stem = self.rows, item.channels, self._name(item.result), item.result
         self._in_blocks(item.maps)
         lanes = self._lanes[item.maps]
@@ -225,8 +225,8 @@ class Body:
         shift = self._out.product("MatMul", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
         return means, factor, shift
 
-    def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: Lanes) -> None:
-        """The mean of an affine map is the affine map of the mean: where only that is wanted, maps stay as they are."""
+    def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: ChannelPadding) -> None:
+        """Map the means alone, where only the mean of the affine map is used: it equals the affine map of the mean."""
         vectors = self._vectors(output, lanes)
         scaled = self._out.add("Mul", [means, factor], f"{vectors}:scaled")
         if self.rows == 1:
@@ -254,7 +254,7 @@ class Body:
             self._out.reshaped(result, [rows, len(lanes), height, width], made)
 
     def _can_fold(self, item: AffineMap) -> bool:
-        """Whether the convolution that made the maps can normalise them, as nobody else takes them."""
+        """Tell if the convolution that made the maps can normalise them: nothing but iFiLM takes them."""
         conv = self._index.producer(item.maps)
         users = {node.output[0] for node in self._index.consumers(item.maps)}
         if conv is None or conv.op_type != "Conv" or not users <= {node.output[0] for node in item.nodes}:
@@ -263,42 +263,44 @@ class Body:
         return bool(size.min() >= _SMALLEST_SCALE * size.max() > 0)
 
     def _can_block(self, name: str) -> bool:
-        """Whether maps are in the layout, or can be brought there."""
+        """Tell if maps are in the layout, or can enter it."""
         shape = self._index.shape(name)
         return name in self._blocked or (len(shape) == 4 and shape[1] > 0 and shape[1] % self._block == 0)
 
-    def _made(self, name: str, lanes: Lanes) -> str:
-        """Notes that a value is there in the blocked layout; its name there."""
+    def _made(self, name: str, lanes: ChannelPadding) -> str:
+        """Register a value in the blocked layout and return its name there."""
         self._lanes[name] = lanes
         self._blocked[name] = f"{self._name(name)}:blocked"
         return self._blocked[name]
 
     def _in_blocks(self, name: str) -> str:
-        """The name of maps in the blocked layout."""
+        """Bring maps into the blocked layout and return their name there."""
         conv = self._waiting.pop(name, None)
         if conv is not None:
             self._out.nodes.append(conv)
         if name not in self._blocked:
-            made = self._made(name, Lanes.of(self._index.shape(name)[1], self._block))
+            made = self._made(name, ChannelPadding.of(self._index.shape(name)[1], self._block))
             self._out.add("ReorderInput", [self._name(name)], made, DOMAIN)
             self.reordered += 1
         return self._blocked[name]
 
     def _natural(self, name: str) -> str:
-        """The name of a value in the ordinary layout."""
+        """Bring a value into the ordinary layout and return its name there."""
         if name in self._blocked and name not in self._ordinary:
             lanes, own = self._lanes[name], self._name(name)
             whole = own if lanes.trailing else f"{own}:lanes"
             count = lanes.channels if lanes.trailing else len(lanes)
             self._out.add("ReorderOutput", [self._in_blocks(name)], whole, DOMAIN, channels=count)
             if not lanes.trailing:
-                self._out.add("Gather", [whole, self._out.constant(f"{name}:places", lanes.places)], own, axis=1)
+                self._out.add(
+                    "Gather", [whole, self._out.constant(f"{name}:places", lanes.lane_of_channel)], own, axis=1
+                )
             self._ordinary.add(name)
             self.reordered += 1
         return self._name(name)
 
     def _name(self, name: str) -> str:
-        """The name here of a value of the graph."""
+        """Name a value of the source graph in the new graph."""
         if name in self._inner:
             return f"{self._prefix}:{name}"
         value = self._index.constant(name)
