@@ -21,7 +21,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from mnexport.forms.low_rank.choice import low_rank
-from mnexport.forms.low_rank.queries import Limits, Setting, worst
+from mnexport.forms.low_rank.queries import AdaptationSetting, RankLimits, largest_error
 from mnexport.forms.low_rank.rank import SHARE, RankRule
 from mnexport.forms.plan import Calibration, FormPlan
 from mntrain.artifact import ImageArtifact, load_artifact
@@ -74,10 +74,10 @@ def _records(path: Path, data: str | None, shares: list[float], tolerance: float
         features_of(model.backbone, artifact.preprocessing, images)
         for images in (calibration.fitted, calibration.held_out, load_data(artifact.config, data).part("test").inputs)
     )
-    setting = Setting.of(model)
+    setting = AdaptationSetting.of(model)
     for share in shares:
         rule = RankRule(tolerance=tolerance, share=share)
-        exact = low_rank(model, fitted, held_out, Limits(rule, FormPlan().table_limit))
+        exact = low_rank(model, fitted, held_out, RankLimits(rule, FormPlan().table_limit))
         for keys, form in (("float32", exact), ("int8", exact and exact.integer)):
             if form is None:
                 yield {"share": share, "keys": keys, "rank": None}
@@ -91,8 +91,8 @@ def _records(path: Path, data: str | None, shares: list[float], tolerance: float
             }
 
 
-def _worst(setting: Setting, head: nn.Module, features: Tensor) -> float:
-    return max(worst(head(part), setting.queries(part)) for part in torch.split(features, _BATCH))
+def _worst(setting: AdaptationSetting, head: nn.Module, features: Tensor) -> float:
+    return max(largest_error(head(part), setting.queries(part)) for part in torch.split(features, _BATCH))
 
 
 def _row(record: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A graph with iFiLM → the same graph with its backbone in ONNX Runtime's blocked layout, for any number of images.
+"""Assembly of a graph whose backbone with iFiLM is in ONNX Runtime's blocked layout, for any number of images.
 
 images ─ If(this processor has the layout) ─ yes: eight at a time, the rest one by one ─ features ─ what adapts
                                            └ no:  the backbone as it was ──────────────┘
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
-from mnexport.blocked.backbone_rewriter import Body
+from mnexport.blocked.backbone_rewriter import BlockedBackbone
 from mnexport.blocked.cut import Backbone, find_backbone, split_nodes
 from mnexport.blocked.guard import guard
 from mnexport.blocked.index import GraphIndex, with_names
@@ -23,17 +23,17 @@ from mnexport.blocked.patterns import affine_maps
 Array = npt.NDArray[Any]
 
 ROWS = 8
-"""Images in one pass; more gain little, and what is left over is computed one by one."""
+"""Images in one pass; more gain little, and the images left over are computed one by one."""
 # Maps that leave or enter the layout, for each affine map; with more of them little is gained.
-_MOST_REORDERED = 0.25
-# The backbone's weights are in the file four times; above this it would get near the 2 GB of protobuf.
-_LARGEST_SOURCE = 256 * 2**20
+_MAX_REORDERED = 0.25
+# The backbone's weights are in the file four times; above this size it would get near the 2 GB of protobuf.
+_MAX_SOURCE_BYTES = 256 * 2**20
 _FLOAT = onnx.TensorProto.FLOAT
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedReport:
-    """What was done.
+    """Result of the rewriting.
 
     Args:
         block: channels side by side in memory.
@@ -54,31 +54,31 @@ def write_blocked(source: Path, target: Path) -> BlockedReport | None:
         target: the file to write; may be ``source``.
 
     Returns:
-        What was done; None, with nothing written, where there is no iFiLM, its maps would leave the layout all the
+        A report. None, with nothing written, where there is no iFiLM, its maps would leave the layout all the
         same, the file is larger than 256 MiB, a name in it has a colon, or ONNX Runtime has no such layout here.
     """
-    if source.stat().st_size > _LARGEST_SOURCE:
+    if source.stat().st_size > _MAX_SOURCE_BYTES:
         return None
     block = block_size()
     model = onnx.load(str(source))
     index = GraphIndex(model)
-    if any(":" in name for name in index.names):  # as those that are made here
+    if any(":" in name for name in index.names):  # like the names that are made here
         return None
     affine = affine_maps(index)
     backbone = find_backbone(index, affine) if affine else None
     if block is None or backbone is None:
         return None
-    bodies = [Body(backbone, rows, block, f"rows{rows}") for rows in (ROWS, 1)]
-    if any(body.reordered > _MOST_REORDERED * len(affine) for body in bodies):
+    bodies = [BlockedBackbone(backbone, rows, block, f"rows{rows}") for rows in (ROWS, 1)]
+    if any(body.reordered > _MAX_REORDERED * len(affine) for body in bodies):
         return None
     _rewrite(model, backbone, bodies, block)
     onnx.save(model, str(target))
     return BlockedReport(block=block, maps=len(affine))
 
 
-def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[Body], block: int) -> None:
+def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[BlockedBackbone], block: int) -> None:
     graph = model.graph
-    asked, constants, answer = guard(block)
+    guard_nodes, constants, answer = guard(block)
     before, behind = split_nodes(backbone.index, backbone)
     constants["blocked:1"] = np.array([1], np.int64)
     chosen = [
@@ -86,7 +86,7 @@ def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[Body], blo
         helper.make_node("Equal", ["blocked:count", "blocked:1"], ["blocked:one"]),
         helper.make_node("And", ["blocked:one", answer], ["blocked:alone"]),
         helper.make_node("Not", ["blocked:alone"], ["blocked:several"]),
-        # In this order: what ONNX Runtime lays out last runs a little faster, and one image is the rule.
+        # In this order: the branch that ONNX Runtime lays out last runs a little faster, and one image is the rule.
         helper.make_node(
             "If",
             ["blocked:several"],
@@ -97,18 +97,18 @@ def _rewrite(model: onnx.ModelProto, backbone: Backbone, bodies: list[Body], blo
     ]
     taken = {name for node in [*before, *behind] for name in node.input}
     kept = [item for item in graph.initializer if item.name in taken]
-    there = taken | {name for node in [*before, *behind] for name in node.output}
-    shapes = [item for item in graph.value_info if item.name in there]
+    present = taken | {name for node in [*before, *behind] for name in node.output}
+    shapes = [item for item in graph.value_info if item.name in present]
     for field in (graph.node, graph.initializer, graph.value_info):
         del field[:]
-    graph.node.extend([*before, *asked, *chosen, *behind])
+    graph.node.extend([*before, *guard_nodes, *chosen, *behind])
     graph.initializer.extend([*kept, *_tensors(constants)])
     graph.value_info.extend(shapes)
     model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
 
 
 def _ordinary(backbone: Backbone) -> onnx.GraphProto:
-    """The backbone as it was; names are given once, so all have a prefix."""
+    """Make the branch of the backbone as it was; names are given once, so all have a prefix."""
     inside = {name for node in backbone.nodes for name in node.output}
     constants: dict[str, Array] = {}
 
@@ -125,17 +125,17 @@ def _ordinary(backbone: Backbone) -> onnx.GraphProto:
 
 
 def _alone(backbone: Backbone, block: int) -> onnx.GraphProto:
-    """One image; the way through loops would cost as much as a hundred operators."""
-    body = Body(backbone, 1, block, "alone")
+    """Make the branch of one image; the way through loops would cost as much as a hundred operators."""
+    body = BlockedBackbone(backbone, 1, block, "alone")
     # Where shapes are known, sums are made in place.
     shape = np.array([1, *backbone.index.shape(backbone.images)[1:]], np.int64)
-    wanted = f"{body.images}:shape"
-    first = helper.make_node("Reshape", [backbone.images, wanted], [body.images])
-    constants = body.constants | {wanted: shape}
+    shape_name = f"{body.images}:shape"
+    first = helper.make_node("Reshape", [backbone.images, shape_name], [body.images])
+    constants = body.constants | {shape_name: shape}
     return _graph("alone", [first, *body.nodes], constants, [], _features(backbone, body.features))
 
 
-def _not_alone(backbone: Backbone, bodies: list[Body], answer: str) -> onnx.GraphProto:
+def _not_alone(backbone: Backbone, bodies: list[BlockedBackbone], answer: str) -> onnx.GraphProto:
     many, one = bodies
     choice = helper.make_node(
         "If",
@@ -147,8 +147,8 @@ def _not_alone(backbone: Backbone, bodies: list[Body], answer: str) -> onnx.Grap
     return _graph("not alone", [choice], {}, [], _features(backbone, "blocked:features"))
 
 
-def _by_rows(backbone: Backbone, many: Body, one: Body) -> onnx.GraphProto:
-    """Eight images at a time, and the rest one by one."""
+def _by_rows(backbone: Backbone, many: BlockedBackbone, one: BlockedBackbone) -> onnx.GraphProto:
+    """Make the branch of several images: eight at a time, and the rest one by one."""
     passes = {
         many: _Pass(backbone, many, start="blocked:0", end="blocked:whole", count="blocked:whole"),
         one: _Pass(backbone, one, start="blocked:whole", end="blocked:count", count="blocked:rest"),
@@ -164,24 +164,24 @@ def _by_rows(backbone: Backbone, many: Body, one: Body) -> onnx.GraphProto:
 
 
 class _Pass:
-    """Images through a body, as many at a time as it takes.
+    """Pass of images through a blocked backbone, as many at a time as it takes.
 
     Args:
-        backbone: that the body computes.
-        body: for so many images.
+        backbone: in the ordinary layout.
+        body: the same in the blocked layout, for a fixed number of images.
         start: name of the first image's number [1].
         end: name of the number behind the last [1].
         count: name of the number of images [1], a multiple of the body's; may be 0.
     """
 
-    def __init__(self, backbone: Backbone, body: Body, *, start: str, end: str, count: str) -> None:
+    def __init__(self, backbone: Backbone, body: BlockedBackbone, *, start: str, end: str, count: str) -> None:
         self._backbone, self._body = backbone, body
         self._start, self._end, self._count = start, end, count
         self._name = f"blocked:rows{body.rows}"
         self.features = f"{self._name}:features"
 
     def nodes(self) -> list[NodeProto]:
-        """What makes ``features`` [count, d]."""
+        """Make the nodes that compute ``features`` [count, d]."""
         name = self._name
         choice = helper.make_node(
             "If", [f"{name}:any"], [self.features], then_branch=self._some(), else_branch=self._none()
@@ -224,7 +224,7 @@ def _graph(
     inputs: list[onnx.ValueInfoProto],
     output: onnx.ValueInfoProto,
 ) -> onnx.GraphProto:
-    """A graph with constants of its own: those of a graph around it are handed in one by one, on every run."""
+    """Make a graph with its own constants: those of a graph around it are handed in one by one, on every run."""
     return helper.make_graph(nodes, name, inputs, [output], initializer=_tensors(constants))
 
 

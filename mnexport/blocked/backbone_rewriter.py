@@ -1,4 +1,4 @@
-"""A backbone for a fixed number of images, with its maps in ONNX Runtime's blocked layout throughout.
+"""Rewriting of a backbone for a fixed number of images, with all maps in ONNX Runtime's blocked layout.
 
 ONNX Runtime leaves the layout for a factor that differs between images: its product takes maps of one shape, its
 convolutions constant filters. But the kernel of the blocked convolution reads its filter when it runs. So an affine map
@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
-from mnexport.blocked.channel_padding import Lanes
+from mnexport.blocked.channel_padding import ChannelPadding
 from mnexport.blocked.cut import Backbone
 from mnexport.blocked.index import attributes, with_names
 from mnexport.blocked.layout import DOMAIN, pack_filter
-from mnexport.blocked.node_list import Emitted
+from mnexport.blocked.map_layouts import MapLayouts
+from mnexport.blocked.node_list import NodeList
 from mnexport.blocked.patterns import AffineMap, is_pooling
 
 Array = npt.NDArray[Any]
@@ -29,11 +30,11 @@ _POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool")
 _SMALLEST_SCALE = 1e-3
 
 
-class Body:
-    """The nodes of a backbone for so many images.
+class BlockedBackbone:
+    """Nodes of a backbone for a fixed number of images.
 
     Args:
-        backbone: what is to be computed.
+        backbone: in the ordinary layout.
         rows: B.
         block: of the layout.
         prefix: of all names.
@@ -42,59 +43,55 @@ class Body:
         rows: B.
         images: name of the input [B, channels, H, W].
         features: name of the output [B, d].
-        reordered: maps that leave the layout or enter it.
+        reordered: number of maps that leave the layout or enter it.
     """
 
     def __init__(self, backbone: Backbone, rows: int, block: int, prefix: str) -> None:
-        self._index, self._block, self._prefix = backbone.index, block, prefix
-        self._out = Emitted(prefix)
-        self._inner = {name for node in backbone.nodes for name in node.output} | {backbone.images}
-        self._blocked: dict[str, str] = {}  # value → its name in the blocked layout
-        self._lanes: dict[str, Lanes] = {}  # of those
-        self._ordinary = {backbone.images}  # values that are there in the ordinary layout
-        self._waiting: dict[str, NodeProto] = {}  # convolutions that a sum may become a part of
+        self._index, self._block = backbone.index, block
+        self._node_list = NodeList(prefix)
+        self._layouts = MapLayouts(backbone, block, prefix, self._node_list)
         self._foldable = {item.maps: item for item in backbone.affine if self._can_fold(item)}
         self._folded: set[str] = set()  # maps that come normalised out of their convolution
         self.rows = rows
-        self.reordered = 0
         self._emit(backbone)
-        self.images = self._name(backbone.images)
-        self.features = self._natural(backbone.features)
+        self.images = self._layouts.name(backbone.images)
+        self.features = self._layouts.ordinary(backbone.features)
+        self.reordered = self._layouts.reordered
 
     @property
     def nodes(self) -> list[NodeProto]:
-        """Operators, in an order in which they can be computed."""
-        return self._out.nodes
+        """Operators in an order in which they can be computed."""
+        return self._node_list.nodes
 
     @property
     def constants(self) -> dict[str, Array]:
-        """Their constants, by name."""
-        return self._out.constants
+        """Constants of the operators, by name."""
+        return self._node_list.constants
 
     def _emit(self, backbone: Backbone) -> None:
         owners = {node.output[0]: item for item in backbone.affine for node in item.nodes}
-        as_they_are: set[str] = set()
+        left_alone: set[str] = set()
         for node in backbone.nodes:
             item = owners.get(node.output[0])
-            if item is not None and node is item.nodes[0] and not self._can_block(item.maps):
-                as_they_are.add(item.result)
-            if item is None or item.result in as_they_are:
+            if item is not None and node is item.nodes[0] and not self._layouts.can_block(item.maps):
+                left_alone.add(item.result)
+            if item is None or item.result in left_alone:
                 self._node(node)
             elif node is item.product:
                 self._affine(item)
 
     def _node(self, node: NodeProto) -> None:
-        if node.output[0] in self._ordinary:  # computed with what came before it
+        if self._layouts.is_ordinary(node.output[0]):  # computed with the nodes before it
             return
         by_operator = {"Conv": self._conv, "Add": self._sum, "Concat": self._concat, "ReduceMean": self._pooling}
-        by_operator |= dict.fromkeys(("Relu", *_POOLS), self._elsewhere)
+        by_operator |= dict.fromkeys(("Relu", *_POOLS), self._layout_operator)
         handle = by_operator.get(node.op_type)
         if handle is not None and handle(node):
             return
         for name in node.input:
-            self._natural(name)
-        self._ordinary.update(node.output)
-        self._out.nodes.append(with_names(node, self._name))
+            self._layouts.ordinary(name)
+        self._layouts.add_ordinary(*node.output)
+        self._node_list.nodes.append(with_names(node, self._layouts.name))
 
     def _conv(self, node: NodeProto) -> bool:
         index, settings = self._index, attributes(node)
@@ -104,8 +101,8 @@ class Body:
         plain = settings.get("group", 1) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
         if weight is None or weight.ndim != 4 or not plain or (len(node.input) > 2 and bias is None):
             return False
-        narrow = weight.shape[1] < self._block and source not in self._blocked
-        if not (narrow or self._can_block(source)):
+        narrow = weight.shape[1] < self._block and not self._layouts.is_blocked(source)
+        if not (narrow or self._layouts.can_block(source)):
             return False
         # By what comes out: two convolutions may share a filter.
         stem, item = output, self._foldable.get(output)
@@ -113,193 +110,150 @@ class Body:
             weight = weight * item.scale[:, None, None, None]
             bias = item.shift + (0 if bias is None else bias * item.scale)
             self._folded.add(output)
-        taken = self._natural(source) if narrow else self._in_blocks(source)
-        lanes = Lanes.of(weight.shape[0], self._block)
-        padded = lanes.spread(weight if narrow else self._lanes[source].spread(weight, axis=1), axis=0)
-        inputs = [taken, self._out.constant(f"{stem}:packed", pack_filter(padded, self._block))]
+        taken = self._layouts.ordinary(source) if narrow else self._layouts.blocked(source)
+        lanes = ChannelPadding.of(weight.shape[0], self._block)
+        padded = lanes.spread(weight if narrow else self._layouts.lanes(source).spread(weight, axis=1), axis=0)
+        inputs = [taken, self._node_list.constant(f"{stem}:packed", pack_filter(padded, self._block))]
         if bias is not None:
-            inputs.append(self._out.constant(f"{stem}:bias", lanes.spread(bias, axis=0)))
-        conv = helper.make_node("Conv", inputs, [self._made(output, lanes)], domain=DOMAIN, **settings)
+            inputs.append(self._node_list.constant(f"{stem}:bias", lanes.spread(bias, axis=0)))
+        conv = helper.make_node("Conv", inputs, [self._layouts.add_blocked(output, lanes)], domain=DOMAIN, **settings)
         if index.only_consumer(output, "Add") is not None:
-            self._waiting[output] = conv
+            self._layouts.waiting[output] = conv
         else:
-            self._out.nodes.append(conv)
+            self._node_list.nodes.append(conv)
         return True
 
     def _sum(self, node: NodeProto) -> bool:
-        """Adds two maps of one shape, as a part of the convolution that made one of them where there is one."""
+        """Add two maps of one shape, as part of the convolution that made one of them if there is one."""
         first, second = node.input
         if (
             first == second
-            or first not in self._blocked
-            or second not in self._blocked
-            or self._lanes[first] != self._lanes[second]
+            or not self._layouts.is_blocked(first)
+            or not self._layouts.is_blocked(second)
+            or self._layouts.lanes(first) != self._layouts.lanes(second)
         ):
             return False
         if self._index.shape(first)[1:] != self._index.shape(second)[1:]:
             return False
-        conv = self._waiting.pop(second, None)
-        rest = self._in_blocks(first) if conv is not None else None
+        conv = self._layouts.waiting.pop(second, None)
+        rest = self._layouts.blocked(first) if conv is not None else None
         if conv is None:
-            conv = self._waiting.pop(first, None)
-            rest = self._in_blocks(second)
-        made = self._made(node.output[0], self._lanes[first])
+            conv = self._layouts.waiting.pop(first, None)
+            rest = self._layouts.blocked(second)
+        made = self._layouts.add_blocked(node.output[0], self._layouts.lanes(first))
         if conv is None or rest is None:
-            self._out.nodes.append(helper.make_node("Add", [self._in_blocks(first), self._in_blocks(second)], [made]))
+            self._node_list.nodes.append(
+                helper.make_node("Add", [self._layouts.blocked(first), self._layouts.blocked(second)], [made])
+            )
         else:
             conv.input.extend([""] * (3 - len(conv.input)) + [rest])
             conv.output[0] = made
-            self._out.nodes.append(conv)
+            self._node_list.nodes.append(conv)
         return True
 
     def _concat(self, node: NodeProto) -> bool:
-        if attributes(node)["axis"] not in (1, -3) or not all(name in self._blocked for name in node.input):
+        if attributes(node)["axis"] not in (1, -3) or not all(self._layouts.is_blocked(name) for name in node.input):
             return False
-        parts = [self._in_blocks(name) for name in node.input]
-        made = self._made(node.output[0], Lanes.joined([self._lanes[name] for name in node.input]))
-        self._out.nodes.append(helper.make_node("Concat", parts, [made], axis=1))
+        parts = [self._layouts.blocked(name) for name in node.input]
+        made = self._layouts.add_blocked(
+            node.output[0], ChannelPadding.joined([self._layouts.lanes(name) for name in node.input])
+        )
+        self._node_list.nodes.append(helper.make_node("Concat", parts, [made], axis=1))
         return True
 
-    def _elsewhere(self, node: NodeProto) -> bool:
-        """ReLU and pools, which the layout has too."""
+    def _layout_operator(self, node: NodeProto) -> bool:
+        """Rewrite ReLU and pools, which the layout has too."""
         settings, source = attributes(node), node.input[0]
-        known = len(node.output) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
-        if source not in self._blocked or not known or settings.get("storage_order"):
+        supported = len(node.output) == 1 and settings.get("auto_pad", b"NOTSET") == b"NOTSET"
+        if not self._layouts.is_blocked(source) or not supported or settings.get("storage_order"):
             return False
         if node.op_type == "AveragePool" and settings.get("ceil_mode"):  # counts differently at the edge
             return False
         domain = DOMAIN if node.op_type in _POOLS else ""
-        inputs, made = [self._in_blocks(source)], self._made(node.output[0], self._lanes[source])
-        self._out.nodes.append(helper.make_node(node.op_type, inputs, [made], domain=domain, **settings))
+        inputs, made = (
+            [self._layouts.blocked(source)],
+            self._layouts.add_blocked(node.output[0], self._layouts.lanes(source)),
+        )
+        self._node_list.nodes.append(helper.make_node(node.op_type, inputs, [made], domain=domain, **settings))
         return True
 
     def _pooling(self, node: NodeProto) -> bool:
         source, output = node.input[0], node.output[0]
-        if source not in self._blocked or not is_pooling(self._index, node):
+        if not self._layouts.is_blocked(source) or not is_pooling(self._index, node):
             return False
-        lanes = self._lanes[source]
-        self._pooled(source, self._vectors(output, lanes), [self.rows, len(lanes)])
-        self._drop_zeros(output, lanes)
+        lanes = self._layouts.lanes(source)
+        self._pooled(source, self._layouts.vectors(output, lanes), [self.rows, len(lanes)])
+        self._layouts.drop_zeros(output, lanes)
         return True
-
-    def _vectors(self, output: str, lanes: Lanes) -> str:
-        """The name of ``output`` [B, C] while it still has a number for each lane [B, L]."""
-        return self._name(output) if lanes.full else f"{self._name(output)}:lanes"
-
-    def _drop_zeros(self, output: str, lanes: Lanes) -> None:
-        if not lanes.full:
-            places = self._out.constant(f"{output}:places", lanes.places)
-            self._out.add("Gather", [self._vectors(output, lanes), places], self._name(output), axis=1)
-        self._ordinary.add(output)
 
     def _pooled(self, maps: str, output: str, shape: list[int]) -> str:
         means = f"{output}:means"
-        self._out.nodes.append(helper.make_node("GlobalAveragePool", [self._in_blocks(maps)], [means], domain=DOMAIN))
-        return self._out.reshaped(means, shape, output)
+        self._node_list.nodes.append(
+            helper.make_node("GlobalAveragePool", [self._layouts.blocked(maps)], [means], domain=DOMAIN)
+        )
+        return self._node_list.reshaped(means, shape, output)
 
     def _affine(self, item: AffineMap) -> None:
         means, factor, shift = self._lookup(item)
         mean = None if item.relu else self._index.only_consumer(item.result, "ReduceMean")
         if mean is not None and is_pooling(self._index, mean):
-            self._affine_means(mean.output[0], means, factor, shift, self._lanes[item.maps])
+            self._affine_means(mean.output[0], means, factor, shift, self._layouts.lanes(item.maps))
         else:
             self._affine_maps(item, factor, shift)
 
     def _lookup(self, item: AffineMap) -> tuple[str, str, str]:
-        """Names of the pooled maps, of factors, and of shifts."""
-        rows, channels, name, stem = self.rows, item.channels, self._name(item.result), item.result
-        self._in_blocks(item.maps)
-        lanes = self._lanes[item.maps]
+        """Look up factors and shifts; the names of pooled maps, factors and shifts."""
+        rows, channels, name, stem = self.rows, item.channels, self._layouts.name(item.result), item.result
+        self._layouts.blocked(item.maps)
+        lanes = self._layouts.lanes(item.maps)
         factors, shifts = item.table[:, :channels], item.table[:, channels:]
         means = pooled = self._pooled(item.maps, f"{name}:pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
         if item.maps in self._folded:
             factors = factors / item.scale
             shifts = shifts - factors * item.shift
         else:
-            scaled = self._out.product("Mul", pooled, f"{stem}:norm.scale", lanes.spread(item.scale, axis=0))
-            pooled = self._out.product("Add", scaled, f"{stem}:norm.shift", lanes.spread(item.shift, axis=0))
-        unit = self._out.add("LpNormalization", [pooled], f"{name}:unit", axis=-1, p=2)
-        scores = self._out.product("MatMul", unit, f"{stem}:keys", lanes.spread(item.keys, axis=0))
-        weights = self._out.add("Softmax", [scores], f"{name}:weights", axis=-1)
-        factor = self._out.product("MatMul", weights, f"{stem}:factors", lanes.spread(factors, axis=1))
-        shift = self._out.product("MatMul", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
+            scaled = self._node_list.product("Mul", pooled, f"{stem}:norm.scale", lanes.spread(item.scale, axis=0))
+            pooled = self._node_list.product("Add", scaled, f"{stem}:norm.shift", lanes.spread(item.shift, axis=0))
+        unit = self._node_list.add("LpNormalization", [pooled], f"{name}:unit", axis=-1, p=2)
+        scores = self._node_list.product("MatMul", unit, f"{stem}:keys", lanes.spread(item.keys, axis=0))
+        weights = self._node_list.add("Softmax", [scores], f"{name}:weights", axis=-1)
+        factor = self._node_list.product("MatMul", weights, f"{stem}:factors", lanes.spread(factors, axis=1))
+        shift = self._node_list.product("MatMul", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
         return means, factor, shift
 
-    def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: Lanes) -> None:
-        """The mean of an affine map is the affine map of the mean: where only that is wanted, maps stay as they are."""
-        vectors = self._vectors(output, lanes)
-        scaled = self._out.add("Mul", [means, factor], f"{vectors}:scaled")
+    def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: ChannelPadding) -> None:
+        """Map the means alone, where only the mean of the affine map is used: it equals the affine map of the mean."""
+        vectors = self._layouts.vectors(output, lanes)
+        scaled = self._node_list.add("Mul", [means, factor], f"{vectors}:scaled")
         if self.rows == 1:
-            mapped = self._out.add("Add", [scaled, shift], f"{vectors}:mapped")
-            self._out.reshaped(mapped, [1, len(lanes)], vectors)
+            mapped = self._node_list.add("Add", [scaled, shift], f"{vectors}:mapped")
+            self._node_list.reshaped(mapped, [1, len(lanes)], vectors)
         else:
-            self._out.add("Add", [scaled, shift], vectors)
-        self._drop_zeros(output, lanes)
+            self._node_list.add("Add", [scaled, shift], vectors)
+        self._layouts.drop_zeros(output, lanes)
 
     def _affine_maps(self, item: AffineMap, factor: str, shift: str) -> None:
-        rows, name = self.rows, self._name(item.result)
+        rows, name = self.rows, self._layouts.name(item.result)
         _, _, height, width = self._index.shape(item.maps)
-        maps, lanes = self._in_blocks(item.maps), self._lanes[item.maps]
-        filters = self._out.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}:filters")
-        made = self._made(item.result, lanes)
+        maps, lanes = self._layouts.blocked(item.maps), self._layouts.lanes(item.maps)
+        filters = self._node_list.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}:filters")
+        made = self._layouts.add_blocked(item.result, lanes)
         result = made
         if rows > 1:
             result = f"{name}:flat"
-            shift = self._out.reshaped(shift, [rows * len(lanes)], f"{name}:biases")
-            maps = self._out.reshaped(maps, [1, rows * len(lanes), 1, height * width], f"{name}:maps")
+            shift = self._node_list.reshaped(shift, [rows * len(lanes)], f"{name}:biases")
+            maps = self._node_list.reshaped(maps, [1, rows * len(lanes), 1, height * width], f"{name}:maps")
         settings: dict[str, Any] = {"activation": "Relu"} if item.relu else {}
         settings |= {"kernel_shape": [1, 1], "strides": [1, 1], "dilations": [1, 1], "pads": [0, 0, 0, 0]}
-        self._out.add("Conv", [maps, filters, shift], result, DOMAIN, group=rows * len(lanes), **settings)
+        self._node_list.add("Conv", [maps, filters, shift], result, DOMAIN, group=rows * len(lanes), **settings)
         if rows > 1:
-            self._out.reshaped(result, [rows, len(lanes), height, width], made)
+            self._node_list.reshaped(result, [rows, len(lanes), height, width], made)
 
     def _can_fold(self, item: AffineMap) -> bool:
-        """Whether the convolution that made the maps can normalise them, as nobody else takes them."""
+        """Tell if the convolution that made the maps can normalise them: nothing but iFiLM takes them."""
         conv = self._index.producer(item.maps)
         users = {node.output[0] for node in self._index.consumers(item.maps)}
         if conv is None or conv.op_type != "Conv" or not users <= {node.output[0] for node in item.nodes}:
             return False
         size = np.abs(item.scale)
         return bool(size.min() >= _SMALLEST_SCALE * size.max() > 0)
-
-    def _can_block(self, name: str) -> bool:
-        """Whether maps are in the layout, or can be brought there."""
-        shape = self._index.shape(name)
-        return name in self._blocked or (len(shape) == 4 and shape[1] > 0 and shape[1] % self._block == 0)
-
-    def _made(self, name: str, lanes: Lanes) -> str:
-        """Notes that a value is there in the blocked layout; its name there."""
-        self._lanes[name] = lanes
-        self._blocked[name] = f"{self._name(name)}:blocked"
-        return self._blocked[name]
-
-    def _in_blocks(self, name: str) -> str:
-        """The name of maps in the blocked layout."""
-        conv = self._waiting.pop(name, None)
-        if conv is not None:
-            self._out.nodes.append(conv)
-        if name not in self._blocked:
-            made = self._made(name, Lanes.of(self._index.shape(name)[1], self._block))
-            self._out.add("ReorderInput", [self._name(name)], made, DOMAIN)
-            self.reordered += 1
-        return self._blocked[name]
-
-    def _natural(self, name: str) -> str:
-        """The name of a value in the ordinary layout."""
-        if name in self._blocked and name not in self._ordinary:
-            lanes, own = self._lanes[name], self._name(name)
-            whole = own if lanes.trailing else f"{own}:lanes"
-            count = lanes.channels if lanes.trailing else len(lanes)
-            self._out.add("ReorderOutput", [self._in_blocks(name)], whole, DOMAIN, channels=count)
-            if not lanes.trailing:
-                self._out.add("Gather", [whole, self._out.constant(f"{name}:places", lanes.places)], own, axis=1)
-            self._ordinary.add(name)
-            self.reordered += 1
-        return self._name(name)
-
-    def _name(self, name: str) -> str:
-        """The name here of a value of the graph."""
-        if name in self._inner:
-            return f"{self._prefix}:{name}"
-        value = self._index.constant(name)
-        return name if value is None else self._out.constant(name, value)

@@ -1,4 +1,4 @@
-"""Where the backbone ends in an exported graph."""
+"""Cut of an exported graph into its backbone and the rest."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from mnexport.blocked.patterns import AffineMap
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backbone:
-    """The part of a graph that works on maps.
+    """Part of a graph that works on maps.
 
     Args:
         index: the graph.
-        images: name of what the first convolution takes.
-        features: name of what comes out, [B, d].
-        nodes: from one to the other.
+        images: name of the input of the first convolution.
+        features: name of the output, [B, d].
+        nodes: between the two.
         affine: affine maps among them.
     """
 
@@ -29,7 +29,11 @@ class Backbone:
 
 
 def find_backbone(index: GraphIndex, affine: list[AffineMap]) -> Backbone | None:
-    """From the first convolution to the first vectors through which all that follows is computed; None without any."""
+    """Find the nodes from the first convolution to the first vectors that everything behind them depends on.
+
+    Returns:
+        The backbone; None where the graph has no convolution or no such vectors.
+    """
     first = next((node for node in index.nodes if node.op_type == "Conv"), None)
     if first is None:
         return None
@@ -45,7 +49,7 @@ def find_backbone(index: GraphIndex, affine: list[AffineMap]) -> Backbone | None
     inside = {name for node in nodes for name in node.output} | {images, ""}
     taken = {name for node in nodes for name in node.input}
     if any(name not in inside and index.constant(name) is None for name in taken):
-        return None  # it would be there for all images, where the backbone sees some of them at a time
+        return None  # a value of all images, where the backbone takes some of them at a time
     return Backbone(index=index, images=images, features=end, nodes=nodes, affine=tuple(affine))
 
 
@@ -54,29 +58,29 @@ def _reaches(index: GraphIndex, start: str, goals: Iterable[str], around: str | 
 
 
 def _closure(index: GraphIndex, starts: list[str], around: str | None = None) -> set[str]:
-    """Every value that depends on one of ``starts``, not looking behind ``around``."""
-    found, open_ends = set(starts), list(starts)
+    """Collect every value that depends on one of ``starts``, on ways that do not pass ``around``."""
+    reached, open_ends = set(starts), list(starts)
     while open_ends:
         for node in index.consumers(open_ends.pop()):
-            new = [name for name in node.output if name not in found and name != around]
-            found.update(new)
+            new = [name for name in node.output if name not in reached and name != around]
+            reached.update(new)
             open_ends += new
-    return found
+    return reached
 
 
 def _needed(index: GraphIndex, end: str) -> set[str]:
-    """Every value that ``end`` is computed from, and itself."""
-    found, open_ends = {end}, [end]
+    """Collect every value that ``end`` is computed from, and ``end`` itself."""
+    needed, open_ends = {end}, [end]
     while open_ends:
         node = index.producer(open_ends.pop())
-        new = [] if node is None else [name for name in node.input if name not in found]
-        found.update(new)
+        new = [] if node is None else [name for name in node.input if name not in needed]
+        needed.update(new)
         open_ends += new
-    return found
+    return needed
 
 
 def split_nodes(index: GraphIndex, backbone: Backbone) -> tuple[list[NodeProto], list[NodeProto]]:
-    """The nodes that do not need the backbone, and those behind it."""
+    """Split the other nodes into those that do not need the backbone, and those behind it."""
     inside = {node.output[0] for node in backbone.nodes}
     behind = _closure(index, [backbone.features]) - {backbone.features}
     outside = [node for node in index.nodes if node.output[0] not in inside]

@@ -1,4 +1,4 @@
-"""Who makes and who takes every value of an ONNX graph, with its constants and shapes."""
+"""Index of an ONNX graph: producers, consumers, constants and shapes of its values."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,16 +12,16 @@ Array = npt.NDArray[Any]
 
 
 class GraphIndex:
-    """A graph to look things up in; it must not change meanwhile.
+    """Index of a graph, which must not change meanwhile.
 
     Args:
-        model: with the shapes that ``onnx.shape_inference`` finds.
+        model: its graph; ``onnx.shape_inference`` adds shapes.
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         graph = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
         self.nodes: tuple[onnx.NodeProto, ...] = tuple(graph.node)
-        """In an order in which they can be computed."""
+        """Nodes in an order in which they can be computed."""
         self.outputs = tuple(item.name for item in graph.output)
         self._constants = {item.name: item for item in graph.initializer}
         self._producers = {name: node for node in self.nodes for name in node.output}
@@ -36,40 +36,40 @@ class GraphIndex:
 
     @property
     def names(self) -> set[str]:
-        """Of all values."""
+        """Names of all values."""
         made = {name for node in self.nodes for name in node.output}
         return made | self._constants.keys() | self._shapes.keys()
 
     def producer(self, name: str) -> onnx.NodeProto | None:
-        """The node that makes a value; None for inputs and constants."""
+        """Return the node that makes a value; None for inputs and constants."""
         return self._producers.get(name)
 
     def consumers(self, name: str) -> list[onnx.NodeProto]:
-        """The nodes that take a value."""
+        """Return the nodes that take a value."""
         return self._consumers.get(name, [])
 
     def only_consumer(self, name: str, operator: str) -> onnx.NodeProto | None:
-        """The one node that takes a value, where it is one ``operator`` and the value is no output of the graph."""
-        found = self.consumers(name)
-        return found[0] if len(found) == 1 and found[0].op_type == operator and name not in self.outputs else None
+        """Return the only node that takes a value; None where it is no ``operator``, or the value is an output."""
+        takers = self.consumers(name)
+        return takers[0] if len(takers) == 1 and takers[0].op_type == operator and name not in self.outputs else None
 
     def constant(self, name: str) -> Array | None:
-        """The value of a constant."""
-        found = self._constants.get(name)
-        return None if found is None else numpy_helper.to_array(found)
+        """Return the value of a constant; None for other values."""
+        tensor = self._constants.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a value; -1 for what is not known, () also where nothing is."""
+        """Return the shape of a value; -1 for an unknown axis, () also for an unknown shape."""
         return self._shapes.get(name, ())
 
 
 def attributes(node: onnx.NodeProto) -> dict[str, Any]:
-    """The attributes of a node as plain values."""
+    """Read the attributes of a node as plain values."""
     return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
 
 
 def with_names(node: onnx.NodeProto, rename: Callable[[str], str]) -> onnx.NodeProto:
-    """A copy of a node whose inputs and outputs have other names."""
+    """Copy a node and rename its inputs and outputs."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
     del copy.input[:], copy.output[:]

@@ -1,4 +1,4 @@
-"""The layout in which ONNX Runtime's CPU provider keeps maps between convolutions.
+"""Blocked layout, in which ONNX Runtime's CPU provider keeps maps between convolutions.
 
 Maps [B, C, H, W] lie in memory as [B, C/b, H, W, b], with b channels side by side for one vector instruction; b depends
 on the processor (16 with AVX-512, 8 with AVX2). The operators of that layout have a domain of their own and look to
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 def pack_filter(weight: Array, block: int) -> Array:
-    """A filter [O, I, h, w] as the kernels read it, O a multiple of ``block``; the shape stays as it is."""
+    """Pack a filter [O, I, h, w] as the kernels read it, O a multiple of ``block``; the shape stays the same."""
     outputs, inputs, height, width = weight.shape
     by_output = weight.reshape(outputs // block, block, inputs, height, width)
     if inputs < block:
@@ -36,7 +36,7 @@ def pack_filter(weight: Array, block: int) -> Array:
 
 @cache
 def block_size() -> int | None:
-    """b on this processor; None where ONNX Runtime has no such layout."""
+    """Measure b on this processor; None where ONNX Runtime has no such layout."""
     channels = 128
     maps = np.arange(2 * channels, dtype=np.float32).reshape(1, channels, 1, 2)
     graph = helper.make_graph(
@@ -51,9 +51,9 @@ def block_size() -> int | None:
     options.log_severity_level = 4
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        (found,) = session.run(None, {"maps": maps})
+        (blocked,) = session.run(None, {"maps": maps})
     except Exception:  # noqa: BLE001 (the runtime's exceptions have no base of their own)
         return None
-    # Value 1 is channel 0 at the second place: behind the b channels of the first.
-    block = int(np.flatnonzero(np.ravel(found) == 1)[0])
+    # Value 1 is channel 0 at the second position: behind the b channels of the first.
+    block = int(np.flatnonzero(np.ravel(blocked) == 1)[0])
     return block if block > 1 else None

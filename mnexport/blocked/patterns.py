@@ -1,4 +1,4 @@
-"""What iFiLM looks like in an exported graph.
+"""Patterns of iFiLM in an exported graph.
 
 Shapes: maps x [B, C, H, W], pooled maps p [B, C], keys [C, S], attention ω [B, S], table [S, 2C] of factors and shifts.
 
@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AffineMap:
-    """One affine map for every image and channel.
+    """Affine map of iFiLM: a factor and a shift for every image and channel.
 
     Args:
         maps: name of x.
@@ -26,9 +26,9 @@ class AffineMap:
         shift: c [C] of the normalisation.
         keys: [C, S], of length 1 / temperature.
         table: factors and shifts side by side [S, 2C].
-        result: name of what comes out, behind the ReLU where there is one.
-        relu: whether there is one.
-        product: the node x · factor, at whose place everything that it needs is there.
+        result: name of the output, behind the ReLU if there is one.
+        relu: a ReLU follows.
+        product: the node x · factor, behind everything that the map needs.
         nodes: every node from the mean to the result.
     """
 
@@ -44,18 +44,18 @@ class AffineMap:
 
     @property
     def channels(self) -> int:
-        """C."""
+        """Number of channels C."""
         return int(self.table.shape[1]) // 2
 
 
 def affine_maps(index: GraphIndex) -> list[AffineMap]:
-    """Every affine map of a graph."""
-    found = (_affine_map(index, node) for node in index.nodes if node.op_type == "Split")
-    return [item for item in found if item is not None]
+    """Find every affine map of a graph."""
+    candidates = (_affine_map(index, node) for node in index.nodes if node.op_type == "Split")
+    return [item for item in candidates if item is not None]
 
 
 def _affine_map(index: GraphIndex, split: NodeProto) -> AffineMap | None:
-    """The map that a split into factors and shifts belongs to; None where anything is not as it has to be."""
+    """Recognise the map that a split into factors and shifts belongs to; None where a node or shape differs."""
     reshape = _made_by(index, split.input[0], "Reshape")
     lookup = reshape and _made_by(index, reshape.input[0], "MatMul")
     softmax = lookup and _made_by(index, lookup.input[0], "Softmax")
@@ -84,7 +84,7 @@ def _affine_map(index: GraphIndex, split: NodeProto) -> AffineMap | None:
     if scale is None or shift is None or keys is None or table is None or len(shape) != 4 or -1 in shape[1:]:
         return None
     channels = shape[1]
-    right = (
+    matches = (
         (scale.shape, shift.shape) == ((channels,), (channels,))
         and (keys.shape, table.shape) == ((channels, len(table)), (len(table), 2 * channels))
         and is_pooling(index, mean)
@@ -92,7 +92,7 @@ def _affine_map(index: GraphIndex, split: NodeProto) -> AffineMap | None:
         and split.output[1] in total.input
         and all(_inside(index, node, [*inner, total]) for node in inner)
     )
-    if not right:
+    if not matches:
         return None
     nodes = (*inner, total, *([] if relu is None else [relu]))
     return AffineMap(
@@ -114,18 +114,18 @@ def _made_by(index: GraphIndex, name: str, operator: str) -> NodeProto | None:
 
 
 def _other(node: NodeProto, name: str) -> str:
-    """The other of two inputs."""
+    """Return the other of two inputs."""
     return str(node.input[1] if node.input[0] == name else node.input[0])
 
 
 def is_pooling(index: GraphIndex, mean: NodeProto) -> bool:
-    """Whether it is [B, C, H, W] → [B, C]."""
+    """Tell if a mean maps [B, C, H, W] to [B, C]."""
     axes = index.constant(mean.input[1]) if len(mean.input) > 1 else None
     return axes is not None and sorted(axes.tolist()) == [2, 3] and attributes(mean).get("keepdims", 1) == 0
 
 
 def _inside(index: GraphIndex, node: NodeProto, nodes: list[NodeProto]) -> bool:
-    """Whether nobody else takes what the node makes."""
+    """Tell if only ``nodes`` take the outputs of ``node``."""
     names = {name for item in nodes for name in item.output}
     return all(
         name not in index.outputs and all(user.output[0] in names for user in index.consumers(name))

@@ -1,4 +1,4 @@
-"""Whether a regressor is worth approximating, and its low-rank form if it is.
+"""Approximation of a regressor: its low-rank form, where that is within the tolerance and saves enough.
 
 Shapes: N queries, S entries, F features. rows float32 [N, F], attention ω [N, S], values [N].
 """
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mnexport.forms.approximation import WORTH_IT
+from mnexport.forms.approximate_classifier import WORTH_IT
 from mnexport.forms.constants import Constants
 from mnexport.forms.cost import Cost
-from mnexport.forms.low_rank.queries import Limits
-from mnexport.forms.low_rank.rank import Room
+from mnexport.forms.low_rank.queries import RankLimits
+from mnexport.forms.low_rank.rank import RankBounds
 from mnexport.forms.low_rank.tables import (
     CutTable,
     LastTable,
@@ -23,7 +23,7 @@ from mnexport.forms.low_rank.tables import (
     cut_values,
     factored_tables,
     full_rank,
-    most_directions,
+    max_directions,
 )
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
@@ -38,7 +38,7 @@ _SHARE = 0.5
 
 
 class CutEstimator(nn.Module):
-    """The adapted perceptron with cut tables."""
+    """Adapted perceptron with cut tables."""
 
     def __init__(self, exact: AdaptiveEstimator, tables: Sequence[CutTable | LastTable]) -> None:
         super().__init__()
@@ -46,11 +46,11 @@ class CutEstimator(nn.Module):
         self.tables = nn.ModuleList(Constants(table) for table in tables)
 
     def weights(self, inputs: Tensor) -> Tensor:
-        """Standardised rows [B, F] → attention [B, S]."""
+        """Compute the attention [B, S] of standardised rows [B, F]."""
         return attention(similarity(inputs, self.index()), self.temperature)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Standardised rows [B, F] → values [B]."""
+        """Estimate standardised values [B] of standardised rows [B, F]."""
         return cut_values(
             inputs, self.weights(inputs), self.network.parameters_of_layers(), [table() for table in self.tables]
         )
@@ -60,7 +60,7 @@ class CutEstimator(nn.Module):
 def approximate_regressor(
     model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standardization
 ) -> StaticModel | str:
-    """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
+    """Make the low-rank form within the tolerance of ``plan``, or give the reason against it in a sentence."""
     if plan.calibration is None:
         return (
             "low_rank is fitted to some real rows and judged by others, and the artifact holds fewer than two; give "
@@ -70,7 +70,7 @@ def approximate_regressor(
     layers = model.network.parameters_of_layers()
     entries = len(model.keys)
     network = sum(weight.numel() for weight, _ in layers)
-    whole = _cost(entries, layers, None)
+    exact_cost = _cost(entries, layers, None)
     fitted, held_out = (
         preprocessing(torch.from_numpy(rows)).double() for rows in (plan.calibration.fitted, plan.calibration.held_out)
     )
@@ -82,25 +82,25 @@ def approximate_regressor(
 
     def error(rows: Tensor, rank: int) -> float:
         weights = wide.weights(rows)
-        right = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
-        return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - right).abs().max())
+        expected = adapted_values(rows, weights, wide_layers, tables, torch.ones((), dtype=rows.dtype))
+        return float((cut_values(rows, weights, wide_layers, cut_tables(factors, rank)) - expected).abs().max())
 
-    limits = Limits(replace(plan.rank_rule, share=_SHARE), plan.table_limit)
-    room = Room(
+    limits = RankLimits(replace(plan.rank_rule, share=_SHARE), plan.table_limit)
+    bounds = RankBounds(
         full=full_rank(factors),
-        held=most_directions(factors, limits.columns(entries)),
+        held=max_directions(factors, limits.columns(entries)),
         table_bytes=plan.table_limit,
         entries=entries,
     )
-    rank = limits.rank.choose(lambda rank: max(error(fitted, rank), error(held_out, rank)), room)
+    rank = limits.rank.choose(lambda rank: max(error(fitted, rank), error(held_out, rank)), bounds)
     if rank is None:
         return _no_rank(plan)
     cut = cut_tables(factors, rank)
     cost = _cost(entries, layers, cut)
-    if plan.form == "auto" and whole.weight - cost.weight < WORTH_IT * (whole.weight + network):
+    if plan.form == "auto" and exact_cost.weight - cost.weight < WORTH_IT * (exact_cost.weight + network):
         return f"exact: rank {rank} would save no more than {WORTH_IT:.0%} of the model's cost"
     single = [_single(table) for table in cut]
-    record = _record(plan, factors, rank, (error(fitted, rank), error(held_out, rank)), (whole, cost))
+    record = _record(plan, factors, rank, (error(fitted, rank), error(held_out, rank)), (exact_cost, cost))
     module = DeployedRegressor(preprocessing, CutEstimator(exact, single))
     return StaticModel(form="low_rank", module=module, approximate=True, record=record)
 
@@ -119,7 +119,7 @@ def _no_rank(plan: FormPlan) -> str:
 
 
 def _single(table: CutTable | LastTable) -> CutTable | LastTable:
-    """In single precision."""
+    """Convert a table to single precision."""
     kind: type[CutTable] | type[LastTable] = type(table)
     return kind(*(None if item is None else item.float() for item in table))  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""The attention of a static form: its table of keys made ready once, and shared with the classifier where they agree.
+"""Attention of a static form: keys are prepared once, and shared with the classifier where both compare alike.
 
 Shapes: B queries, S entries, d features. features z [B, d], attention ω [B, S].
 """
@@ -12,7 +12,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 class StaticAttention(nn.Module):
-    """ω = softmax(similarity / T) over constant keys.
+    """Attention over constant keys: ω = softmax(similarity / T).
 
     Where attention and classifier both compare by cosine, they share the unit keys of the inner problem.
     """
@@ -25,11 +25,11 @@ class StaticAttention(nn.Module):
         self.index: Constants[KeyIndex] | None = None if index is None else Constants(index)
 
     def forward(self, features: Tensor, problem: InnerProblem) -> Tensor:
-        """Features [B, d] → attention [B, S]."""
+        """Compute the attention [B, S] of features [B, d]."""
         index = KeyIndex(problem.keys, None) if self.index is None else self.index()
         return attention(similarity(features, index), self.temperature)
 
 
 def shares_keys(model: MetaNeighborhoods) -> bool:
-    """Whether attention and classifier read one table of keys."""
+    """Tell if attention and classifier read one table of keys."""
     return model.similarity == "cosine" and model.config.head == "cosine"

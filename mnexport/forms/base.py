@@ -1,4 +1,4 @@
-"""What a static form is: a module without autograd, without state that changes, without data-dependent control flow.
+"""Static forms: modules without autograd, without state that changes, without data-dependent control flow.
 
 Shapes: image [B, channels, H, W] uint8 (0..255) or float32 (0..1), features [B, d], logits and probabilities [B, C].
 """
@@ -12,15 +12,15 @@ from mnexport.forms.folded_norm import fold_norms
 
 
 class DeployedClassifier(nn.Module):
-    """Pixels or rows → logits and probabilities: the graph that is exported.
+    """Classifier of pixels or rows, in the graph that is exported.
 
     The trained model is never changed: preprocessing and backbone are copied, and in the copy every normalisation layer
     with iFiLM becomes one affine map.
 
     Args:
         preprocessing: pixels → normalised images, or rows → standardised rows.
-        backbone: what comes out of that → features.
-        classifier: features → logits; the static form of whatever stands on the backbone.
+        backbone: preprocessed inputs → features.
+        classifier: features → logits; the static form of the head.
     """
 
     def __init__(self, preprocessing: nn.Module, backbone: nn.Module, classifier: nn.Module) -> None:
@@ -32,6 +32,6 @@ class DeployedClassifier(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Images [B, channels, H, W] or rows [B, F] → logits [B, C], probabilities [B, C]."""
+        """Classify images [B, channels, H, W] or rows [B, F]: logits [B, C], probabilities [B, C]."""
         logits: Tensor = self.classifier(self.backbone(self.preprocessing(inputs)))
         return logits, torch.softmax(logits, dim=-1)

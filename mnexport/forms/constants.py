@@ -1,4 +1,4 @@
-"""Named tuples of tensors as buffers of a module, so that they follow it to another device or precision."""
+"""Constants of a static form: named tuples of tensors that follow a module to another device or precision."""
 
 from typing import Generic, TypeVar
 
@@ -8,7 +8,7 @@ Fields = TypeVar("Fields", bound=tuple[Tensor | None, ...])
 
 
 class Constants(nn.Module, Generic[Fields]):
-    """Holds a named tuple of tensors.
+    """Module that holds a named tuple of tensors as buffers.
 
     Args:
         values: the named tuple; its tensors are copied.
@@ -22,5 +22,5 @@ class Constants(nn.Module, Generic[Fields]):
             self.register_buffer(name, None if value is None else value.detach().clone())
 
     def forward(self) -> Fields:
-        """The named tuple."""
+        """Return the named tuple."""
         return self._kind(*(getattr(self, name) for name in self._names))

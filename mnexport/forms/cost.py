@@ -1,4 +1,4 @@
-"""What a static form of the adaptation costs for one query, by operation count and bytes.
+"""Cost of a static form of the adaptation for one query: multiplications, and numbers that are read.
 
 B queries, S entries, C classes, d features, R rank. A form reads its constant tables once for a batch and multiplies
 them with every row of it.
@@ -16,7 +16,7 @@ _NUMBER_BYTES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Of the head alone, without the backbone.
+    """Cost of the head alone, without the backbone.
 
     Args:
         multiplications: for every query.
@@ -28,22 +28,22 @@ class Cost:
 
     @property
     def weight(self) -> float:
-        """One number to compare forms by: multiplications a query at batch 8, reading the tables included."""
+        """Cost as one number: multiplications a query at batch 8, reading the tables included."""
         return self.multiplications + _MULTIPLICATIONS_A_NUMBER * self.table_numbers / _BATCH
 
     @property
     def table_bytes(self) -> int:
-        """Size of the tables as 32-bit floats."""
+        """Size of the tables as 32-bit floats, bytes."""
         return _NUMBER_BYTES * self.table_numbers
 
     def to_dict(self) -> dict[str, int]:
-        """Plain values for ``export.json``."""
+        """Return plain values for ``export.json``."""
         return asdict(self) | {"table_bytes": self.table_bytes}
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadSize:
-    """What the cost of a head depends on.
+    """Sizes that the cost of a head depends on.
 
     Args:
         entries: S.
@@ -68,27 +68,30 @@ class HeadSize:
         return self.entries * self.classes
 
     def exact(self) -> Cost:
-        """Explicit or factored: every step mixes all keys for every class; from the second step on it compares, too."""
+        """Cost of the explicit or factored form: every step mixes all keys for every class.
+
+        From the second step on it compares them, too.
+        """
         mixing = (2 * self.steps - 1) * self._labels * self.features
         return Cost(multiplications=self._keys + mixing + 2 * self._labels, table_numbers=self._keys + 2 * self._labels)
 
     def rank_one(self) -> Cost:
-        """One step of a dot-product classifier: products with two tables."""
+        """Cost of one step of a dot-product classifier: products with two tables."""
         return Cost(multiplications=self._keys + self._labels, table_numbers=self._keys + self._labels)
 
     def norm(self, rank: int) -> Cost:
-        """One step of which only the norm is approximated: R directions over all classes instead of C·d."""
+        """Cost of one step of which only the norm is approximated: R directions over all classes instead of C·d."""
         read = self._keys + 2 * self._labels + self.entries * rank
         return Cost(multiplications=read, table_numbers=read)
 
     def subspace(self, rank: int) -> Cost:
-        """Weights within R directions over all classes: only the attention reads the keys themselves.
+        """Cost with weights within R directions over all classes: only the attention reads the keys themselves.
 
         The first step has a table of its own; all further ones compare with a second and mix a third.
         """
-        beside = self.entries * self.features + 2 * self._labels
+        others = self.entries * self.features + 2 * self._labels
         directions = self.entries * rank
         return Cost(
-            multiplications=beside + (2 * self.steps - 1) * directions,
-            table_numbers=beside + (1 if self.steps == 1 else 3) * directions,
+            multiplications=others + (2 * self.steps - 1) * directions,
+            table_numbers=others + (1 if self.steps == 1 else 3) * directions,
         )

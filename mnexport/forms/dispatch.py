@@ -1,4 +1,4 @@
-"""Trained model → static form: the one place of the exporter that knows the model families.
+"""Choice of a static form: the one place of the exporter that knows the model families.
 
 A new family registers one function here with ``unexplained_form.register``.
 """
@@ -10,8 +10,8 @@ from functools import singledispatch
 from torch import nn
 
 from mnexport.errors import FormError
+from mnexport.forms.approximate_classifier import approximate_classifier
 from mnexport.forms.approximate_regressor import approximate_regressor
-from mnexport.forms.approximation import approximation
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier, ExplainedRegressor
 from mnexport.forms.heads import static_head
@@ -29,20 +29,20 @@ from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
-    """The static form of a trained model that ``plan`` asks for; ``auto`` chooses.
+    """Make the static form of a trained model that ``plan`` asks for; ``auto`` chooses.
 
     Raises:
         FormError: the family has no static form, not this one, or none within the tolerance.
         UsageError: more neighbors are to be told than there are.
     """
-    found = unexplained_form(model, plan, preprocessing)
+    static = unexplained_form(model, plan, preprocessing)
     if not plan.explain:
-        return found
-    module = found.module
+        return static
+    module = static.module
     if isinstance(model, MetaNeighborhoods) and isinstance(module, DeployedClassifier):
-        return replace(found, module=ExplainedClassifier(module, model, plan.explain))
+        return replace(static, module=ExplainedClassifier(module, model, plan.explain))
     if isinstance(model, MetaNeighborhoodsRegressor) and isinstance(module, DeployedRegressor):
-        return replace(found, module=ExplainedRegressor(module, model, plan.explain))
+        return replace(static, module=ExplainedRegressor(module, model, plan.explain))
     raise FormError(
         f"A {type(model).__name__.lower()} model looks no neighbors up, so there is nothing to explain; leave out "
         "--explain."
@@ -51,7 +51,7 @@ def static_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> Stati
 
 @singledispatch
 def unexplained_form(model: Model, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
-    """:func:`static_form` without the explanation.
+    """Make the static form without the explanation; see :func:`static_form`.
 
     Raises:
         FormError: the family has no static form, not this one, or none within the tolerance.
@@ -71,9 +71,9 @@ def _(model: Vanilla | Maxl, plan: FormPlan, preprocessing: nn.Module) -> Static
 
 @unexplained_form.register
 def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel:
-    found = _approximated(plan, lambda: approximation(model, plan, preprocessing))
-    if isinstance(found, StaticModel):
-        return found
+    approximation = _approximated(plan, lambda: approximate_classifier(model, plan, preprocessing))
+    if isinstance(approximation, StaticModel):
+        return approximation
     steps = model.steps()
     cheapest = cheapest_form(inner_problem(model.head, model.dictionary.keys, model.dictionary.values()), steps)
     if plan.form == "factored" and cheapest == "explicit":
@@ -84,7 +84,7 @@ def _(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> Sta
     # Both forms are exact; the factored one builds no [B, C, d] weights.
     chosen: InnerForm = "explicit" if plan.form == "explicit" else cheapest
     module = DeployedClassifier(preprocessing, model.backbone, AdaptiveHead(model, chosen))
-    return StaticModel(form=chosen, module=module, approximate=False, record={"reason": found})
+    return StaticModel(form=chosen, module=module, approximate=False, record={"reason": approximation})
 
 
 @unexplained_form.register
@@ -101,25 +101,25 @@ def _(model: MetaNeighborhoodsRegressor, plan: FormPlan, preprocessing: Standard
             "A regressor is adapted in all its layers; no form builds weights of its own for every row, so there is no "
             "--form explicit. The exact form is --form factored."
         )
-    found = _approximated(plan, lambda: approximate_regressor(model, plan, preprocessing))
-    if isinstance(found, StaticModel):
-        return found
+    approximation = _approximated(plan, lambda: approximate_regressor(model, plan, preprocessing))
+    if isinstance(approximation, StaticModel):
+        return approximation
     module = DeployedRegressor(preprocessing, AdaptiveEstimator(model))
-    return StaticModel(form="factored", module=module, approximate=False, record={"reason": found})
+    return StaticModel(form="factored", module=module, approximate=False, record={"reason": approximation})
 
 
 def _approximated(plan: FormPlan, approximate: Callable[[], StaticModel | str]) -> StaticModel | str:
-    """The low-rank form if one is wanted and worth it, or why an exact form is taken.
+    """Return the low-rank form if ``plan`` allows it and it is worth it, or the reason for an exact form.
 
     Raises:
-        FormError: low_rank was asked for, and there is none.
+        FormError: low_rank was asked for, and the model has none.
     """
     if plan.form not in ("auto", "low_rank"):
         return "asked for"
-    found = approximate()
-    if plan.form == "low_rank" and isinstance(found, str):
-        raise FormError(found)
-    return found
+    approximation = approximate()
+    if plan.form == "low_rank" and isinstance(approximation, str):
+        raise FormError(approximation)
+    return approximation
 
 
 def _refuse_form(model: Model, plan: FormPlan) -> None:
@@ -133,7 +133,7 @@ def _refuse_form(model: Model, plan: FormPlan) -> None:
 
 
 def without_adaptation(model: Model) -> Vanilla | VanillaRegressor:
-    """The same network without the dictionary; iFiLM is a part of the backbone and stays.
+    """Return the same network without the dictionary; iFiLM is a part of the backbone and stays.
 
     Raises:
         FormError: the model has no backbone and head.

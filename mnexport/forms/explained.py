@@ -1,4 +1,4 @@
-"""A deployed classifier or regressor that also tells which neighbors shaped its answer, and what it was without them.
+"""Explained forms: a classifier or regressor that gives its neighbors and the answer without adaptation, too.
 
 Shapes: B queries, S entries, C classes, K neighbors. attention ω [B, S]; outputs: indices and labels int64 [B, K],
 weights float32 [B, K], unadapted probabilities [B, C]; of a regressor values [B, K] and the unadapted value [B, 1].
@@ -17,15 +17,15 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
 
-class Attends(Protocol):
-    """What looks its neighbors up."""
+class HasAttention(Protocol):
+    """Interface of a static head that looks neighbors up."""
 
     def weights(self, features: Tensor) -> Tensor:
-        """Features → attention [B, S]."""
+        """Compute the attention [B, S] of features [B, d]."""
 
 
 class ExplainedClassifier(nn.Module):
-    """Logits and probabilities, then the explanation.
+    """Classifier whose outputs are logits, probabilities, and the explanation.
 
     Args:
         deployed: the classifier; its head has attention.
@@ -45,17 +45,17 @@ class ExplainedClassifier(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Images or rows → logits, probabilities, indices, weights, labels, unadapted probabilities."""
+        """Classify and explain: logits, probabilities, indices, weights, labels, unadapted probabilities."""
         features = self.deployed.backbone(self.deployed.preprocessing(inputs))
         logits: Tensor = self.deployed.classifier(features)
-        head: Attends = self.deployed.classifier  # type: ignore[assignment]
+        head: HasAttention = self.deployed.classifier  # type: ignore[assignment]
         weights, indices = torch.topk(head.weights(features), self.neighbors, dim=-1)
         unadapted = torch.softmax(self.plain(features), dim=-1)
         return logits, torch.softmax(logits, dim=-1), indices, weights, self.labels[indices], unadapted
 
 
 class ExplainedRegressor(nn.Module):
-    """The value, then the explanation; everything in the target's own units.
+    """Regressor whose outputs are the value and the explanation, in the target's own units.
 
     Args:
         deployed: the regressor; its estimator has attention.
@@ -75,10 +75,10 @@ class ExplainedRegressor(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """Rows → value, indices, weights, values of the neighbors, unadapted value."""
+        """Estimate and explain: value, indices, weights, values of the neighbors, unadapted value."""
         standardised = self.deployed.standardization(rows)
         scale = self.deployed.standardization
-        estimator: Attends = self.deployed.estimator  # type: ignore[assignment]
+        estimator: HasAttention = self.deployed.estimator  # type: ignore[assignment]
         weights, indices = torch.topk(estimator.weights(standardised), self.neighbors, dim=-1)
         answer, plain = self.deployed.estimator(standardised), self.plain(standardised)
         values = (unscaled(estimate, scale).unsqueeze(-1) for estimate in (answer, plain))
@@ -87,10 +87,10 @@ class ExplainedRegressor(nn.Module):
 
 
 def check_neighbors(neighbors: int, entries: int) -> None:
-    """Whether so many neighbors can be told.
+    """Refuse a number of neighbors that the dictionary or TensorRT does not have.
 
     Raises:
-        UsageError: more than there are, or more than TensorRT sorts.
+        UsageError: the number is above the entries of the dictionary, or above what TensorRT sorts.
     """
     if not 1 <= neighbors <= min(entries, MOST_NEIGHBORS):
         raise UsageError(

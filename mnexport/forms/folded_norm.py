@@ -1,4 +1,4 @@
-"""Batch normalisation and iFiLM as one affine map for every image and channel.
+"""Folding of batch normalisation and iFiLM into one affine map for every image and channel.
 
 Shapes: maps x [B, C, H, W], pooled maps [B, C], iFiLM keys [S_l, C], its scales γ and shifts β [S_l, C].
 
@@ -17,12 +17,15 @@ from mntrain.layers.unit import unit
 
 
 class FoldedNorm(nn.Module):
-    """What the two layers compute in evaluation.
+    """Batch normalisation and iFiLM in evaluation, as one layer.
 
     Args:
         norm: batch normalisation.
-        ifilm: that follows it.
+        ifilm: layer that follows it.
     """
+
+    stays_in_float32 = True
+    """Attribute of layers whose parameters a backbone in 16 bits leaves in float32."""
 
     scale: Tensor  # g [C]
     shift: Tensor  # c [C]
@@ -43,21 +46,21 @@ class FoldedNorm(nn.Module):
             self.register_buffer("affine", torch.cat([scale * factors, shift * factors + ifilm.shifts], dim=1))
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps before normalisation → adapted maps, both [B, C, H, W]."""
+        """Normalise and adapt maps [B, C, H, W]."""
         pooled = torch.addcmul(self.shift, maps.to(self.scale.dtype).mean(dim=(2, 3)), self.scale)
         weights = torch.softmax(unit(pooled) @ self.keys, dim=-1)
         # One node in the graph, where two unsqueezings would be two.
         channels = len(self.scale)
-        found = (weights @ self.affine).to(maps.dtype).reshape(-1, 2 * channels, 1, 1)
+        affine = (weights @ self.affine).to(maps.dtype).reshape(-1, 2 * channels, 1, 1)
         if maps.dtype == torch.bfloat16:  # ONNX chunks no bfloat16; elsewhere two slices are a node more
-            factor, shift = found[:, :channels], found[:, channels:]
+            factor, shift = affine[:, :channels], affine[:, channels:]
         else:
-            factor, shift = found.chunk(2, dim=1)
+            factor, shift = affine.chunk(2, dim=1)
         return torch.addcmul(shift, maps, factor)
 
 
 def fold_norms(module: nn.Module) -> None:
-    """Replace every batch normalisation with iFiLM behind it, in place: give a copy of the trained module."""
+    """Replace batch normalisation followed by iFiLM by one layer, in place in ``module``, a copy of the trained one."""
     for name, child in module.named_children():
         if isinstance(child, nn.Sequential) and len(child) == 2 and isinstance(child[1], IFiLM):
             norm = child[0]

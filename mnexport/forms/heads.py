@@ -1,4 +1,4 @@
-"""Static forms of classifiers that do not adapt.
+"""Static forms of heads that do not adapt.
 
 Shapes: features z [B, d], weight [C, d], logits [B, C].
 """
@@ -13,7 +13,7 @@ from mntrain.layers.unit import unit
 
 
 class StaticCosineHead(nn.Module):
-    """logits = τ ẑ ŵᵀ with ŵ normalised once."""
+    """Cosine head whose weights are normalised once: logits = τ ẑ ŵᵀ."""
 
     prototypes: Tensor  # τ ŵᵀ [d, C]
 
@@ -23,12 +23,12 @@ class StaticCosineHead(nn.Module):
             self.register_buffer("prototypes", (head.scale * unit(head.weight)).mT.contiguous())
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
+        """Compute logits [B, C] of features [B, d]."""
         return unit(features) @ self.prototypes
 
 
 class StaticDotHead(nn.Module):
-    """logits = z wᵀ + b."""
+    """Dot-product head: logits = z wᵀ + b."""
 
     weight: Tensor  # wᵀ [d, C]
     bias: Tensor  # b [C]
@@ -40,10 +40,10 @@ class StaticDotHead(nn.Module):
             self.register_buffer("bias", head.weight[:, -1].clone())
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
+        """Compute logits [B, C] of features [B, d]."""
         return features @ self.weight + self.bias
 
 
 def static_head(head: Head) -> nn.Module:
-    """The static form of a head."""
+    """Make the static form of a head."""
     return StaticCosineHead(head) if isinstance(head, CosineHead) else StaticDotHead(head)

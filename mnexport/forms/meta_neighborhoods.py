@@ -20,10 +20,11 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 class AdaptiveHead(nn.Module):
-    """The adapted classifier with everything that depends on the parameters alone computed once.
+    """Adapted head with everything that depends on the parameters alone computed once.
 
-    ``explicit`` builds the adapted weights w' [B, C, d]: the reference, easy to read in a graph viewer, right for every
-    number of steps and form of step size. ``factored`` builds none, where one step allows it; both are exact.
+    ``explicit`` builds the adapted weights w' [B, C, d]. It is easy to read in a graph viewer, and right for every
+    number of steps and form of step size. ``factored`` builds no such weights, where one step allows
+    it. Both are exact.
 
     Args:
         model: trained.
@@ -45,12 +46,12 @@ class AdaptiveHead(nn.Module):
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:
-        """Features [B, d] → attention [B, S]."""
+        """Compute the attention [B, S] of features [B, d]."""
         weights: Tensor = self.attention(features, self.problem())
         return weights
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
+        """Compute logits [B, C] of features [B, d]."""
         problem = self.problem()
         steps = InnerSteps(count=self.step_count, size=self.step_size)
         weights = self.attention(features, problem)

@@ -1,8 +1,8 @@
-"""A backbone in 16-bit floats; what adapts stays in 32 bits.
+"""Mixed precision: a backbone in 16-bit floats, with everything that adapts in 32 bits.
 
 Shapes: images [B, channels, H, W], features [B, d] float32.
 
-Norms, softmax, and the gradient step are computed in float32: a sum of squares overflows float16 once a norm reaches
+Norms, softmax and the gradient step are computed in float32: a sum of squares overflows float16 once a norm reaches
 256, and the 1e-12 that guards a division is 0 in it. So are pooling and lookup of iFiLM; only its affine map is applied
 in 16 bits.
 """
@@ -15,34 +15,35 @@ from torch import Tensor, nn
 
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier
-from mnexport.forms.folded_norm import FoldedNorm
 
 
 class LoweredBackbone(nn.Module):
-    """Images float32 → features float32, computed in 16 bits.
+    """Backbone that is computed in 16 bits, with inputs and features in float32.
+
+    Layers with the attribute ``stays_in_float32`` keep their parameters in float32.
 
     Args:
-        backbone: with merged normalisation layers; copied.
+        backbone: with folded normalisation layers; copied.
         dtype: float16 or bfloat16.
     """
 
     def __init__(self, backbone: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
         self.backbone = copy.deepcopy(backbone).to(dtype)
-        exact = {name: module for name, module in backbone.named_modules() if isinstance(module, FoldedNorm)}
-        for name, module in exact.items():
-            # Rounding to 16 bits and back would not restore them.
-            self.backbone.get_submodule(name).load_state_dict(module.state_dict(), assign=True)
+        for name, layer in backbone.named_modules():
+            if getattr(layer, "stays_in_float32", False):
+                # Copied from the original: rounding to 16 bits and back would not restore them.
+                self.backbone.get_submodule(name).load_state_dict(layer.state_dict(), assign=True)
         self.dtype = dtype
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images [B, channels, H, W] → features [B, d]."""
+        """Compute features [B, d] of images [B, channels, H, W]."""
         features: Tensor = self.backbone(images.to(self.dtype))
         return features.float()
 
 
 def with_lowered_backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy of a static classifier whose backbone is computed in 16 bits.
+    """Copy a static classifier and lower its backbone to 16 bits.
 
     Args:
         module: a classifier, explained or not.

@@ -1,4 +1,4 @@
-"""What form is asked for, and what a form is chosen by.
+"""Plan of a static form: the form that is asked for, and the examples and limits that it is chosen by.
 
 Shapes: images uint8 [N, channels, H, W], or rows float32 [N, F].
 """
@@ -19,12 +19,12 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """Real examples that an approximation is fitted to and judged by.
+    """Real examples that an approximation is fitted to, and others that judge it.
 
     Args:
         fitted: examples that directions are fitted to.
         held_out: other examples.
-        source: what they are, for the report.
+        source: origin of the examples, for the report.
     """
 
     fitted: npt.NDArray[Any]
@@ -33,13 +33,13 @@ class Calibration:
 
     @classmethod
     def halves(cls, examples: npt.NDArray[Any], source: str) -> "Calibration | None":
-        """Every second example fits, the others are held out; None where there are not two."""
+        """Fit to every second example and hold out the others; None where there are fewer than two."""
         return cls(fitted=examples[::2], held_out=examples[1::2], source=source) if len(examples) > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FormPlan:
-    """Which static form, and how far it may be from the trained model.
+    """Static form that is asked for, and its limits.
 
     Args:
         form: auto, explicit, factored or low_rank.
@@ -79,20 +79,21 @@ class FormPlan:
 
     @property
     def rank_rule(self) -> RankRule:
-        """What decides on the rank of an approximation."""
+        """Rule that decides on the rank of an approximation."""
         return RankRule(tolerance=self.tolerance, given=self.rank)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StaticModel:
-    """A static form, what it is called, and why it was chosen.
+    """A static form with its name and the record of its choice.
 
     Args:
         form: name of the form that was chosen.
         module: examples → outputs.
-        approximate: whether it differs from the trained model by more than rounding.
-        record: rank, errors and costs, as ``export.json`` tells them.
-        cpu_module: the same with keys in 8 bits, for CPUs; None where there is none. It never explains.
+        approximate: the form differs from the trained model by more than rounding.
+        record: rank, errors and costs in ``export.json``.
+        cpu_module: the same form with keys in 8 bits, for CPUs, and never with an explanation; None where the form has
+            none.
     """
 
     form: str

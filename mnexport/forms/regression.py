@@ -17,10 +17,10 @@ from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegres
 
 
 class DeployedRegressor(nn.Module):
-    """Rows → value: the graph that is exported.
+    """Regressor of rows, in the graph that is exported.
 
     Args:
-        standardization: rows in the columns' own units → what the estimator takes, and the scale of the target.
+        standardization: rows in the columns' own units → standardised rows; it has the scale of the target, too.
         estimator: standardised rows → standardised values [B].
     """
 
@@ -31,32 +31,32 @@ class DeployedRegressor(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor]:
-        """Rows float32 [B, F] → value [B, 1]."""
+        """Estimate values [B, 1] of rows float32 [B, F]."""
         values: Tensor = self.estimator(self.standardization(rows))
         return (unscaled(values, self.standardization).unsqueeze(-1),)
 
 
 def unscaled(values: Tensor, standardization: Standardization) -> Tensor:
-    """Standardised values → the target's own units."""
+    """Convert standardised values to the target's own units."""
     scale = standardization.config
     return values * scale.target_std + scale.target_mean
 
 
 class PlainEstimator(nn.Module):
-    """The perceptron without adaptation."""
+    """Perceptron without adaptation."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = copy.deepcopy(network)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Standardised rows [B, F] → values [B]."""
+        """Estimate standardised values [B] of standardised rows [B, F]."""
         outputs: Tensor = self.network(inputs)
         return outputs.squeeze(-1)
 
 
 class AdaptiveEstimator(nn.Module):
-    """The perceptron with all its layers adapted; the tables of its layers are constants."""
+    """Perceptron with all its layers adapted; the tables of its layers are constants."""
 
     step_size: Tensor
 
@@ -71,11 +71,11 @@ class AdaptiveEstimator(nn.Module):
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, inputs: Tensor) -> Tensor:
-        """Standardised rows [B, F] → attention [B, S]."""
+        """Compute the attention [B, S] of standardised rows [B, F]."""
         return attention(similarity(inputs, self.index()), self.temperature)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Standardised rows [B, F] → values [B]."""
+        """Estimate standardised values [B] of standardised rows [B, F]."""
         weights = self.weights(inputs)
         tables: list[LayerTable] = [table() for table in self.tables]
         return adapted_values(inputs, weights, self.network.parameters_of_layers(), tables, self.step_size)

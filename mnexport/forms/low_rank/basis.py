@@ -1,4 +1,4 @@
-"""The directions in which the weight of each class is moved, by how much moving along them matters.
+"""Principal directions in which the weight of each class is moved.
 
 Shapes: N queries, C classes, d features. Directions g [N, C, d]; eigenvectors V [C, d, d] (columns) and eigenvalues
 [C, d].
@@ -14,7 +14,7 @@ from torch import Tensor
 class Basis(NamedTuple):
     """Principal directions of every class over calibration queries.
 
-    They are the eigenvectors of the second moment, not of the covariance: what is wanted is ‖g‖², and its mean is a
+    They are the eigenvectors of the second moment, not of the covariance: ‖g‖² is approximated, and the mean of g is a
     part of it.
     """
 
@@ -23,7 +23,7 @@ class Basis(NamedTuple):
 
 
 def basis_of(directions: Iterable[Tensor], class_weights: Tensor) -> Basis:
-    """Principal directions of every class.
+    """Compute the principal directions of every class.
 
     Args:
         directions: parts g [n, C, d] of the calibration queries.
@@ -34,7 +34,7 @@ def basis_of(directions: Iterable[Tensor], class_weights: Tensor) -> Basis:
 
 
 def second_moments(directions: Iterable[Tensor]) -> Tensor:
-    """Mean of g gᵀ for every class [C, d, d], over parts g [n, C, d]; at least one query."""
+    """Average g gᵀ for every class [C, d, d], over parts g [n, C, d]; at least one query."""
     total, count = torch.zeros(()), 0
     for part in directions:
         by_class = part.transpose(0, 1)
@@ -44,5 +44,5 @@ def second_moments(directions: Iterable[Tensor]) -> Tensor:
 
 
 def strongest(energies: Tensor) -> Tensor:
-    """All pairs of class and direction, the one with most energy first: int64 [C·d], indices into the flat [C, d]."""
+    """Order all pairs of class and direction by energy, largest first: int64 [C·d], indices into the flat [C, d]."""
     return torch.argsort(energies.flatten(), descending=True, stable=True)

@@ -1,17 +1,17 @@
-"""How many directions a model needs, and the head that has them.
+"""Choice of the low-rank head: its kind and its number of directions.
 
 Shapes: N queries, S entries, C classes, d features. features z [N, d], attention ω [N, S], logits [N, C].
 
 The directions are fitted to real images and to the keys of the dictionary: keys lie where the data lies, and there are
 more of them than images in an artifact. The rank is the smallest that keeps the probabilities of these and of other
-images within a quarter of the tolerance; the rest is left for images that nobody has seen.
+images within a quarter of the tolerance; the rest is left for new images.
 """
 
 import torch
 from torch import Tensor
 
 from mnexport.forms.low_rank.norm_choice import choose_norm
-from mnexport.forms.low_rank.queries import Data, Kind, Limits, LowRank, Setting
+from mnexport.forms.low_rank.queries import AdaptationSetting, ApproximationKind, FittingQueries, LowRank, RankLimits
 from mnexport.forms.low_rank.subspace_choice import choose_subspace
 from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, InnerSteps, cheapest_form
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -19,14 +19,14 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 _KEYS = 1024
 
 
-def kind_of(problem: InnerProblem, steps: InnerSteps) -> Kind:
-    """What is approximated: the norm where one step of scalar size leaves only that expensive."""
+def kind_of(problem: InnerProblem, steps: InnerSteps) -> ApproximationKind:
+    """Choose what is approximated: the norm alone where one step of scalar size leaves nothing else expensive."""
     return "norm" if cheapest_form(problem, steps) == "factored" else "subspace"
 
 
 @torch.no_grad()
-def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits: Limits) -> LowRank | None:
-    """The cheapest approximation within the limits on all images; None where there is none.
+def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits: RankLimits) -> LowRank | None:
+    """Choose the cheapest approximation within the limits on all images; None where there is none.
 
     Args:
         model: a cosine classifier, or a dot-product classifier for which no factored form is exact.
@@ -35,11 +35,11 @@ def low_rank(model: MetaNeighborhoods, fitted: Tensor, held_out: Tensor, limits:
         limits: rank or tolerance, and bytes of the largest table.
 
     Raises:
-        FormError: a rank was asked for that cannot be.
+        FormError: the rank that was asked for is out of bounds.
     """
-    setting, keys = Setting.of(model), model.dictionary.keys
+    setting, keys = AdaptationSetting.of(model), model.dictionary.keys
     spread = torch.linspace(0, len(keys) - 1, min(_KEYS, len(keys))).long()
-    data = Data(
+    data = FittingQueries(
         directions=setting.queries(torch.cat([fitted, keys[spread]])).weights,
         fitted=setting.queries(fitted),
         held_out=setting.queries(held_out),

@@ -1,4 +1,4 @@
-"""The low-rank forms as classifiers of features.
+"""Low-rank heads: approximate classifiers of features.
 
 Shapes: B queries, S entries, C classes, d features. features z [B, d], attention ω [B, S], logits [B, C].
 """
@@ -20,12 +20,12 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 class NormHead(nn.Module):
-    """One step of scalar size of a cosine classifier; only the norm of the adapted weight is approximated.
+    """Cosine head with one step of scalar size; only the norm of the adapted weight is approximated.
 
     Args:
         model: trained.
         table: of the norm.
-        keys: in 8 bits, for attention and classifier alike, or None for those of the model.
+        keys: in 8 bits, for attention and classifier alike; None takes those of the model.
     """
 
     step_size: Tensor
@@ -42,19 +42,19 @@ class NormHead(nn.Module):
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:
-        """Features [B, d] → attention [B, S]."""
+        """Compute the attention [B, S] of features [B, d]."""
         weights: Tensor = self._attend(features, unit(features))[1]
         return weights
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
+        """Compute logits [B, C] of features [B, d]."""
         problem, query = self.problem(), unit(features)
         similarity, weights = self._attend(features, query)
         along, squared = self.norm(weights)
         return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared)
 
     def _attend(self, features: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
-        """P and ω [B, S]."""
+        """Compute similarity P and attention ω [B, S]."""
         problem = self.problem()
         if self.keys is None:
             return query @ problem.keys.mT, self.attention(features, problem)
@@ -63,7 +63,7 @@ class NormHead(nn.Module):
 
 
 class SubspaceHead(nn.Module):
-    """Any number of steps and form of step size; the adapted weights stay within the directions of each class."""
+    """Head with any number of steps and form of step size, whose adapted weights stay in subspaces of each class."""
 
     def __init__(self, model: MetaNeighborhoods, subspace: Subspace) -> None:
         super().__init__()
@@ -75,12 +75,12 @@ class SubspaceHead(nn.Module):
         self.cosine = isinstance(problem, CosineProblem)
 
     def weights(self, features: Tensor) -> Tensor:
-        """Features [B, d] → attention [B, S]."""
+        """Compute the attention [B, S] of features [B, d]."""
         weights: Tensor = self.attention(features, self.problem())
         return weights
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features [B, d] → logits [B, C]."""
+        """Compute logits [B, C] of features [B, d]."""
         query = unit(features) if self.cosine else with_bias(features)
         logits: Tensor = self.subspace(query, self.attention(features, self.problem()))
         return logits

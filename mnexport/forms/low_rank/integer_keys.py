@@ -1,4 +1,4 @@
-"""Products with the keys where they are kept in 8 bits: a quarter of the bytes that one query has to fetch.
+"""Keys in 8 bits: a quarter of the bytes that the products of one query have to fetch.
 
 Every key is a row of whole numbers times a step of its own. The query is split in two: q = h / 127 + l / (127·254) with
 whole h and l of at most 127, so that 15 bits of it are kept; both go through one product of whole numbers, which is
@@ -32,21 +32,23 @@ class IntegerKeys(NamedTuple):
 
 
 def integer_keys(keys: Tensor) -> IntegerKeys:
-    """Unit keys k̂ [S, d] in 8 bits."""
+    """Round unit keys k̂ [S, d] to 8 bits."""
     steps = keys.abs().amax(dim=1) / _LEVELS
     # A key of zeros has zeros for codes.
-    left = keys.double() / steps.double().clamp_min(torch.finfo(keys.dtype).tiny).unsqueeze(1)
+    remaining = keys.double() / steps.double().clamp_min(torch.finfo(keys.dtype).tiny).unsqueeze(1)
     order, shares = _feedback(keys.double())
-    codes = torch.empty_like(left)
-    for place, feature in enumerate(order.tolist()):
-        codes[:, feature] = left[:, feature].round().clamp(-_LEVELS, _LEVELS)
-        later = order[place + 1 :]
-        left[:, later] -= (left[:, feature] - codes[:, feature]).unsqueeze(1) * shares[place, place + 1 :]
+    codes = torch.empty_like(remaining)
+    for position, feature in enumerate(order.tolist()):
+        codes[:, feature] = remaining[:, feature].round().clamp(-_LEVELS, _LEVELS)
+        later = order[position + 1 :]
+        remaining[:, later] -= (remaining[:, feature] - codes[:, feature]).unsqueeze(1) * shares[
+            position, position + 1 :
+        ]
     return IntegerKeys(codes.to(torch.int8).mT.contiguous(), steps)
 
 
 def _feedback(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """The order in which features are rounded [d], and what of the error in one goes to each later one [d, d]."""
+    """Compute the order in which features are rounded [d], and the share of an error for each later one [d, d]."""
     moment = keys.mT @ keys
     order = moment.diagonal().argsort(descending=True, stable=True)
     # The damping keeps features that no key has apart from each other, and the moment invertible.
@@ -57,7 +59,7 @@ def _feedback(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def integer_products(query: Tensor, keys: IntegerKeys) -> Tensor:
-    """P [B, S] of unit queries ẑ [B, d]."""
+    """Compute products P [B, S] of unit queries ẑ [B, d] with the keys."""
     scaled = query * _LEVELS
     high = scaled.round()
     low = ((scaled - high) * _FINE).round()
@@ -70,9 +72,9 @@ def integer_products(query: Tensor, keys: IntegerKeys) -> Tensor:
 
 @cache
 def _product() -> Any:
-    """Whole numbers [R, d] of at most 127, kept as floats, times int8 [d, S]: whole numbers [R, S], kept as floats.
+    """Register the product of whole numbers [R, d] of at most 127, kept as floats, with int8 [d, S]: floats [R, S].
 
-    An operator of its own, since PyTorch has no product of whole numbers that an exporter knows.
+    PyTorch has no product of whole numbers that its exporter knows, so that this is a custom operator.
     """
 
     @torch.library.custom_op("mnexport::integer_product", mutates_args=())
@@ -87,7 +89,7 @@ def _product() -> Any:
 
 
 def onnx_translations() -> dict[Any, Any]:
-    """How the operator is written in ONNX: for the exporter's ``custom_translation_table``."""
+    """Translate the operator to ONNX, for the exporter's ``custom_translation_table``."""
     import onnx
     from onnxscript import opset18
 

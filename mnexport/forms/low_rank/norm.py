@@ -1,9 +1,9 @@
-"""The factored form with the norm of the adapted weight from R directions instead of C·d.
+"""Low-rank norm: the factored form with the norm of the adapted weight from R directions instead of C·d.
 
 Only ‖u_c − s_c ŵ_c‖² needs S·C·d multiplications; every other term is exact and cheap. With orthonormal directions b of
 a class the squared length is Σ_b ((u_c − s_c ŵ_c)·b)², and each term is linear in the attention: one column of a
-constant table. Of the C·d directions the R strongest over calibration queries are kept. (The design's low rank of the
-attention itself needs about twice the rank, and C·d·r multiplications to come back from it.)
+constant table. Of the C·d directions the R strongest over calibration queries are kept. (A low rank of the attention
+itself needs about twice the rank, and C·d·r multiplications to come back from it.)
 
 Shapes: B queries, S entries, C classes, d features, R directions. attention ω [B, S], s and ‖·‖² [B, C].
 """
@@ -27,7 +27,7 @@ class NormTable(NamedTuple):
 
 
 def norm_table(problem: CosineProblem, basis: Basis, rank: int) -> NormTable:
-    """The table of the ``rank`` strongest directions.
+    """Make the table of the ``rank`` strongest directions.
 
     Args:
         problem: the inner problem.
@@ -46,14 +46,14 @@ def norm_table(problem: CosineProblem, basis: Basis, rank: int) -> NormTable:
 
 
 class LowRankNorm(nn.Module):
-    """ω [B, S] → s [B, C], ‖u − s ŵ‖² [B, C]."""
+    """Approximate norm of the adapted weight: s [B, C] and ‖u − s ŵ‖² [B, C] from attention ω [B, S]."""
 
     def __init__(self, table: NormTable) -> None:
         super().__init__()
         self.table: Constants[NormTable] = Constants(table)
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention [B, S] → s and squared norms [B, C]."""
+        """Compute s and squared norms [B, C] from attention [B, S]."""
         table = self.table()
         classes = table.classes.shape[1]
         moments = weights @ table.moments

@@ -1,4 +1,4 @@
-"""How many directions the norm of the adapted weight needs, with keys in full and in 8 bits.
+"""Choice of the number of directions for the norm of the adapted weight, with keys in full and in 8 bits.
 
 Shapes: N queries, S entries, C classes, d features. attention ω and similarity P [N, S], logits [N, C].
 """
@@ -13,36 +13,45 @@ from mnexport.forms.low_rank.basis import Basis, basis_of, strongest
 from mnexport.forms.low_rank.head import NormHead
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
 from mnexport.forms.low_rank.norm import norm_table
-from mnexport.forms.low_rank.queries import Data, Limits, LowRank, Queries, Setting, worst
-from mnexport.forms.low_rank.rank import Room
+from mnexport.forms.low_rank.queries import (
+    AdaptationSetting,
+    FittingQueries,
+    LowRank,
+    Queries,
+    RankLimits,
+    largest_error,
+)
+from mnexport.forms.low_rank.rank import RankBounds
 from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm, tangent
 
 
-def choose_norm(setting: Setting, data: Data, limits: Limits) -> LowRank | None:
-    """The fewest directions within the limits; with keys in 8 bits beside it where that is possible, too."""
+def choose_norm(setting: AdaptationSetting, data: FittingQueries, limits: RankLimits) -> LowRank | None:
+    """Choose the fewest directions within the limits, and the same with keys in 8 bits where that is possible."""
     problem = setting.problem
     assert isinstance(problem, CosineProblem)
     beta = setting.steps.size * problem.scale / problem.weight_norm
     basis = basis_of(_tangents(setting, data.directions), (beta / problem.weight_norm).square())
-    found = _choose(setting, data, limits, basis, None)
-    if found is None or not shares_keys(setting.model):
-        return found
+    full = _choose(setting, data, limits, basis, None)
+    if full is None or not shares_keys(setting.model):
+        return full
     keys = integer_keys(problem.keys)
     integer = _choose(setting, data, limits, basis, keys)
-    return LowRank(found.kind, found.head, found.rank, found.fitted_error, found.held_out_error, integer)
+    return LowRank(full.kind, full.head, full.rank, full.fitted_error, full.held_out_error, integer)
 
 
-def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: IntegerKeys | None) -> LowRank | None:
+def _choose(
+    setting: AdaptationSetting, data: FittingQueries, limits: RankLimits, basis: Basis, keys: IntegerKeys | None
+) -> LowRank | None:
     problem = setting.problem
     assert isinstance(problem, CosineProblem)
     entries, classes = problem.residuals.shape
     fitted, held_out = (_Errors(setting, queries, basis, keys) for queries in (data.fitted, data.held_out))
     # Beside the directions the table holds s, one column a class.
     held = max(0, limits.columns(entries) - classes)
-    room = Room(full=basis.energies.numel(), held=held, table_bytes=limits.table_bytes, entries=entries)
-    rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), room)
+    bounds = RankBounds(full=basis.energies.numel(), held=held, table_bytes=limits.table_bytes, entries=entries)
+    rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), bounds)
     if rank is None:
         return None
     table = norm_table(problem, basis, rank)
@@ -52,9 +61,9 @@ def _choose(setting: Setting, data: Data, limits: Limits, basis: Basis, keys: In
 
 
 class _Errors:
-    """Errors of some queries by rank: everything that does not depend on the rank is computed once."""
+    """Errors of some queries by rank; everything that does not depend on the rank is computed once."""
 
-    def __init__(self, setting: Setting, queries: Queries, basis: Basis, keys: IntegerKeys | None) -> None:
+    def __init__(self, setting: AdaptationSetting, queries: Queries, basis: Basis, keys: IntegerKeys | None) -> None:
         problem = setting.problem
         assert isinstance(problem, CosineProblem)
         self.queries, self.problem, self.size = queries, problem, setting.steps.size
@@ -67,16 +76,16 @@ class _Errors:
         self.order = strongest(basis.energies)
 
     def at(self, rank: int) -> float:
-        """Largest error of a probability with the ``rank`` strongest directions."""
+        """Compute the largest error of a probability with the ``rank`` strongest directions."""
         kept = torch.zeros_like(self.squares)
         kept[:, self.order[:rank]] = self.squares[:, self.order[:rank]]
         squared = kept.view(len(self.query), self.along.shape[1], -1).sum(dim=-1)
         logits = logits_of_norm(self.query, self.pairs, self.weights, self.problem, self.size, self.along, squared)
-        return worst(logits, self.queries)
+        return largest_error(logits, self.queries)
 
 
-def _tangents(setting: Setting, weights: Tensor) -> Iterator[Tensor]:
-    """u − s ŵ [n, C, d] of all queries, in parts."""
+def _tangents(setting: AdaptationSetting, weights: Tensor) -> Iterator[Tensor]:
+    """Yield u − s ŵ [n, C, d] of all queries, in parts."""
     assert isinstance(setting.problem, CosineProblem)
     for part in setting.parts(len(weights)):
         yield tangent(weights[part], setting.problem)[0]

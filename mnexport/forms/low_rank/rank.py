@@ -1,24 +1,24 @@
-"""How many directions an approximation takes: the smallest number that keeps within a tolerance, or the one given."""
+"""Rank of an approximation: the smallest number of directions that keeps a tolerance, or a given one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mnexport.errors import FormError
 
-# Share of the tolerance that is used up on known examples; the rest is left for those that nobody has seen: the worst
-# of a whole test set is off by a multiple of the worst of an artifact's images (benchmarks/rank_margin.py).
+# Share of the tolerance that is used up on known examples; the rest is left for new ones: the largest error of a whole
+# test set is a multiple of the largest error of an artifact's images (benchmarks/rank_margin.py).
 SHARE = 0.25
 _MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
-    """How many directions a model has room for.
+class RankBounds:
+    """Bounds of the number of directions of a model.
 
     Args:
         full: directions with which nothing is left out.
         held: directions that the largest table may hold.
-        table_bytes: what that table may have.
+        table_bytes: size that this table may have.
         entries: S of the dictionary; a rank that is given is no higher.
         unit: directions are taken in steps of this many: as there are classes, where each gets one.
     """
@@ -30,30 +30,30 @@ class Room:
     unit: int = 1
 
     @property
-    def chosen(self) -> int:
-        """Most directions that may be chosen: a multiple of ``unit``, below 1 where there is no room for any."""
+    def max_chosen(self) -> int:
+        """Highest rank that may be chosen: a multiple of ``unit``, below 1 where the tables hold no direction."""
         return self._whole(min(self.full, self.held))
 
     @property
-    def given(self) -> int:
-        """Most directions that may be asked for."""
+    def max_given(self) -> int:
+        """Highest rank that may be asked for."""
         return self._whole(min(self.full, self.held, self.entries))
 
     def _whole(self, directions: int) -> int:
         return directions // self.unit * self.unit
 
     def limit(self) -> str:
-        """What keeps a given rank from being higher, in words."""
-        if self.given == self._whole(self.full):
+        """Describe what limits the rank that may be asked for."""
+        if self.max_given == self._whole(self.full):
             return f"no more than the {self.full} that leave nothing out"
-        if self.given == self._whole(self.entries):
+        if self.max_given == self._whole(self.entries):
             return f"no more than the {self.entries} entries of its dictionary"
         return f"no more than a table of {self.table_bytes / _MEBIBYTE:.3g} MiB holds"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankRule:
-    """What decides on a rank.
+    """Rule that decides on a rank.
 
     Args:
         tolerance: largest error, of a probability or of a value in standard deviations of the target.
@@ -65,41 +65,42 @@ class RankRule:
     given: int | None = None
     share: float = SHARE
 
-    def choose(self, error: Callable[[int], float], room: Room) -> int | None:
-        """A rank within the tolerance, a multiple of the room's unit; None where there is none.
+    def choose(self, error: Callable[[int], float], bounds: RankBounds) -> int | None:
+        """Choose a rank within the tolerance, a multiple of the unit of the bounds; None where there is none.
 
         Args:
             error: rank → largest error.
-            room: what the model has room for.
+            bounds: of the model's rank.
 
         Raises:
-            FormError: the rank that was asked for cannot be.
+            FormError: the rank that was asked for is out of bounds.
         """
-        unit = room.unit
+        unit = bounds.unit
         if self.given is None:
-            found = smallest_rank(lambda rank: error(rank * unit), room.chosen // unit, self.share * self.tolerance)
-            return None if found is None else found * unit
-        self._check(self.given, room)
+            limit = self.share * self.tolerance
+            units = smallest_rank(lambda count: error(count * unit), bounds.max_chosen // unit, limit)
+            return None if units is None else units * unit
+        self._check(self.given, bounds)
         return self.given if error(self.given) <= self.tolerance else None
 
-    def _check(self, given: int, room: Room) -> None:
-        unit = room.unit
-        if room.given < 1:
+    def _check(self, given: int, bounds: RankBounds) -> None:
+        unit = bounds.unit
+        if bounds.max_given < 1:
             least = "one direction" if unit == 1 else f"{unit} directions, one for each class"
             raise FormError(
-                f"--rank is {given}; this model takes at least {least}, but {room.limit()}. Leave out --rank"
-                + ("." if room.chosen else ", and take an exact form (--form auto does).")
+                f"--rank is {given}; this model takes at least {least}, but {bounds.limit()}. Leave out --rank"
+                + ("." if bounds.max_chosen else ", and take an exact form (--form auto does).")
             )
-        if not unit <= given <= room.given or given % unit:
+        if not unit <= given <= bounds.max_given or given % unit:
             steps = "" if unit == 1 else f" in steps of {unit}, one for each class"
             raise FormError(
-                f"--rank is {given}; this model takes {unit} to {room.given} directions{steps} ({room.limit()}). "
-                "Without --rank it gets the fewest that keep the tolerance."
+                f"--rank is {given}; this model takes {unit} to {bounds.max_given} directions{steps} "
+                f"({bounds.limit()}). Without --rank it gets the fewest that keep the tolerance."
             )
 
 
 def smallest_rank(error: Callable[[int], float], largest: int, tolerance: float) -> int | None:
-    """The smallest rank whose error is within the tolerance, found by halving; None where even the largest fails.
+    """Find the smallest rank whose error is within the tolerance, by halving; None where even the largest fails.
 
     Errors fall with the rank but for noise, so that no smaller rank is looked for below one that failed.
 

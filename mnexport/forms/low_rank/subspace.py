@@ -1,8 +1,8 @@
-"""The explicit form with the adapted weight of each class written in r orthonormal directions instead of d features.
+"""Low-rank subspaces: the adapted weight of each class in r orthonormal directions instead of d features.
 
-For every number of steps and form of step size. With w'_c = Q_c x_c the inner update needs of a key only its products
-with the r columns of Q_c, and a diagonal step size becomes a small matrix: the steps of ``inner.py`` and
-``inner_dot.py`` in other coordinates, exact where Q_c spans every direction in which w_c is moved.
+The form has any number of steps and form of step size. With w'_c = Q_c x_c the inner update needs of a key only its
+products with the r columns of Q_c, and a diagonal step size becomes a small matrix. These are the steps of ``inner.py``
+and ``inner_dot.py`` in other coordinates, exact where Q_c spans every direction in which w_c is moved.
 
 Shapes: B queries, S entries, C classes, d features (d + 1 with the bias of a dot-product classifier), r directions.
 
@@ -21,7 +21,7 @@ from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
 class SubspaceTables(NamedTuple):
-    """Everything in the coordinates of the subspaces."""
+    """Constants of the inner problem in the coordinates of the subspaces."""
 
     start: Tensor  # Qᵀ w [C, 1, r]
     queries: Tensor  # Q of all classes side by side [d, C·r]
@@ -34,7 +34,7 @@ class SubspaceTables(NamedTuple):
 
 
 def subspace_tables(problem: InnerProblem, weight: Tensor, steps: InnerSteps, directions: Tensor) -> SubspaceTables:
-    """The constants of a model.
+    """Compute the constants of a model.
 
     Args:
         problem: the inner problem.
@@ -59,7 +59,7 @@ def subspace_tables(problem: InnerProblem, weight: Tensor, steps: InnerSteps, di
 
 
 class Subspace(nn.Module):
-    """Query and attention → logits.
+    """Adapted classifier in the coordinates of the subspaces.
 
     Args:
         tables: of :func:`subspace_tables`.
@@ -76,36 +76,36 @@ class Subspace(nn.Module):
         self.steps = steps
 
     def forward(self, query: Tensor, weights: Tensor) -> Tensor:
-        """Query ẑ or z̃ [B, d] and attention ω [B, S] → logits [B, C]."""
+        """Compute logits [B, C] from a query ẑ or z̃ [B, d] and attention ω [B, S]."""
         tables = self.tables()
         classes, rank = tables.start.shape[0], tables.start.shape[2]
         pulls = (weights @ tables.first).unflatten(1, (classes, rank)).transpose(0, 1)
         along = (weights @ tables.first_along).mT.unsqueeze(-1)
-        place = tables.start - self._move(tables, tables.start, pulls, along)
+        coordinates = tables.start - self._move(tables, tables.start, pulls, along)
         for _ in range(self.steps - 1):
-            scores = place @ tables.keys
-            cosines = scores if self.scale is None else scores / vector_norm(place, dim=-1, keepdim=True)
+            scores = coordinates @ tables.keys
+            cosines = scores if self.scale is None else scores / vector_norm(coordinates, dim=-1, keepdim=True)
             residuals = torch.softmax(cosines if self.scale is None else self.scale * cosines, dim=0) - tables.values
             weighted = weights * residuals
             along = (weighted * cosines).sum(dim=-1, keepdim=True)
-            place = place - self._move(tables, place, weighted @ tables.moves, along)
+            coordinates = coordinates - self._move(tables, coordinates, weighted @ tables.moves, along)
         seen = (query @ tables.queries).unflatten(1, (classes, rank)).transpose(0, 1)
-        logits = (seen * place).sum(dim=-1)
+        logits = (seen * coordinates).sum(dim=-1)
         if self.scale is not None:
-            logits = self.scale * logits / vector_norm(place, dim=-1)
+            logits = self.scale * logits / vector_norm(coordinates, dim=-1)
         answers: Tensor = logits.mT
         return answers
 
-    def _move(self, tables: SubspaceTables, place: Tensor, pulls: Tensor, along: Tensor) -> Tensor:
-        """α ∘ ∇ at the coordinates ``place``; the gradient of a cosine has no component along them."""
+    def _move(self, tables: SubspaceTables, coordinates: Tensor, pulls: Tensor, along: Tensor) -> Tensor:
+        """Compute α ∘ ∇ at ``coordinates``; the gradient of a cosine has no component along them."""
         if self.scale is None:
             return pulls
-        length: Tensor = vector_norm(place, dim=-1, keepdim=True)
-        return (self.scale / length) * (pulls - along * (place / length) @ tables.size)
+        length: Tensor = vector_norm(coordinates, dim=-1, keepdim=True)
+        return (self.scale / length) * (pulls - along * (coordinates / length) @ tables.size)
 
 
 def subspaces(weight: Tensor, moments: Tensor, rank: int) -> Tensor:
-    """Q [C, d, r]: the weight itself, and the strongest directions across it in which it is moved.
+    """Compute Q [C, d, r]: the weight itself, and the strongest directions across it in which it is moved.
 
     Args:
         weight: w [C, d].

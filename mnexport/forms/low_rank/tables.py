@@ -1,4 +1,4 @@
-"""The adapted perceptron with the tables of its layers cut to the directions that matter for its answer.
+"""Cut tables: the adapted perceptron with its tables reduced to the directions that matter for its answer.
 
 A layer needs of a query (ω ∘ (h Aᵀ + 1)) D. Both tables are factored, A ≈ A' B and D ≈ D' C, so that the long axis S
 meets r + s numbers instead of i + o.
@@ -9,8 +9,8 @@ Shapes: B queries, S entries, N calibration queries; layer l maps i to o, ranks 
     errors    D [S, o] ≈ D' [S, s] C [s, o]      gradients   of the answer by the layer's output, second moment G [o, o]
 
 Singular values are taken of A and D weighted by what an error in them does to the answer: columns of A by H, columns of
-D by G, rows of both by the mean attention of the entry and the size of its other table. They are comparable over
-tables and layers, so that one order tells what to keep.
+D by G, rows of both by the mean attention of the entry and the size of its other table. The values are comparable over
+tables and layers, so that one order of all of them decides what is kept.
 """
 
 from collections.abc import Sequence
@@ -29,26 +29,26 @@ _NARROW = 16
 
 
 class Factors(NamedTuple):
-    """A weighted singular value decomposition of a table: rows [S, k] times columns [k, width], strongest first."""
+    """Weighted singular value decomposition of a table: rows [S, k] times columns [k, width], strongest first."""
 
     rows: Tensor
     columns: Tensor
     strengths: Tensor  # singular values [k], in units of the answer
 
     def cut(self, rank: int) -> tuple[Tensor, Tensor]:
-        """Rows [S, rank] and columns [rank, width]."""
+        """Cut to rows [S, rank] and columns [rank, width]."""
         return self.rows[:, :rank], self.columns[:rank]
 
 
 class LayerFactors(NamedTuple):
-    """Both tables of a layer."""
+    """Decompositions of both tables of a layer."""
 
     inputs: Factors
     errors: Factors
 
 
 class CutTable(NamedTuple):
-    """One layer of the approximation. What is added to every product is a 1 behind B h: no pass over S for it."""
+    """Layer of the approximation. The 1 that is added to every product stands behind B h, which saves a pass over S."""
 
     hidden: Tensor | None  # (B, 0) [r + 1, i], or none where nothing is cut
     one: Tensor  # (0, …, 0, 1) [r + 1], or ones [S]
@@ -58,7 +58,7 @@ class CutTable(NamedTuple):
 
 
 class LastTable(NamedTuple):
-    """A layer with one output, where ω can be summed before the query is seen: D (A', 1) has only r + 1 columns."""
+    """Layer with one output: ω can be summed before the query is seen, since D (A', 1) has only r + 1 columns."""
 
     hidden: Tensor  # (B, 0) [r + 1, i]
     one: Tensor  # (0, …, 0, 1) [r + 1]
@@ -80,26 +80,26 @@ def factored_tables(
     attention = weights.mean(dim=0)
     # An entry that no calibration query attends to may be attended to by others.
     attention = (attention + _RIDGE * attention.mean()).unsqueeze(-1)
-    found = []
+    factors = []
     for table, before, after in zip(tables, hidden, gradients, strict=True):
         size_of_inputs = (table.inputs @ before.root).norm(dim=-1, keepdim=True) + 1
         size_of_errors = (table.errors @ after.root).norm(dim=-1, keepdim=True)
-        found.append(
+        factors.append(
             LayerFactors(
                 _decompose(table.inputs, attention * size_of_errors, before),
                 _decompose(table.errors, attention * size_of_inputs, after),
             )
         )
-    return tuple(found)
+    return tuple(factors)
 
 
 def full_rank(factors: Sequence[LayerFactors]) -> int:
-    """Directions of all tables and layers together."""
+    """Count the directions of all tables and layers together."""
     return sum(len(side.strengths) for layer in factors for side in layer)
 
 
-def most_directions(factors: Sequence[LayerFactors], columns: int) -> int:
-    """The highest rank at which :func:`cut_tables` makes no table with S rows wider than ``columns``; 0 for none."""
+def max_directions(factors: Sequence[LayerFactors], columns: int) -> int:
+    """Find the highest rank at which :func:`cut_tables` makes no table of S rows wider than ``columns``, or 0."""
     # Beside its directions a table of inputs has a column of ones, unless it is whole; every table has a direction.
     fitting = [(side.strengths, columns - ones) for layer in factors for side, ones in zip(layer, (1, 0), strict=True)]
     if any(width < 1 for _, width in fitting):
@@ -110,15 +110,15 @@ def most_directions(factors: Sequence[LayerFactors], columns: int) -> int:
 
 
 def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable | LastTable, ...]:
-    """The tables of all layers with their ``rank`` strongest directions, at least one in each.
+    """Cut the tables of all layers to their ``rank`` strongest directions, at least one in each.
 
-    Errors are negative: a product that adds to something is one operator, one that is taken from it is two.
+    Errors are negative: adding a product is one operator, subtracting it two.
     """
     strengths = torch.cat([side.strengths for layer in factors for side in layer])
-    least = torch.sort(strengths, descending=True).values[rank - 1]
+    weakest = torch.sort(strengths, descending=True).values[rank - 1]
     cut: list[CutTable | LastTable] = []
     for layer in factors:
-        ranks = [max(1, int((side.strengths >= least).sum())) for side in layer]
+        ranks = [max(1, int((side.strengths >= weakest).sum())) for side in layer]
         inputs, hidden, one = _with_one(*layer.inputs.cut(ranks[0]))
         errors, outputs = _joined(*layer.errors.cut(ranks[1]))
         if errors.shape[1] == 1 and outputs is None:
@@ -132,7 +132,7 @@ def cut_tables(factors: Sequence[LayerFactors], rank: int) -> tuple[CutTable | L
 
 
 def _with_one(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(A', 1) [S, r + 1], (B, 0) [r + 1, i], and (0, …, 0, 1)."""
+    """Extend both factors by a 1: (A', 1) [S, r + 1], (B, 0) [r + 1, i], and (0, …, 0, 1)."""
     one = rows.new_zeros(rows.shape[1] + 1)
     one[-1] = 1
     return (
@@ -143,14 +143,14 @@ def _with_one(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _joined(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Both factors, or their product where nothing was cut."""
+    """Return both factors, or their product where nothing was cut."""
     if len(columns) == columns.shape[1]:
         return (rows @ columns).contiguous(), None
     return rows.contiguous(), columns.contiguous()
 
 
 def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[CutTable | LastTable]) -> Tensor:
-    """What :func:`adapted_values` computes, with cut tables: [B].
+    """Compute the adapted values [B] with cut tables; :func:`adapted_values` is exact.
 
     Args:
         queries: standardised rows [B, F].
@@ -162,8 +162,8 @@ def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequenc
     for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
         plain = linear(hidden, weight, bias)
         if isinstance(table, LastTable):
-            seen = linear(hidden, table.hidden, table.one)
-            hidden = plain + ((weights @ table.products) * seen).sum(dim=-1, keepdim=True)
+            reached = linear(hidden, table.hidden, table.one)
+            hidden = plain + ((weights @ table.products) * reached).sum(dim=-1, keepdim=True)
         else:
             if table.hidden is None:
                 reached = torch.addmm(table.one, hidden, table.inputs)
@@ -180,7 +180,7 @@ def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequenc
 
 
 class _Root(NamedTuple):
-    """M^½ and M^-½ of a second moment M."""
+    """Roots M^½ and M^-½ of a second moment M."""
 
     root: Tensor
     inverse: Tensor
@@ -202,12 +202,12 @@ def _root(vectors: Tensor) -> _Root:
 def _moments(
     queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[LayerTable]
 ) -> tuple[list[_Root], list[_Root]]:
-    """Roots of H and G of every layer, along the exact adapted pass."""
+    """Compute roots of H and G of every layer, along the exact adapted pass."""
     hidden, inputs, outputs = queries, [], []
     for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
         inputs.append(hidden)
         moved = (weights * (hidden @ table.inputs.mT + 1)) @ table.errors
-        # A gradient has to be wanted somewhere: of the first output, on which all others depend.
+        # Gradients are asked for of the first output, on which all others depend.
         output = hidden @ weight.mT + bias - moved
         outputs.append(output if position else output.detach().requires_grad_())
         hidden = torch.relu(outputs[-1]) if position + 1 < len(layers) else outputs[-1]

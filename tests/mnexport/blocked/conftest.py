@@ -135,7 +135,7 @@ def _assert_same_answers(found: Path, expected: Path, size: int) -> None:
 @pytest.fixture
 def rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sketch], onnx.ModelProto]:
     """Rewrites a sketch, however many maps leave the layout; what was written, which answers as the sketch does."""
-    monkeypatch.setattr(assemble, "_MOST_REORDERED", 9.0)
+    monkeypatch.setattr(assemble, "_MAX_REORDERED", 9.0)
 
     def write(sketch: Sketch) -> onnx.ModelProto:
         source, target = sketch.save(tmp_path / "m.onnx"), tmp_path / "cpu.onnx"

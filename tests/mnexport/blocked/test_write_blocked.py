@@ -258,7 +258,7 @@ def test_other_backbones(leaving: bool, tmp_path: Path, monkeypatch: pytest.Monk
     model = Classifier(backbone, 32).eval().requires_grad_(False)
     file = exported(model, tmp_path / "m.onnx")
     assert write_blocked(file, tmp_path / "no.onnx") is None, "two maps, of which one leaves the layout"
-    monkeypatch.setattr(assemble, "_MOST_REORDERED", 9.0)
+    monkeypatch.setattr(assemble, "_MAX_REORDERED", 9.0)
     assert write_blocked(file, file) is not None
     assert_same(file, model, (1, 8, 10))
 
@@ -327,7 +327,7 @@ class Overhanging(Chain):
 
 @pytest.mark.parametrize("kind", [Grouped, Shared, Twice, Overhanging])
 def test_unusual_ends(kind: type[Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemble, "_MOST_REORDERED", 9.0)
+    monkeypatch.setattr(assemble, "_MAX_REORDERED", 9.0)
     torch.manual_seed(0)
     backbone = kind()
     randomise(backbone)
@@ -354,5 +354,5 @@ def test_what_is_there_for_all_images_is_not_taken_for_some(tmp_path: Path) -> N
 
 
 def test_a_large_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assemble, "_LARGEST_SOURCE", 1000)
+    monkeypatch.setattr(assemble, "_MAX_SOURCE_BYTES", 1000)
     assert write_blocked(exported(trained("convnet4", width=0.25), tmp_path / "m.onnx"), tmp_path / "cpu.onnx") is None

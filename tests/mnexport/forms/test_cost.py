@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mnexport.forms.cost import HeadSize
 from mnexport.forms.low_rank.choice import low_rank
-from mnexport.forms.low_rank.queries import Limits
+from mnexport.forms.low_rank.queries import RankLimits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.graph import write_onnx
 from mnexport.signature import ExportSignature, ExportTensor
@@ -48,7 +48,7 @@ def test_the_tables_of_an_approximation_are_those_of_its_graph(
     build: Callable[..., MetaNeighborhoods], queries: Callable[..., Tensor], steps: int, tmp_path: Path
 ) -> None:
     model = build(entries=ENTRIES, steps=steps)
-    found = low_rank(model, queries(20), queries(20, 2), Limits(RankRule(tolerance=0.99, given=RANK), 2**20))
+    found = low_rank(model, queries(20), queries(20, 2), RankLimits(RankRule(tolerance=0.99, given=RANK), 2**20))
     assert found is not None
     size = HeadSize(entries=ENTRIES, classes=CLASSES, features=FEATURES, steps=steps)
     cost = size.norm(RANK) if found.kind == "norm" else size.subspace(RANK)

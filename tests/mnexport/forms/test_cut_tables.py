@@ -11,7 +11,7 @@ from mnexport.forms.low_rank.tables import (
     cut_values,
     factored_tables,
     full_rank,
-    most_directions,
+    max_directions,
 )
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
 
@@ -109,10 +109,10 @@ def test_the_most_directions_are_all_that_tables_of_so_many_columns_hold(widths:
             if item is not None and item.numel() % 40 == 0 and 40 in item.shape
         )
 
-    assert most_directions(factors, 1) == 0
+    assert max_directions(factors, 1) == 0
     for columns in range(2, max(widths)):
-        most = most_directions(factors, columns)
+        most = max_directions(factors, columns)
         assert widest(most) <= columns
         if most < full_rank(factors):
             assert widest(most + 1) > columns
-    assert most_directions(factors, max(widths) + 1) == full_rank(factors)
+    assert max_directions(factors, max(widths) + 1) == full_rank(factors)

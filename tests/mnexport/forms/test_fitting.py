@@ -9,7 +9,7 @@ from torch import Tensor
 from mnexport.errors import FormError
 from mnexport.forms.low_rank.choice import low_rank
 from mnexport.forms.low_rank.head import NormHead, SubspaceHead
-from mnexport.forms.low_rank.queries import Limits, LowRank, Setting
+from mnexport.forms.low_rank.queries import AdaptationSetting, LowRank, RankLimits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, tangent
@@ -23,8 +23,8 @@ NORM, SUBSPACE = 1, 3
 kinds = pytest.mark.parametrize("steps", [NORM, SUBSPACE], ids=["norm", "subspace"])
 
 
-def limits(tolerance: float, *, rank: int | None = None, table_bytes: int = 2**20) -> Limits:
-    return Limits(RankRule(tolerance=tolerance, given=rank), table_bytes)
+def limits(tolerance: float, *, rank: int | None = None, table_bytes: int = 2**20) -> RankLimits:
+    return RankLimits(RankRule(tolerance=tolerance, given=rank), table_bytes)
 
 
 def error_of(model: MetaNeighborhoods, head: torch.nn.Module, features: Tensor) -> float:
@@ -98,9 +98,9 @@ def test_directions_of_a_class_count_by_how_far_they_turn_its_weight(build: Buil
     with torch.no_grad():
         model.head.weight.copy_(model.head.weight / model.head.weight.norm(dim=-1, keepdim=True))
         model.head.weight.mul_(torch.tensor([[1.0], [1.5], [2.0], [3.0]]))
-    problem = Setting.of(model).problem
+    problem = AdaptationSetting.of(model).problem
     assert isinstance(problem, CosineProblem)
-    weights = Setting.of(model).queries(torch.cat([queries(40), model.dictionary.keys])).weights
+    weights = AdaptationSetting.of(model).queries(torch.cat([queries(40), model.dictionary.keys])).weights
     moved = tangent(weights, problem)[0].transpose(0, 1)
     energies = torch.linalg.svdvals(moved).square()
     length = model.head.weight.double().norm(dim=-1, keepdim=True)

@@ -12,7 +12,7 @@ from mnexport.forms.low_rank.basis import basis_of, second_moments
 from mnexport.forms.low_rank.choice import kind_of, low_rank
 from mnexport.forms.low_rank.head import NormHead, SubspaceHead
 from mnexport.forms.low_rank.norm import LowRankNorm, norm_table
-from mnexport.forms.low_rank.queries import Limits
+from mnexport.forms.low_rank.queries import RankLimits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
@@ -25,8 +25,8 @@ Queries = Callable[..., Tensor]
 ENTRIES, CLASSES, FEATURES = 60, 4, 12
 
 
-def limits(tolerance: float, *, rank: int | None = None) -> Limits:
-    return Limits(RankRule(tolerance=tolerance, given=rank), 2**20)
+def limits(tolerance: float, *, rank: int | None = None) -> RankLimits:
+    return RankLimits(RankRule(tolerance=tolerance, given=rank), 2**20)
 
 
 COMBINATIONS = [

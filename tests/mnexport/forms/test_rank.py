@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from mnexport.errors import FormError
-from mnexport.forms.low_rank.rank import RankRule, Room, smallest_rank
+from mnexport.forms.low_rank.rank import RankBounds, RankRule, smallest_rank
 
 MEBIBYTE = 2**20
 
 
-def room(**changes: Any) -> Room:
+def bounds(**changes: Any) -> RankBounds:
     """For 100 directions, of 60 entries and of tables that hold 80."""
-    return Room(**({"full": 100, "held": 80, "table_bytes": MEBIBYTE, "entries": 60} | changes))
+    return RankBounds(**({"full": 100, "held": 80, "table_bytes": MEBIBYTE, "entries": 60} | changes))
 
 
 @pytest.mark.parametrize("needed", [1, 2, 63, 64, 99, 100])
@@ -51,18 +51,18 @@ def test_a_rank_that_is_chosen_keeps_within_what_there_is_and_what_the_table_hol
         return 0.25 if rank == most else 1.0
 
     rule = RankRule(tolerance=1.0)
-    assert rule.choose(error, room(**changes)) == (most or None)
+    assert rule.choose(error, bounds(**changes)) == (most or None)
     assert max(asked, default=0) == most
     assert all(rank % changes.get("unit", 1) == 0 for rank in asked)
 
 
 def test_a_rank_that_is_chosen_leaves_most_of_the_tolerance_and_one_that_is_given_may_take_it_all() -> None:
-    assert RankRule(tolerance=1.0).choose(lambda rank: 0.25, room()) == 1
-    assert RankRule(tolerance=1.0).choose(lambda rank: 0.26, room()) is None
-    assert RankRule(tolerance=1.0, share=0.5).choose(lambda rank: 0.26, room()) == 1
-    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.0, room()) == 3
-    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.01, room()) is None
-    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: float("nan"), room()) is None
+    assert RankRule(tolerance=1.0).choose(lambda rank: 0.25, bounds()) == 1
+    assert RankRule(tolerance=1.0).choose(lambda rank: 0.26, bounds()) is None
+    assert RankRule(tolerance=1.0, share=0.5).choose(lambda rank: 0.26, bounds()) == 1
+    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.0, bounds()) == 3
+    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: 1.01, bounds()) is None
+    assert RankRule(tolerance=1.0, given=3).choose(lambda rank: float("nan"), bounds()) is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_highest_rank_that_may_be_given_is_told_with_what_limits_it(
     changes: dict[str, int], most: int, limit: str
 ) -> None:
     unit = changes.get("unit", 1)
-    there = room(**changes)
+    there = bounds(**changes)
     for given in (unit, most):
         assert RankRule(tolerance=1.0, given=given).choose(lambda rank: 0.0, there) == given
     for given in {0, most + 1, most + unit, 1 if unit > 1 else 0}:
@@ -115,7 +115,7 @@ def test_the_highest_rank_that_may_be_given_is_told_with_what_limits_it(
     ],
 )
 def test_where_no_rank_can_be_given_the_way_out_is_told(changes: dict[str, int], sentence: str) -> None:
-    there = room(**changes)
+    there = bounds(**changes)
     with pytest.raises(FormError) as caught:
         RankRule(tolerance=1.0, given=4).choose(lambda rank: 0.0, there)
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""Whether a model is worth approximating, and its low-rank form if it is.
+"""Approximation of a classifier: its low-rank form, where that is within the tolerance and saves enough.
 
 Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F], features [N, d].
 """
@@ -14,7 +14,7 @@ from mnexport.forms.attention import shares_keys
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.cost import Cost, HeadSize
 from mnexport.forms.low_rank.choice import kind_of, low_rank
-from mnexport.forms.low_rank.queries import Limits, LowRank
+from mnexport.forms.low_rank.queries import LowRank, RankLimits
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
 from mntrain.models.meta_neighborhoods.adaptation import cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.inner import CosineProblem
@@ -25,8 +25,8 @@ WORTH_IT = 0.02
 _CALIBRATION_BATCH = 64
 
 
-def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel | str:
-    """The low-rank form within the tolerance of ``plan``, or why it is not taken, in a sentence."""
+def approximate_classifier(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Module) -> StaticModel | str:
+    """Make the low-rank form within the tolerance of ``plan``, or give the reason against it in a sentence."""
     size, exact = _costs(model)
     problem = inner_problem(model.head, model.dictionary.keys, model.dictionary.values())
     if not isinstance(problem, CosineProblem) and cheapest_form(problem, model.steps()) == "factored":
@@ -38,16 +38,16 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
         )
     kind = kind_of(problem, model.steps())
     cost_of, fewest = (size.norm, 1) if kind == "norm" else (size.subspace, size.classes)
-    least = cost_of(fewest)
+    lowest = cost_of(fewest)
     images = plan.calibration.held_out[:1]
     whole = exact.weight + _backbone_multiplications(model, preprocessing, images)
-    if plan.form == "auto" and exact.weight - least.weight < WORTH_IT * whole:
+    if plan.form == "auto" and exact.weight - lowest.weight < WORTH_IT * whole:
         return f"exact: an approximation could save no more than {WORTH_IT:.0%} of the model's cost"
     fitted, held_out = (
         _features(model, preprocessing, images) for images in (plan.calibration.fitted, plan.calibration.held_out)
     )
-    found = low_rank(model, fitted, held_out, Limits(plan.rank_rule, plan.table_limit))
-    if found is None:
+    approximated = low_rank(model, fitted, held_out, RankLimits(plan.rank_rule, plan.table_limit))
+    if approximated is None:
         exact_form = "an exact form (--form factored or explicit)"
         if plan.rank is None:
             return (
@@ -59,13 +59,16 @@ def approximation(model: MetaNeighborhoods, plan: FormPlan, preprocessing: nn.Mo
             "held-out images; take a looser --tolerance, or leave out --rank, for the fewest directions that do or for "
             f"{exact_form}"
         )
-    cost = cost_of(found.rank)
+    cost = cost_of(approximated.rank)
     if plan.form == "auto" and exact.weight - cost.weight < WORTH_IT * whole:
-        return f"exact: rank {found.rank} would save no more than {WORTH_IT:.0%} of the model's cost"
-    module = DeployedClassifier(preprocessing, model.backbone, found.head)
-    record = _record(found, plan.calibration, plan.tolerance, {"exact": exact, "low_rank": cost})
-    integer = None if found.integer is None else DeployedClassifier(preprocessing, model.backbone, found.integer.head)
-    return StaticModel(form="low_rank", module=module, approximate=True, record=record, cpu_module=integer)
+        return f"exact: rank {approximated.rank} would save no more than {WORTH_IT:.0%} of the model's cost"
+    module = DeployedClassifier(preprocessing, model.backbone, approximated.head)
+    record = _record(approximated, plan.calibration, plan.tolerance, {"exact": exact, "low_rank": cost})
+    integer_keys = approximated.integer
+    cpu_module = None
+    if integer_keys is not None:
+        cpu_module = DeployedClassifier(preprocessing, model.backbone, integer_keys.head)
+    return StaticModel(form="low_rank", module=module, approximate=True, record=record, cpu_module=cpu_module)
 
 
 def _costs(model: MetaNeighborhoods) -> tuple[HeadSize, Cost]:
@@ -96,18 +99,20 @@ def _features(model: MetaNeighborhoods, preprocessing: nn.Module, examples: npt.
     return torch.cat([model.backbone(preprocessing(part)) for part in parts])
 
 
-def _record(found: LowRank, calibration: Calibration, tolerance: float, costs: dict[str, Cost]) -> dict[str, Any]:
-    integer = found.integer
+def _record(
+    approximated: LowRank, calibration: Calibration, tolerance: float, costs: dict[str, Cost]
+) -> dict[str, Any]:
+    integer = approximated.integer
     return {
-        "kind": found.kind,
-        "rank": found.rank,
+        "kind": approximated.kind,
+        "rank": approximated.rank,
         "tolerance": tolerance,
         "calibration": {
             "source": calibration.source,
             "fitted": len(calibration.fitted),
-            "fitted_error": found.fitted_error,
+            "fitted_error": approximated.fitted_error,
             "held_out": len(calibration.held_out),
-            "held_out_error": found.held_out_error,
+            "held_out_error": approximated.held_out_error,
         },
         "integer_keys": None
         if integer is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from torch import Tensor, nn
 
-from mnexport.forms.approximation import approximation
+from mnexport.forms.approximate_classifier import approximate_classifier
 from mnexport.forms.cost import HeadSize
 from mnexport.forms.plan import Calibration, FormPlan, StaticModel
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
@@ -41,7 +41,7 @@ def test_the_cost_that_is_recorded_is_that_of_its_kind(
     build: Build, plan: Callable[..., FormPlan], settings: dict[str, Any], kind: str
 ) -> None:
     model = build(**settings)
-    found = approximation(model, plan(tolerance=0.02), nn.Identity())
+    found = approximate_classifier(model, plan(tolerance=0.02), nn.Identity())
     assert isinstance(found, StaticModel)
     size = HeadSize(
         entries=ENTRIES,
@@ -63,8 +63,8 @@ def test_auto_takes_an_approximation_only_where_it_costs_less(
     """Three steps to a tight tolerance take nearly all directions, which cost more than the exact form."""
     model = build(steps=steps)
     for tolerance, pays in ((0.2, True), (1e-6, tight)):
-        asked = approximation(model, plan(tolerance=tolerance), nn.Identity())
-        chosen = approximation(model, plan(tolerance=tolerance, form="auto"), nn.Identity())
+        asked = approximate_classifier(model, plan(tolerance=tolerance), nn.Identity())
+        chosen = approximate_classifier(model, plan(tolerance=tolerance, form="auto"), nn.Identity())
         assert isinstance(asked, StaticModel)
         size = HeadSize(entries=ENTRIES, classes=CLASSES, features=FEATURES, steps=steps)
         cost = size.norm(asked.record["rank"]) if steps == 1 else size.subspace(asked.record["rank"])
@@ -76,13 +76,13 @@ def test_auto_takes_an_approximation_only_where_it_costs_less(
 
 
 def test_a_rank_that_loses_too_much_is_told_with_ways_out(build: Build, plan: Callable[..., FormPlan]) -> None:
-    refused = approximation(build(), plan(tolerance=1e-6, rank=2), nn.Identity())
+    refused = approximate_classifier(build(), plan(tolerance=1e-6, rank=2), nn.Identity())
     assert refused == (
         "low_rank with a rank of 2 does not come within 1e-06 of the probabilities of held-out images; take a looser "
         "--tolerance, or leave out --rank, for the fewest directions that do or for an exact form (--form factored or "
         "explicit)"
     )
-    without = approximation(build(), plan(tolerance=1e-6, table_limit=4 * ENTRIES * 8), nn.Identity())
+    without = approximate_classifier(build(), plan(tolerance=1e-6, table_limit=4 * ENTRIES * 8), nn.Identity())
     assert without == (
         "low_rank does not come within 1e-06 of the probabilities of held-out images with tables of 0.00183 MiB; take "
         "a looser --tolerance, or an exact form (--form factored or explicit)"
