@@ -12,7 +12,7 @@ from mnserve.engines.base import EngineOptions
 from mnserve.errors import ModelConfigError
 from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.config_support import check_supported, ignored
+from mnserve.repository.config_support import check_supported, ignored_settings
 
 BOTH = 'input { name: "x" data_type: TYPE_FP32 dims: [3, 8] } output { name: "y" data_type: TYPE_INT64 dims: [] }'
 
@@ -65,12 +65,14 @@ def test_supported() -> None:
 )
 def test_what_is_done_without_is_named(text: str, words: str) -> None:
     check_supported(parse(text))
-    (found,) = ignored(parse(text))
+    (found,) = ignored_settings(parse(text))
     assert words in found
 
 
 def test_nothing_is_named_where_nothing_is_done_without() -> None:
-    assert ignored(parse(f"max_batch_size: 4 instance_group {{ count: 2 }} dynamic_batching {{ }} {BOTH}")) == []
+    assert (
+        ignored_settings(parse(f"max_batch_size: 4 instance_group {{ count: 2 }} dynamic_batching {{ }} {BOTH}")) == []
+    )
 
 
 def test_the_log_says_what_is_ignored(
