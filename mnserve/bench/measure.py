@@ -1,4 +1,4 @@
-"""One measurement, from settings to result."""
+"""Measurement of one model or two, from settings to result."""
 
 from __future__ import annotations
 

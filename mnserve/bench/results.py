@@ -15,7 +15,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNote:
-    """One timed model."""
+    """Description of a timed model."""
 
     name: str
     version: str

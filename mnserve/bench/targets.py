@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class BenchTarget(Protocol):
-    """One model that can be timed."""
+    """Model that can be timed."""
 
     @property
     def config(self) -> ModelConfig:

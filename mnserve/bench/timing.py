@@ -16,7 +16,7 @@ import numpy as np
 from mnserve.bench.statistics import Slot
 
 Call = Callable[[], object]
-"""One request or one engine run with its input ready; the result is dropped."""
+"""Request or engine run with its input ready; the result is dropped."""
 
 Clock = Callable[[], int]
 """A monotonic clock in nanoseconds."""

@@ -21,7 +21,7 @@ MAX_THREADS: Final = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSpec:
-    """One input or output of an engine.
+    """Name, type and shape of one input or output of an engine.
 
     Attributes:
         name: Name in the model file.

@@ -46,7 +46,7 @@ _BFLOAT16: Final = 16  # number of the element type in onnx.TensorProto
 
 
 class OnnxRuntimeEngine:
-    """One ONNX Runtime session.
+    """Engine of one ONNX Runtime session.
 
     Raises:
         EngineLoadError: The file is missing or damaged, has an unsupported operator or element type, or a requested
@@ -156,7 +156,7 @@ def _to_text(name: str, array: Array) -> Array:
         return array
     text = np.empty(array.size, dtype=object)
     try:
-        text[:] = [item.decode("utf-8") if isinstance(item, bytes) else item for item in array.ravel()]
+        text[:] = [element.decode("utf-8") if isinstance(element, bytes) else element for element in array.ravel()]
     except UnicodeDecodeError as error:
         raise EngineInputError(
             f"input '{name}' holds a string that is not UTF-8 ({error.reason}); ONNX strings must be"

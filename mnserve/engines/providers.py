@@ -51,7 +51,7 @@ CUDA: Final = f"CUDA{_SUFFIX}"
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderOption:
-    """One option of one provider.
+    """Option of an execution provider.
 
     Attributes:
         provider: ONNX Runtime's name of the provider.

@@ -1,7 +1,7 @@
 """Tasks that load models. A load runs to its end, even after its caller has left.
 
-A thread that loads a model cannot be stopped. If a load ended with its caller, the next one would start beside a thread
-that still loads the same model, and repeated calls would pile threads up.
+A thread that loads a model cannot be stopped. If a load ended with its caller, the next one would start beside the
+thread that still loads the same model. Repeated calls would pile threads up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One model of a repository in this process, without a server, for predict and bench.
+"""Model of a repository in this process, without a server, for predict and bench.
 
 The model is found, checked and completed as by a server.
 """

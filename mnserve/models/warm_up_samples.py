@@ -41,7 +41,7 @@ class SampleLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One warm-up request.
+    """Warm-up request.
 
     Attributes:
         name: Name of the sample.

@@ -83,9 +83,9 @@ class _Handler(WSGIRequestHandler):
 class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
     """HTTP server with a thread for each connection, and a bounded number of connections.
 
-    The server of the standard library lets five connections wait, so the system drops most of a burst, and clients try
-    again after 1, 2 and 4 seconds. A silent client keeps its thread for ever. Here the oldest connection without a
-    request is closed when all threads are busy.
+    The server of the standard library lets five connections wait. The system drops the others of a burst, and their
+    clients try again after 1, 2 and 4 seconds. A silent client keeps its thread for ever. Here the oldest connection
+    without a request is closed when all threads are busy.
 
     Args:
         family: ``socket.AF_INET`` or ``AF_INET6``.

@@ -23,7 +23,7 @@ class Failure:
     """Reason of a missing prediction."""
 
     reason: str
-    """One sentence that names the file."""
+    """Reason as one sentence that names the file."""
     files: int = 1
     """Files that are not predicted for this reason."""
 

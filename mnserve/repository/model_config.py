@@ -67,15 +67,15 @@ def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequen
     Raises:
         ModelConfigError: The two disagree; the message names the tensor and both values.
     """
-    _check_names("input", config, [item.name for item in config.input], inputs, complete_list=True)
-    _check_names("output", config, [item.name for item in config.output], outputs, complete_list=False)
+    _check_names("input", config, [tensor.name for tensor in config.input], inputs, complete_list=True)
+    _check_names("output", config, [tensor.name for tensor in config.output], outputs, complete_list=False)
     by_name = {spec.name: spec for spec in inputs}
     input_rules = [
-        _rule("input", config, item, by_name[item.name])
-        for item in sorted(config.input, key=lambda item: list(by_name).index(item.name))
+        _rule("input", config, tensor, by_name[tensor.name])
+        for tensor in sorted(config.input, key=lambda tensor: list(by_name).index(tensor.name))
     ]
     by_name = {spec.name: spec for spec in outputs}
-    output_rules = [_rule("output", config, item, by_name[item.name]) for item in config.output]
+    output_rules = [_rule("output", config, tensor, by_name[tensor.name]) for tensor in config.output]
     return RequestSignature(
         model=config.name,
         max_batch_size=config.max_batch_size,
@@ -109,16 +109,16 @@ def _check_names(
         )
 
 
-def _rule(kind: str, config: ModelConfig, item: ModelInput | ModelOutput, spec: TensorSpec) -> TensorRule:
-    what = f"model '{config.name}': {kind} '{item.name}'"
-    datatype = BY_CONFIG_TYPE.get(item.data_type)
+def _rule(kind: str, config: ModelConfig, tensor: ModelInput | ModelOutput, spec: TensorSpec) -> TensorRule:
+    what = f"model '{config.name}': {kind} '{tensor.name}'"
+    datatype = BY_CONFIG_TYPE.get(tensor.data_type)
     if datatype is None:
         raise ModelConfigError(f"{what} has no data_type in config.pbtxt; the model file has {spec.datatype}")
     if datatype.name != spec.datatype:
         raise ModelConfigError(
             f"{what} is {datatype.name} in config.pbtxt, but {spec.datatype} in the model file; make them agree"
         )
-    dims = tuple(item.dims)
+    dims = tuple(tensor.dims)
     full = (-1, *dims) if config.max_batch_size > 0 else dims
     unknown_rank = kind == "output" and spec.shape == ()
     if config.max_batch_size > 0 and not unknown_rank and spec.shape[:1] != (-1,):
@@ -130,7 +130,7 @@ def _rule(kind: str, config: ModelConfig, item: ModelInput | ModelOutput, spec: 
         raise ModelConfigError(
             f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; make them agree"
         )
-    return TensorRule(name=item.name, datatype=datatype, dims=dims)
+    return TensorRule(name=tensor.name, datatype=datatype, dims=dims)
 
 
 def _fits(configured: tuple[int, ...], engine: tuple[int, ...]) -> bool:
@@ -195,7 +195,7 @@ def _on_request(config: ModelConfig) -> frozenset[str]:
         names = parse_json(text)
     except ValueError:
         names = None
-    known = [item.name for item in config.output]
+    known = [tensor.name for tensor in config.output]
     if not isinstance(names, list) or not all(name in known for name in names) or set(names) >= set(known):
         raise ModelConfigError(
             f"model '{config.name}': parameter {_ON_REQUEST} is '{text[:80]}' in config.pbtxt; expected a JSON list of "

@@ -19,7 +19,7 @@ EXPORT_NAME = "export.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """One version of one model on disk.
+    """Files and configuration of one version of a model.
 
     Attributes:
         name: Folder name, under which the model is served.

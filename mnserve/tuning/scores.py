@@ -36,7 +36,7 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One measurement of a candidate on a server of its own."""
+    """Measurement of a candidate on a server of its own."""
 
     slots: Mapping[int, Slot] = field(default_factory=dict)
     """Number of callers -> their calls."""

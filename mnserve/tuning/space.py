@@ -37,7 +37,7 @@ class SearchLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """All candidates, axis by axis."""
+    """Space of all candidates, axis by axis."""
 
     batches: tuple[int, ...]
     """Values of ``max_batch_size``; (0,) for a model without a batch dimension."""

@@ -1,4 +1,4 @@
-"""What ``mnserve bench`` refuses before it does anything."""
+"""Settings of ``mnserve bench`` that are refused before any work."""
 
 from __future__ import annotations
 

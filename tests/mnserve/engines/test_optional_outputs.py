@@ -59,7 +59,7 @@ def test_parts_that_do_not_belong_together_are_refused(core: Part) -> None:
 
 
 def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tuple[Engine, str, list[Part]]:
-    """What stands for the files of a version, the file that runs, and the parts that were opened."""
+    """Files of a version, with the file that runs and the parts that were opened."""
     parts = {"model.onnx": Part((Y, Z)), "core.onnx": Part((Y,)), "cpu.onnx": Part((Y,))}
     opened: list[Part] = []
 
@@ -108,7 +108,7 @@ def test_the_file_for_cpus_runs_where_there_is_nothing_else(
         assert engine is opened[0]
 
 
-def test_files_that_nobody_vouches_for_are_left_alone(tmp_path: Path) -> None:
+def test_files_without_a_published_hash_are_ignored(tmp_path: Path) -> None:
     files = dataclasses.replace(published(tmp_path, []), export=None)
     whole = Part((Y,))
     parts = {"model.onnx": whole}
@@ -126,7 +126,7 @@ def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
     assert not core.closed
 
 
-def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_loaded_closes_the_others(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Z,))
     files = published(tmp_path, ["model.onnx", "core.onnx"])
     parts = {"model.onnx": whole, "core.onnx": core}
@@ -211,5 +211,7 @@ def test_a_smaller_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
         (("NoSuchExecutionProvider",), True, False),
     ],
 )
-def test_when_nothing_but_cpus_computes(providers: tuple[str, ...], allow_fallback: bool, alone: bool) -> None:
+def test_remote_and_missing_providers_leave_cpus_alone(
+    providers: tuple[str, ...], allow_fallback: bool, alone: bool
+) -> None:
     assert runs_on_cpus_alone(EngineOptions(providers=providers, allow_fallback=allow_fallback)) is alone

@@ -66,7 +66,7 @@ def sample(data: str, *, kind: str = "FP32", dims: str = "2", name: str = "s", m
     return f'model_warmup {{ name: "{name}" {more} inputs {{ key: "{key}" value {{ {value} }} }} }}'
 
 
-def test_zeros_and_random_numbers(sampled: Sampled) -> None:
+def test_zeros_and_random_numbers_are_run_as_often_as_configured(sampled: Sampled) -> None:
     zeros, once, thrice = (
         sample("zero_data: true", more="batch_size: 3"),
         sample("random_data: true"),
@@ -83,7 +83,7 @@ def test_zeros_and_random_numbers(sampled: Sampled) -> None:
     ("datatype", "kind"),
     [("UINT8", "UINT8"), ("INT64", "INT64"), ("BOOL", "BOOL"), ("FP16", "FP16"), ("BF16", "BF16"), ("BYTES", "STRING")],
 )
-def test_every_type_of_element(sampled: Sampled, datatype: str, kind: str) -> None:
+def test_random_samples_exist_for_every_element_type(sampled: Sampled, datatype: str, kind: str) -> None:
     sampled.use(datatype)
     (run,) = sampled.ran(sample("random_data: true", kind=kind, more="batch_size: 2"))
     assert run.shape == (2, 2)

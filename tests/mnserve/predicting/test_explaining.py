@@ -168,7 +168,7 @@ def test_images_of_another_model_end_the_command(
 
 
 @pytest.mark.parametrize("option", ["html", "neighbors"])
-def test_options_of_explanations_want_one(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_explanations_need_explain(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingsError, match=f"--{option} is about explanations; add --explain"):
         PredictSettings(model="m", files=["a.png"], **{option: "x"})
     assert main(["predict", "m", "a.png", f"--{option}", "x"]) == 2
@@ -219,7 +219,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_old_page(
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_no_page_where_nothing_was_predicted(explained_model: ExplainedModel, tmp_path: Path) -> None:
+def test_without_a_prediction_no_page_is_written(explained_model: ExplainedModel, tmp_path: Path) -> None:
     assert predict(explained_model(), tmp_path / "gone.png", html=str(tmp_path / "page.html")) == 1
     assert not (tmp_path / "page.html").exists()
 

@@ -96,7 +96,7 @@ def test_json_stays_json_when_files_fail(colour_model: Callable[..., Path], caps
     assert err == "mnserve predict: error: gone.png: no such file; check the name\n"
 
 
-def test_resize_and_grey_model(
+def test_resize_scales_and_a_grey_model_gets_grey(
     colour_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = colour_model("m", dims=(1, 8, 8), labels=("grey",))
@@ -239,7 +239,7 @@ def test_settings_that_cannot_work(fields: dict[str, Any], words: str) -> None:
         PredictSettings(**({"model": "m", "files": ["a.png"]} | fields))
 
 
-def test_folders_that_hold_no_model(tmp_path: Path, repository: Path) -> None:
+def test_folders_without_a_model_are_refused(tmp_path: Path, repository: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no folder .*bare name of a model on a running server"):
         predict(tmp_path / "gone", "a.png")
     hidden = repository / ".publishing"

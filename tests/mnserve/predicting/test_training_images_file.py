@@ -32,7 +32,7 @@ def refused(file: Path, max_bytes: int = MAX_BYTES) -> str:
     return str(caught.value)
 
 
-def test_what_was_written_is_read(file: Path, training: dict[str, Any]) -> None:
+def test_written_images_are_read(file: Path, training: dict[str, Any]) -> None:
     found = read_training_images(file)
     first, second = found.of_entry(1, 2, ("red", "green", "blue"))
     assert (first.position, first.label, second.position, second.label) == (40, "green", 70000, "green")
@@ -54,7 +54,7 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1, -40])
-def test_a_truncated_file(file: Path, size: int) -> None:
+def test_a_truncated_file_is_refused(file: Path, size: int) -> None:
     file.write_bytes(file.read_bytes()[:size])
     assert "is damaged" in refused(file)
 
@@ -69,12 +69,12 @@ def test_a_member_that_is_no_array(file: Path, training: dict[str, Any], content
     assert "labels is |S" in refused(file)
 
 
-def test_two_images_in_one_position(file: Path, training: dict[str, Any]) -> None:
+def test_two_images_in_one_position_are_refused(file: Path, training: dict[str, Any]) -> None:
     np.savez_compressed(file, **training | {"positions": np.zeros_like(training["positions"])})
     assert "have the same position" in refused(file)
 
 
-def test_a_flipped_bit(file: Path, training: dict[str, Any]) -> None:
+def test_a_flipped_bit_is_refused(file: Path, training: dict[str, Any]) -> None:
     np.savez(file, **training)
     content = bytearray(file.read_bytes())
     content[content.index(training["images"].tobytes()) + 9] ^= 1
@@ -83,7 +83,7 @@ def test_a_flipped_bit(file: Path, training: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("content", [b"text", b"\x93NUMPY\x01\x00", b"PK\x05\x06" + b"\0" * 18])
-def test_files_of_another_kind(file: Path, content: bytes) -> None:
+def test_files_of_another_kind_are_refused(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     assert "is no file of training images" in refused(file)
 
@@ -152,7 +152,7 @@ def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str,
         ({"entry_labels": np.zeros(2, np.int64)}, "images of 3 entries, but 2 classes"),
     ],
 )
-def test_arrays_that_contradict_something(
+def test_contradictory_arrays_are_refused(
     file: Path, training: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     arrays = {name: array for name, array in (training | changes).items() if array is not None}
