@@ -45,7 +45,7 @@ class StopTimes:
 
     Attributes:
         refusal: Time in which new calls are still refused. Calls that arrive while gRPC itself stops are cut off
-            without a status of ours (clients see CANCELLED); clients that keep calling should get UNAVAILABLE before.
+            without a status of ours (clients see CANCELLED), so clients that keep calling get UNAVAILABLE before.
         last_answers: Time for computed answers to leave.
         closing: Time for gRPC to close connections after that; a client that reads nothing would delay it for 20 s.
     """

@@ -1,1 +1,1 @@
-"""Interleaved A/B timing of models: what ``mnserve bench`` runs, measures and reports."""
+"""Time models against each other in alternating rounds: the work of ``mnserve bench``."""

@@ -1,4 +1,4 @@
-"""Random input of the dtype and shape a model takes."""
+"""Random input of the dtypes and shapes of a model."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ Rows = Mapping[str, tuple[str, tuple[int, ...]]]
 """Input name -> protocol type and dimensions of one row, without the batch."""
 
 _SMALL = 2
-"""Integers other than UINT8 stay below this: they tend to be indices, and any table has rows 0 and 1."""
+"""Limit of integers other than UINT8: they tend to be indices, and any table has rows 0 and 1."""
 
 
 def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Protocol type and dimensions (without the batch) of each input, open dimensions filled in.
+    """Reads protocol type and dimensions (without the batch) of each input, with open dimensions filled in.
 
     Args:
-        config: complete configuration of the model.
-        shapes: input name -> dimensions without the batch, for inputs that leave some open.
+        config: Complete configuration of the model.
+        shapes: Input name -> dimensions without the batch, for inputs with open dimensions.
 
     Raises:
-        BenchError: a dimension stays open, a given shape does not fit, or an input holds strings.
+        BenchError: A dimension stays open, a given shape does not fit, or an input holds strings.
     """
     rows: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for one in config.input:
-        datatype = BY_CONFIG_TYPE[one.data_type].name
-        dims = tuple(one.dims)
-        given = shapes.get(one.name)
+    for tensor in config.input:
+        datatype = BY_CONFIG_TYPE[tensor.data_type].name
+        dims = tuple(tensor.dims)
+        given = shapes.get(tensor.name)
         if datatype == "BYTES":
             raise BenchError(
-                f"input '{one.name}' of model '{config.name}' holds strings (BYTES), and random strings mean "
+                f"input '{tensor.name}' of model '{config.name}' holds strings (BYTES), and random strings mean "
                 "nothing to a model; only numbers can be timed here"
             )
         if given is not None:
-            fits = len(given) == len(dims) and all(want in (-1, size) for want, size in zip(dims, given, strict=True))
+            fits = len(given) == len(dims) and all(dim in (-1, size) for dim, size in zip(dims, given, strict=True))
             if not fits:
                 raise BenchError(
-                    f"--shape gives input '{one.name}' the dimensions {list(given)}, model '{config.name}' "
+                    f"--shape gives input '{tensor.name}' the dimensions {list(given)}, model '{config.name}' "
                     f"takes {list(dims)} (-1 is any size); give one size for each dimension, without the "
                     "batch"
                 )
@@ -51,18 +51,18 @@ def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> di
         elif any(size < 1 for size in dims):
             example = ",".join(str(size) if size > 0 else "SIZE" for size in dims)
             raise BenchError(
-                f"input '{one.name}' of model '{config.name}' has the dimensions {list(dims)}, and -1 is any "
-                f"size; choose sizes with --shape {one.name}:{example}"
+                f"input '{tensor.name}' of model '{config.name}' has the dimensions {list(dims)}, and -1 is any "
+                f"size; choose sizes with --shape {tensor.name}:{example}"
             )
-        rows[one.name] = (datatype, dims)
+        rows[tensor.name] = (datatype, dims)
     return rows
 
 
 def check_shapes_used(shapes: Mapping[str, tuple[int, ...]], rows: Sequence[Rows]) -> None:
-    """Refuses shapes of inputs that no model has.
+    """Checks that every given shape belongs to an input.
 
     Raises:
-        BenchError: names such an input.
+        BenchError: No model has an input of that name.
     """
     inputs = {name for row in rows for name in row}
     for name in shapes:
@@ -73,19 +73,19 @@ def check_shapes_used(shapes: Mapping[str, tuple[int, ...]], rows: Sequence[Rows
 
 
 def random_feeds(config: ModelConfig, rows: Rows, batch: int, seed: int) -> dict[str, Array]:
-    """Random arrays for one call: [batch, *dims], or [*dims] for a model without a batch dimension.
+    """Draws random arrays for one call: [batch, *dims], or [*dims] for a model without a batch dimension.
 
-    Two models with the same inputs get the same arrays from the same seed. Floats lie in 0..1 and UINT8 in
-    0..255, as pixels do.
+    Two models with the same inputs get the same arrays from the same seed. Floats lie in 0..1 and UINT8 in 0..255, as
+    pixels do.
 
     Raises:
-        BenchError: the model does not take batches of that size.
+        BenchError: The model does not take batches of that size.
     """
-    most = config.max_batch_size or 1
-    if batch > most:
+    max_rows = config.max_batch_size or 1
+    if batch > max_rows:
         limit = "max_batch_size" if config.max_batch_size else "the model has no batch dimension; the limit"
         raise BenchError(
-            f"batch {batch} is more than model '{config.name}' takes: {limit} is {most}; leave that size out "
+            f"batch {batch} is more than model '{config.name}' takes: {limit} is {max_rows}; leave that size out "
             "of "
             "--batch" + (", or raise max_batch_size in its config.pbtxt" if config.max_batch_size else "")
         )
@@ -98,10 +98,10 @@ def random_feeds(config: ModelConfig, rows: Rows, batch: int, seed: int) -> dict
 
 
 def _random(generator: np.random.Generator, datatype: str, shape: tuple[int, ...]) -> Array:
-    if datatype == "BF16":  # held as bit patterns: the upper half of a float32's
+    if datatype == "BF16":  # held as bit patterns: the upper half of a float32
         return (generator.random(shape, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     if datatype in ("FP16", "FP32", "FP64"):
-        # Drawn in single precision for all of them, so that twins in two precisions see the same numbers.
+        # Drawn in single precision for all types, so that models in two precisions get the same numbers.
         return generator.random(shape, np.float32).astype({"FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}[datatype])
     if datatype == "BOOL":
         return generator.integers(0, 2, shape).astype(np.bool_)

@@ -1,4 +1,4 @@
-"""What a measurement ran on: without it a latency means nothing."""
+"""Description of the machine of a measurement, without which a latency has no meaning."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _DRIVER = Path("/proc/driver/nvidia")
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Processor, operating system and the versions that matter for a latency."""
+    """Processor, operating system and the versions that affect a latency."""
 
     cpu: str
     """Model name of the processor."""
     cores: int
-    """Logical cores this process may use: its affinity and quota, not the size of the host."""
+    """Logical cores that this process may use, by its affinity and quota."""
     gpus: tuple[str, ...]
     """Models of NVIDIA's GPUs, as its driver names them."""
     system: str
     """Operating system and kernel."""
     versions: dict[str, str]
-    """Python and the installed distributions that take part."""
+    """Name -> version of Python and of the installed distributions that take part."""
 
     def to_json(self) -> dict[str, object]:
-        """The fields as plain JSON values."""
+        """Returns the fields as plain JSON values."""
         return asdict(self)
 
     @property
     def caption(self) -> str:
-        """One line for a table or a plot."""
+        """Description in one line, for a table or a plot."""
         runtime = next((f", {name} {self.versions[name]}" for name in _DISTRIBUTIONS[1:3] if name in self.versions), "")
         gpus = "".join(f", {name}" for name in self.gpus)
         return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}{gpus}{runtime}"
 
 
 def describe_machine() -> Machine:
-    """The machine and environment of this process."""
+    """Describes the machine and environment of this process."""
     versions = {"python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         try:
@@ -59,16 +59,16 @@ def describe_machine() -> Machine:
 
 
 def gpu_names(driver: Path = _DRIVER) -> tuple[str, ...]:
-    """Models of NVIDIA's GPUs, from what the driver tells in ``/proc``; none without one."""
-    found = []
+    """Lists the models of NVIDIA's GPUs from the files of the driver in ``/proc``; empty without a driver."""
+    names: list[str] = []
     for file in sorted(driver.glob("gpus/*/information")):
         text = file.read_text(encoding="utf-8", errors="replace")
-        found += [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model:")]
-    return tuple(found)
+        names += [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model:")]
+    return tuple(names)
 
 
 def _cpu_name(cpuinfo: Path = _CPUINFO) -> str:
-    """Model name from Linux's cpuinfo; Arm kernels give none, then the architecture has to do."""
+    """Reads the model name from Linux's cpuinfo; Arm kernels have none there, so the architecture takes its place."""
     try:
         for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
             key, _, value = line.partition(":")

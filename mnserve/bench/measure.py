@@ -1,4 +1,4 @@
-"""One measurement from settings to result."""
+"""Measurement of one model or two, from settings to result."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def measure(
     """Loads the models, times them at every batch size, and summarises.
 
     Args:
-        settings: what to do.
-        on_round: called after each round with the batch size and the rounds done at that size.
+        settings: Settings of the command line.
+        on_round: Called after each round with the batch size and the rounds done at that size.
 
     Raises:
-        MnServeError: a model, the server or an option cannot be used. All batch sizes are checked before the
-            first is timed.
+        MnServeError: A model, the server or an option cannot be used. All batch sizes are checked before the first is
+            timed.
     """
     with open_targets(settings) as targets:
         rows = [input_rows(target.config, settings.shapes) for target in targets]
@@ -80,12 +80,12 @@ def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequen
     if files := [f"{model.name}/{model.version}/{model.file}" for model in models if model.file is not None]:
         notes.append(f"Timed: {' and '.join(files)}.")
     if len(models) > 1 and models[0].inputs != models[1].inputs:
-        stated = " and ".join(f"{_inputs(model)} for {model.name}" for model in models)
-        notes.append(f"The models take different inputs ({stated}), which is part of the ratio.")
-    few = [result.batch for result in results if result.model.calls < _FEW_CALLS]
-    if few:
+        inputs = " and ".join(f"{_inputs(model)} for {model.name}" for model in models)
+        notes.append(f"The models take different inputs ({inputs}), which is part of the ratio.")
+    short_batches = [result.batch for result in results if result.model.calls < _FEW_CALLS]
+    if short_batches:
         notes.append(
-            f"Fewer than {_FEW_CALLS} calls at batch {', '.join(map(str, few))}: p99 is close to the slowest "
+            f"Fewer than {_FEW_CALLS} calls at batch {', '.join(map(str, short_batches))}: p99 is close to the slowest "
             "call; raise --seconds for a better one."
         )
     if settings.against is not None and settings.rounds % 2:

@@ -1,4 +1,4 @@
-"""Options that several measuring commands have: numbers, lists of numbers, shapes of inputs, plots, engines."""
+"""Checks and parsers of options that bench and tune share: numbers, lists of numbers, input shapes, plots, engines."""
 
 from __future__ import annotations
 
@@ -22,64 +22,64 @@ _MAX_SEED: Final = 2**63 - 1
 
 
 def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
-    """Refuses a value that cannot work.
+    """Checks the value of an option.
 
     Raises:
-        SettingsError: ``holds`` is false for it.
+        SettingsError: ``holds`` is false for the value.
     """
     if not holds(value):
         raise SettingsError(f"{option} is {value}; it must be {expected}")
 
 
 def check_seconds(option: str, value: float) -> None:
-    """Refuses a time that is no measurement's.
+    """Checks a time in seconds.
 
     Raises:
-        SettingsError: it is not above 0, or more than a day.
+        SettingsError: The time is not above 0, or more than a day.
     """
     expected = f"a number above 0, in seconds, and at most {MAX_SECONDS} ({MAX_SECONDS // 3600} hours)"
     check_option(option, value, lambda v: 0 < v <= MAX_SECONDS, expected)
 
 
 def check_callers(option: str, value: int) -> None:
-    """Refuses a number of callers that one process cannot be.
+    """Checks a number of concurrent callers.
 
     Raises:
-        SettingsError: there are none, or too many.
+        SettingsError: The number is below 1 or too large.
     """
     check_option(option, value, lambda v: 1 <= v <= _MAX_CALLERS, f"at least 1 and at most {_MAX_CALLERS}")
 
 
 def check_rounds(option: str, value: int, advice: str) -> None:
-    """Refuses a number of rounds that nobody waits for.
+    """Checks a number of rounds.
 
     Raises:
-        SettingsError: there are none, or too many; the message ends with the advice.
+        SettingsError: The number is below 1 or too large; the message ends with the advice.
     """
     expected = f"at least 1 and at most {_MAX_ROUNDS}; {advice}"
     check_option(option, value, lambda v: 1 <= v <= _MAX_ROUNDS, expected)
 
 
 def check_seed(value: int) -> None:
-    """Refuses a seed that no generator takes.
+    """Checks the seed of a random generator.
 
     Raises:
-        SettingsError: it is below 0 or too large.
+        SettingsError: The seed is below 0 or too large.
     """
     check_option("--seed", value, lambda v: 0 <= v <= _MAX_SEED, f"at least 0 and at most {_MAX_SEED}")
 
 
 def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[int, ...]:
-    """Numbers above 0 that are separated by commas, in the order given, each once.
+    """Parses whole numbers above 0 between commas, in the given order and without repetitions.
 
     Args:
-        option: name of the option, for the message.
-        text: its value.
-        what: what the numbers are, in the plural.
-        example: a value that would do.
+        option: Name of the option, for the message.
+        text: Value of the option.
+        what: Noun for the numbers in the plural, for the message.
+        example: Valid value, for the message.
 
     Raises:
-        SettingsError: the text is something else.
+        SettingsError: The text is no such list.
     """
     numbers: dict[int, None] = {}
     for part in text.split(","):
@@ -92,25 +92,28 @@ def whole_numbers(option: str, text: str, *, what: str, example: str) -> tuple[i
     return tuple(numbers)
 
 
-def input_shapes(items: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Input name -> dimensions without the batch, from values of ``--shape`` such as ``image:3,32,32``.
+def input_shapes(values: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Parses values of ``--shape`` such as ``image:3,32,32``.
+
+    Returns:
+        Input name -> dimensions without the batch.
 
     Raises:
-        SettingsError: an item is something else, or an input is named twice.
+        SettingsError: A value has another form, or an input is named twice.
     """
-    result: dict[str, tuple[int, ...]] = {}
-    for item in items:
-        name, _, dims = item.rpartition(":")
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in values:
+        name, _, dims = text.rpartition(":")
         parts = [part.strip() for part in dims.split(",")]
         if not name or not all(map(_is_size, parts)):
             raise SettingsError(
-                f"--shape {shortened(item)!r} is not NAME:DIM,DIM with dimensions from 1 to {_MAX_SIZE}; "
+                f"--shape {shortened(text)!r} is not NAME:DIM,DIM with dimensions from 1 to {_MAX_SIZE}; "
                 "write for instance --shape image:3,32,32 (without the batch)"
             )
-        if name in result:
+        if name in shapes:
             raise SettingsError(f"--shape names the input {shortened(name)!r} twice; give each input one shape")
-        result[name] = tuple(int(part) for part in parts)
-    return result
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
 
 
 def _is_size(text: str) -> bool:
@@ -119,22 +122,22 @@ def _is_size(text: str) -> bool:
 
 
 def check_plot(path: str | None) -> None:
-    """Refuses a plot whose format its ending does not tell.
+    """Checks that the ending of a plot file selects a format.
 
     Raises:
-        SettingsError: names the ending that is missing.
+        SettingsError: The ending is unknown; the message lists the known ones.
     """
     if path is not None and Path(path).suffix.lower() not in _PLOTS:
         raise SettingsError(f"--plot {path!r} has no known ending; use a name that ends in .png, .svg or .pdf")
 
 
-def engine_words(
+def engine_arguments(
     threads: int, providers: Sequence[str], provider_options: Sequence[str], cuda_graph_batches: Sequence[int]
 ) -> list[str]:
-    """How `mnserve serve` is told to set up its engines."""
-    words = ["--intra-op-threads", str(threads), "--providers", *providers]
+    """Returns arguments of `mnserve serve` that set up its engines."""
+    arguments = ["--intra-op-threads", str(threads), "--providers", *providers]
     if provider_options:
-        words += ["--provider-options", *provider_options]
+        arguments += ["--provider-options", *provider_options]
     if cuda_graph_batches:
-        words += ["--cuda-graph-batches", *map(str, cuda_graph_batches)]
-    return words
+        arguments += ["--cuda-graph-batches", *map(str, cuda_graph_batches)]
+    return arguments

@@ -1,4 +1,4 @@
-"""The result of a measurement as a picture. matplotlib is imported only when one is drawn."""
+"""Plot of the result of a measurement. matplotlib is imported only for a plot."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Two hues of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
+# Two colours of the Okabe-Ito palette, distinct for every kind of colour vision and in grey.
 _MODEL_COLOR, _AGAINST_COLOR = "#0072B2", "#E69F00"
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a picture into ``path``; the ending chooses the format.
+    """Writes a figure to ``path``; the ending selects the format.
 
     Raises:
-        OutputError: the file cannot be written.
+        OutputError: The file cannot be written.
     """
     stream = BytesIO()
     figure.savefig(stream, format=path.suffix.lower().removeprefix("."), dpi=150)
@@ -31,7 +31,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def draw(result: BenchResult) -> Figure:
-    """Latency for each batch size, and beside it the ratio of two models or the throughput of one."""
+    """Draws the latency for each batch size, and beside it the ratio of two models or the throughput of one."""
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     figure = Figure(figsize=(10.0, 4.8), layout="constrained")
@@ -66,14 +66,19 @@ def _draw_latency(axes: Axes, result: BenchResult) -> None:
         series.append((result.against.name, _AGAINST_COLOR, others))
     # Points, not bars: the height of a bar means nothing on a logarithmic scale.
     for index, (name, color, latencies) in enumerate(series):
-        places = [batch + (index - (len(series) - 1) / 2) * 0.36 for batch in range(len(latencies))]
-        medians = [one.p50_ms for one in latencies]
-        tails = [max(one.p99_ms - one.p50_ms, 0.0) for one in latencies]
+        positions = [batch + (index - (len(series) - 1) / 2) * 0.36 for batch in range(len(latencies))]
+        medians = [latency.p50_ms for latency in latencies]
+        tails = [max(latency.p99_ms - latency.p50_ms, 0.0) for latency in latencies]
         spans = [[0.0] * len(tails), tails]
-        axes.errorbar(places, medians, yerr=spans, fmt="o", color=color, capsize=4, label=plain(name))
-        for place, median in zip(places, medians, strict=True):
+        axes.errorbar(positions, medians, yerr=spans, fmt="o", color=color, capsize=4, label=plain(name))
+        for position, median in zip(positions, medians, strict=True):
             axes.annotate(
-                f"{median:.3g}", (place, median), xytext=(0, -13), textcoords="offset points", ha="center", fontsize=8
+                f"{median:.3g}",
+                (position, median),
+                xytext=(0, -13),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
             )
     axes.set_yscale("log")
     axes.margins(y=0.15)
@@ -86,16 +91,16 @@ def _draw_latency(axes: Axes, result: BenchResult) -> None:
 
 
 def _draw_ratio(axes: Axes, result: BenchResult) -> None:
-    for place, batch in enumerate(result.batches):
+    for position, batch in enumerate(result.batches):
         if batch.ratio is None:
             continue
         spread = batch.ratio.spread
-        axes.plot([place, place], [spread.low, spread.high], color=_MODEL_COLOR, linewidth=1)
-        axes.plot([place, place], [spread.q1, spread.q3], color=_MODEL_COLOR, linewidth=8, alpha=0.35)
-        axes.plot(place, spread.median, "o", color=_MODEL_COLOR)
+        axes.plot([position, position], [spread.low, spread.high], color=_MODEL_COLOR, linewidth=1)
+        axes.plot([position, position], [spread.q1, spread.q3], color=_MODEL_COLOR, linewidth=8, alpha=0.35)
+        axes.plot(position, spread.median, "o", color=_MODEL_COLOR)
         axes.annotate(
             f"{spread.median:.2f}",
-            (place, spread.median),
+            (position, spread.median),
             xytext=(10, 8),
             textcoords="offset points",
             va="center",
@@ -116,5 +121,5 @@ def _draw_throughput(axes: Axes, result: BenchResult) -> None:
 
 
 def plain(text: str) -> str:
-    """Text that is drawn as it is. Names may hold dollar signs, which would start mathematics."""
+    """Escapes dollar signs, which would start mathematics in a plot."""
     return text.replace("$", r"\$")

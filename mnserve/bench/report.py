@@ -1,4 +1,4 @@
-"""Where the result of a measurement goes: JSON and a plot in files, a table on the terminal."""
+"""Report of a measurement: JSON and a plot in files, a table on the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOG_COLUMNS = 140
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Destinations of a result. Where JSON goes to standard output, everything else goes to standard error."""
+    """Destinations of a result. With JSON on standard output, the table goes to standard error."""
 
     json_file: Path | None
     on_standard_output: bool
@@ -33,16 +33,15 @@ class Report:
 
     @classmethod
     def to(cls, json_option: str | None, plot_option: str | None, models: Sequence[Path] = ()) -> Self:
-        """What the options --json and --plot mean.
+        """Checks the options --json and --plot, before there is a result to write.
 
         Args:
-            json_option: file for the JSON, or ``-``.
-            plot_option: file for the plot.
-            models: folders of models, in which no result is written.
+            json_option: File for the JSON, or ``-``.
+            plot_option: File for the plot.
+            models: Folders of models, in which no result is written.
 
         Raises:
-            OutputError: a file cannot be written, or would take the place of another one; found out before there is
-                anything to write.
+            OutputError: A file cannot be written, or would replace another one.
         """
         on_standard_output = json_option == _STANDARD_OUTPUT
         json_file = None if json_option is None or on_standard_output else Path(json_option)
@@ -61,13 +60,13 @@ class Report:
     def deliver(
         self, document: Mapping[str, object], draw: Callable[[], Figure], show: Callable[[Console], None]
     ) -> None:
-        """Writes the files, shows the table, and prints the JSON where it was asked for.
+        """Writes the files, shows the table, and prints the JSON if standard output was chosen.
 
         Raises:
-            OutputError: a file cannot be written.
+            OutputError: A file cannot be written.
         """
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-        if self.json_file is not None:  # files first: standard output may be closed or full by now
+        if self.json_file is not None:  # before standard output, which may be closed or full
             write_atomically(self.json_file, text.encode())
         if self.plot_file is not None:
             save_figure(draw(), self.plot_file)
@@ -77,7 +76,7 @@ class Report:
             sys.stdout.flush()
 
     def _console(self) -> Console:
-        """As wide as the terminal; elsewhere as wide as the table needs and not the 80 columns of a guess."""
+        """Opens a console as wide as the terminal; elsewhere wide enough for the table, beyond the default of 80."""
         console = Console(stderr=self.on_standard_output, highlight=False)
         if console.is_terminal:
             return console

@@ -1,4 +1,4 @@
-"""What a measurement found, with everything needed to judge and repeat it."""
+"""Result of a measurement, with everything needed to judge and repeat it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ SCHEMA = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ModelNote:
-    """One timed model."""
+    """Description of a timed model."""
 
     name: str
     version: str
     """Version that was timed."""
     file: str | None
-    """Name of the file that ran; None where a server keeps it to itself."""
+    """Name of the file that ran; None for a model on a server, which does not tell."""
     inputs: dict[str, tuple[str, tuple[int, ...]]]
     """Input name -> protocol type and shape of one row."""
     parameters: dict[str, str]
-    """What the model says about itself (``mn.family``, ``mn.form``)."""
+    """Parameters of the model that describe it (``mn.family``, ``mn.form``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ratio:
-    """Latency of the model / latency of the other, round by round."""
+    """Latency of the model / latency of the other model, round by round."""
 
     rounds: tuple[float, ...]
     """The ratio of the two median latencies in each round."""
@@ -40,7 +40,7 @@ class Ratio:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSizeResult:
-    """One batch size."""
+    """Result of one batch size."""
 
     batch: int
     model: Latency
@@ -50,21 +50,21 @@ class BatchSizeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchResult:
-    """The whole measurement."""
+    """Result of the whole measurement."""
 
     settings: BenchSettings
     machine: Machine
     threads: int | None
-    """Threads of the engine within one operator; None where a server that already ran decided."""
+    """Threads of the engine within one operator; None for a server that was running before."""
     model: ModelNote
     against: ModelNote | None
     batches: tuple[BatchSizeResult, ...]
     notes: tuple[str, ...]
-    """What a reader has to know, as sentences."""
+    """Notes for the reader, as sentences."""
 
     @property
     def path(self) -> str:
-        """What a timed call goes through."""
+        """Path of a timed call: the engine alone, or gRPC."""
         if not self.settings.grpc:
             return "engine in process"
         callers = self.settings.concurrency
@@ -78,7 +78,7 @@ class BenchResult:
         return f"{self.machine.caption}; {threads}; {self.path}; {amount}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; times in milliseconds, ratios without a unit."""
+        """Returns plain JSON values; times in milliseconds, ratios without a unit."""
         return {
             "schema": SCHEMA,
             "settings": asdict(self.settings),
@@ -93,11 +93,11 @@ class BenchResult:
 
 
 def summarise(batch: int, slots: Sequence[Sequence[Slot]]) -> BatchSizeResult:
-    """The result of one batch size.
+    """Summarises the slots of one batch size.
 
     Args:
-        batch: rows of every call.
-        slots: slots of the model, and of the one it is compared with if there is one.
+        batch: Rows of every call.
+        slots: Slots of the model, and those of the other model if there is one.
     """
     first, *rest = slots
     if not rest:

@@ -1,4 +1,4 @@
-"""A server of its own for a measurement: a real process, so that it competes for nothing but the machine."""
+"""Server process of a measurement: caller and server share the machine and no interpreter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mnserve.errors import BenchError
 from mnserve.repository.reader import list_models
 
 _MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
-"""The console script, without looking for where it was installed."""
+"""The console script, without a search for its installed file."""
 _ADDRESS = re.compile(r"grpc://([^\s,]+)")
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
@@ -25,24 +25,24 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
-    """``mnserve serve`` on free ports of this machine for the duration of the block.
+def server_process(repository: Path, arguments: Sequence[str]) -> Iterator[str]:
+    """Runs ``mnserve serve`` on free ports of this machine for the duration of the block.
 
     Args:
-        repository: model repository to serve.
-        words: further words for `mnserve serve`.
+        repository: Model repository to serve.
+        arguments: Further arguments of `mnserve serve`.
 
     Yields:
         Address of the gRPC server, HOST:PORT.
 
     Raises:
-        RepositoryNotFoundError: there is no such repository.
-        BenchError: the server ends before it serves, or is not up in time.
+        RepositoryNotFoundError: There is no such repository.
+        BenchError: The server ends before it serves, or is not up in time.
     """
-    list_models(repository)  # raises before anything is started
+    list_models(repository)  # raises before the server is started
     command = [sys.executable, "-c", _MAIN, "serve", str(repository), "--host", "127.0.0.1"]
-    command += ["--grpc-port", "0", "--metrics-port", "0", *words]
-    # Output goes to a file and not a pipe: a pipe that nobody empties would block the server in the end.
+    command += ["--grpc-port", "0", "--metrics-port", "0", *arguments]
+    # Output goes to a file: a pipe without a reader would block the server in the end.
     with tempfile.TemporaryDirectory(prefix="mnserve-bench-") as folder:
         log = Path(folder) / "server.log"
         with log.open("ab") as output, signals_unwind() as arm:
@@ -64,13 +64,13 @@ def server_process(repository: Path, words: Sequence[str]) -> Iterator[str]:
 def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
-        ended = process.poll()
+        exit_code = process.poll()
         text = _read(log)
-        found = _ADDRESS.search(text)
-        if found is not None:
-            return found[1]
-        if ended is not None:
-            raise BenchError(f"the server ended with exit code {ended} before it served: {_tail(text)}")
+        address = _ADDRESS.search(text)
+        if address is not None:
+            return address[1]
+        if exit_code is not None:
+            raise BenchError(f"the server ended with exit code {exit_code} before it served: {_tail(text)}")
         time.sleep(_POLL_SECONDS)
     raise BenchError(
         f"the server was not up after {_START_SECONDS:g} s: {_tail(_read(log))}; start it yourself with "
@@ -79,7 +79,7 @@ def _wait_for_address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def _plain_environment() -> dict[str, str]:
-    """This process's, without options of the server: what is measured is what the words say, wherever it runs."""
+    """Copies the environment without options of the server, so that the arguments alone decide."""
     return {name: value for name, value in os.environ.items() if not name.startswith("MNSERVE_")}
 
 

@@ -1,4 +1,4 @@
-"""What ``mnserve bench`` does: measure, write the JSON and the plot, print the table."""
+"""Work of ``mnserve bench``: measure, write the JSON and the plot, print the table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mnserve.bench.table import print_table
 
 
 def bench(settings: BenchSettings) -> int:
-    """Measures, writes the JSON and the plot that were asked for, and prints the table.
+    """Measures, writes the requested JSON and plot, and prints the table.
 
     With ``--json -`` standard output is JSON alone, and the table goes to standard error.
 
     Returns:
-        0; whatever goes wrong is an MnServeError.
+        0; every fault is an MnServeError.
 
     Raises:
-        MnServeError: the measurement cannot be made, or a file cannot be written. Both are found out before
-            anything is timed where that is possible.
+        MnServeError: The measurement cannot be made, or a file cannot be written. Both are checked before the timing
+            where possible.
     """
     names = (settings.model, settings.against)
     folders = [Path(settings.repository) / name for name in names if name is not None]
@@ -36,7 +36,7 @@ def bench(settings: BenchSettings) -> int:
 
 
 def _measure_with_progress(settings: BenchSettings) -> BenchResult:
-    """A bar on a terminal, nothing elsewhere; redrawn between rounds only, never while a call is timed."""
+    """Measures with a progress bar on a terminal, which is redrawn between rounds only, never during a timed call."""
     console = Console(stderr=True)
     total = settings.rounds * len(settings.batches)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())

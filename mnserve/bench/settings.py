@@ -1,4 +1,4 @@
-"""What ``mnserve bench`` is asked to do."""
+"""Settings of ``mnserve bench``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mnserve.bench.options import (
     check_rounds,
     check_seconds,
     check_seed,
-    engine_words,
+    engine_arguments,
     input_shapes,
     whole_numbers,
 )
@@ -27,7 +27,7 @@ class BenchSettings:
     """Times a model, against another one if asked, on random input of its own shape.
 
     Raises:
-        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+        SettingsError: A value cannot work; the message names the option, the value and the remedy.
     """
 
     repository: str
@@ -90,8 +90,8 @@ class BenchSettings:
                         f"a time; add --grpc or leave {option} out"
                     )
         check_plot(self.plot)
-        own = (self.providers, self.provider_options, self.cuda_graph_batches) != (("cpu",), (), ())
-        if self.url is not None and own:
+        has_engine_options = (self.providers, self.provider_options, self.cuda_graph_batches) != (("cpu",), (), ())
+        if self.url is not None and has_engine_options:
             raise SettingsError(
                 "--providers, --provider-options and --cuda-graph-batches are of a server that bench starts itself; "
                 "the one at --url has its own, so leave them out"
@@ -105,7 +105,7 @@ class BenchSettings:
 
     @property
     def engine_options(self) -> EngineOptions:
-        """How engines in this process are set up."""
+        """Set-up of engines in this process."""
         return EngineOptions(
             providers=provider_names(self.providers),
             provider_options=tuple(parse_option(text) for text in self.provider_options),
@@ -114,13 +114,13 @@ class BenchSettings:
         )
 
     @property
-    def server_words(self) -> list[str]:
-        """The same for `mnserve serve`."""
-        return engine_words(self.threads, self.providers, self.provider_options, self.cuda_graph_batches)
+    def server_arguments(self) -> list[str]:
+        """The same set-up as arguments of `mnserve serve`."""
+        return engine_arguments(self.threads, self.providers, self.provider_options, self.cuda_graph_batches)
 
     @property
     def batches(self) -> tuple[int, ...]:
-        """Batch sizes in the order given, each once."""
+        """Batch sizes in the given order, without repetitions."""
         return whole_numbers("--batch", self.batch, what="batch sizes", example="1,8,32")
 
     @property
@@ -130,5 +130,5 @@ class BenchSettings:
 
     @property
     def plan(self) -> TimingPlan:
-        """The part that the timing loop needs."""
+        """Settings of the timing loop."""
         return TimingPlan(seconds=self.seconds, rounds=self.rounds, concurrency=self.concurrency)

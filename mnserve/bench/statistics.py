@@ -1,6 +1,6 @@
-"""Numbers that a benchmark reports, as pure functions of measured latencies.
+"""Statistics of a benchmark, as pure functions of measured latencies.
 
-A *slot* is a run of calls of one model without a break; a *round* is one slot of each model that is compared.
+A *slot* is a run of calls of one model without a break; a *round* is one slot of each compared model.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Latency:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The spread of at least one value.
+    """Computes the spread of at least one value.
 
     Raises:
-        ValueError: there is no value.
+        ValueError: There is no value.
     """
     if not values:
         raise ValueError("no values to take the spread of; at least one is needed")
@@ -70,10 +70,10 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def latency(slots: Sequence[Slot], rows: int) -> Latency:
-    """Latency over all calls of all ``slots``, each call carrying ``rows`` rows.
+    """Computes the latency over all calls of all ``slots``, with ``rows`` rows in each call.
 
     Raises:
-        ValueError: there is no slot.
+        ValueError: There is no slot.
     """
     if not slots:
         raise ValueError("no slots to summarise; at least one is needed")
@@ -90,13 +90,13 @@ def latency(slots: Sequence[Slot], rows: int) -> Latency:
 
 
 def ratios(first: Sequence[Slot], second: Sequence[Slot]) -> tuple[float, ...]:
-    """Per round, the median latency of ``first`` divided by that of ``second``.
+    """Divides, for each round, the median latency of ``first`` by that of ``second``.
 
-    A disturbance of the machine that lasts longer than a round hits both slots of the round and cancels here,
-    which is why the ratio of a benchmark is taken round by round and not from the two overall medians.
+    A disturbance of the machine that lasts longer than a round hits both slots of the round and cancels in the ratio.
+    Therefore ratios are taken round by round and not from the two overall medians.
 
     Raises:
-        ValueError: the two have different numbers of rounds.
+        ValueError: The two have different numbers of rounds.
     """
     return tuple(
         float(np.median(a.latencies_ms) / np.median(b.latencies_ms)) for a, b in zip(first, second, strict=True)

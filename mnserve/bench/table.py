@@ -1,4 +1,4 @@
-"""The result of a measurement as a table, for a terminal or a log."""
+"""Table of the result of a measurement, for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mnserve.bench.statistics import Latency
 
 
 def print_table(result: BenchResult, console: Console) -> None:
-    """One row for each batch size and model, the ratio beside the model; then the machine and the notes."""
+    """Prints one row for each batch size and model, with the ratio beside the model; then the machine and the notes."""
     other = result.against
     names = result.model.name if other is None else f"{result.model.name} against {other.name}"
     table = Table(title=Text(f"latency of {names}"), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")

@@ -1,4 +1,4 @@
-"""What is timed: engines in this process, or models behind a server."""
+"""Timed models: engines in this process, or models on a server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 class BenchTarget(Protocol):
-    """One model that can be timed."""
+    """Model that can be timed."""
 
     @property
     def config(self) -> ModelConfig:
@@ -31,16 +31,16 @@ class BenchTarget(Protocol):
 
     @property
     def version(self) -> str:
-        """Version that answers."""
+        """Version of the model."""
         ...
 
     @property
     def file(self) -> str | None:
-        """Name of the file that runs; None where a server keeps it to itself."""
+        """Name of the file that runs; None for a model on a server, which does not tell."""
         ...
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
-        """A call with these inputs that fetches what a client gets who names no outputs; preparing it is not timed."""
+        """Prepares a call with these inputs that fetches the default outputs; the preparation is not timed."""
         ...
 
 
@@ -66,14 +66,14 @@ class EngineTarget:
         return self.model.file
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
-        """One run of the engine."""
+        """Prepares one run of the engine."""
         run, outputs = self.model.engine.run, default_outputs(self.model.config)
         return lambda: run(feeds, outputs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTarget:
-    """A model on a server: from building the request through gRPC, queue and engine to reading the answer."""
+    """A model on a server. A call builds the request, passes gRPC, queue and engine, and reads the answer."""
 
     client: Client
     config: ModelConfig
@@ -81,21 +81,21 @@ class ServerTarget:
 
     @property
     def file(self) -> None:
-        """The protocol has no field for it."""
+        """None, since the protocol has no field for the file."""
         return None
 
     def call(self, feeds: Mapping[str, Array], datatypes: Mapping[str, str]) -> Call:
-        """One request."""
+        """Prepares one request."""
         infer, name = self.client.infer, self.config.name
         return lambda: infer(name, feeds, datatypes=datatypes)
 
 
 @contextmanager
 def open_targets(settings: BenchSettings) -> Iterator[list[BenchTarget]]:
-    """The model and, if there is one, the other, loaded and ready to be timed.
+    """Opens the model and any other model to compare with, loaded and ready to be timed.
 
     Raises:
-        MnServeError: a model is missing or cannot be loaded, or the server cannot be started or reached.
+        MnServeError: A model is missing or cannot be loaded, or the server cannot be started or reached.
     """
     names = [settings.model, *([] if settings.against is None else [settings.against])]
     with ExitStack() as stack:
@@ -110,7 +110,7 @@ def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) 
     url = settings.url
     connection = None if url is None else settings.connection
     if url is None:
-        url = stack.enter_context(server_process(Path(settings.repository), settings.server_words))
+        url = stack.enter_context(server_process(Path(settings.repository), settings.server_arguments))
     client = stack.enter_context(Client(url, settings.timeout, connection))
     targets: list[BenchTarget] = []
     for name in names:

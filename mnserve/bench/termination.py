@@ -1,4 +1,4 @@
-"""Signals that unwind the stack, so that what was started or made is cleaned up."""
+"""Signals that unwind the stack, so that processes and temporary files are cleaned up."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_unwind() -> Iterator[Callable[[], None]]:
-    """Lets SIGINT raise KeyboardInterrupt and SIGTERM SystemExit, both not before there is something to clean up.
+    """Makes SIGINT raise KeyboardInterrupt and SIGTERM raise SystemExit, from a chosen moment on.
 
-    By default SIGTERM ends this process on the spot and leaves behind what it has started, and SIGINT may raise in the
-    middle of starting a process, which then nobody knows.
+    By default SIGTERM ends this process at once and leaves its child processes behind. SIGINT may raise while a child
+    is being started, which then is lost.
 
     Yields:
-        A function to call when there is something to clean up. A signal that came earlier takes effect then.
+        A function to call once there is something to clean up. A signal that came earlier takes effect then.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None  # only the main thread may choose what signals do
+        yield lambda: None  # only the main thread may set signal handlers
         return
     armed = False
     received: int | None = None
 
-    def leave() -> None:
+    def unwind() -> None:
         nonlocal received
         if not armed or received is None:
             return
@@ -40,16 +40,16 @@ def signals_unwind() -> Iterator[Callable[[], None]]:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal received
         received = number
-        leave()
+        unwind()
 
     def arm() -> None:
         nonlocal armed
         armed = True
-        leave()
+        unwind()
 
-    # What this process was told to ignore, as nohup does, stays ignored.
-    caught = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    previous = {number: signal.signal(number, on_signal) for number in caught}
+    # Signals that this process ignores, as under nohup, stay ignored.
+    handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, on_signal) for number in handled}
     try:
         yield arm
     finally:

@@ -1,4 +1,4 @@
-"""Interleaved timing: rounds of a few calls of each model, in alternating order."""
+"""Interleaved timing: rounds with a few calls of each model, in alternating order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from mnserve.bench.statistics import Slot
 
 Call = Callable[[], object]
-"""One request or one engine run with its input ready; what it returns is dropped."""
+"""Request or engine run with its input ready; the result is dropped."""
 
 Clock = Callable[[], int]
 """A monotonic clock in nanoseconds."""
@@ -27,22 +27,22 @@ _WARM_UP_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class TimingPlan:
-    """How much to time.
+    """Amount of timing.
 
     Raises:
-        ValueError: a field is not positive.
+        ValueError: A field is not positive.
     """
 
     seconds: float = 2.0
     """Measured time of each model, in seconds, split evenly over the rounds."""
     rounds: int = 20
-    """Rounds. Every round runs each model once, at least one call each."""
+    """Rounds. Every round has one slot of each model, of one call or more."""
     concurrency: int = 1
-    """Callers that call at the same time, each waiting for its answer before it calls again."""
+    """Callers at the same time, each waiting for its answer before its next call."""
     least_calls: int = 1
-    """Calls that a slot should have, of all callers together; slots of slow models take longer for them."""
+    """Calls that a slot should have, of all callers together; slots of slow models are extended for them."""
     stretch: float = 1.0
-    """How many times as long as ``seconds`` they may take for that."""
+    """Limit of this extension, as a multiple of ``seconds``."""
 
     def __post_init__(self) -> None:
         for name in ("seconds", "rounds", "concurrency", "least_calls", "stretch"):
@@ -59,18 +59,17 @@ def interleave(
 ) -> list[list[Slot]]:
     """Times each of ``calls`` in every round; the order is reversed from one round to the next.
 
-    All are warmed up first. The number of calls per slot is fixed by the warm-up, so that a slow moment
-    during the measurement changes latencies and not sample sizes. Garbage collection waits until a slot has
-    ended.
+    A warm-up of all calls comes first and fixes the number of calls in a slot. So a slow moment during the measurement
+    changes latencies and not sample sizes. Garbage collection is paused during a slot.
 
     Args:
-        calls: one callable per model.
-        plan: how much to time.
-        on_round: called after every round with the number of rounds done.
-        clock: monotonic nanoseconds.
+        calls: One callable for each model.
+        plan: Amount of timing.
+        on_round: Called after every round with the number of rounds done.
+        clock: Monotonic clock in nanoseconds.
 
     Returns:
-        Per call, its slots in the order of the rounds.
+        For each call, its slots in the order of the rounds.
     """
     slots: list[list[Slot]] = [[] for _ in calls]
     with ThreadPoolExecutor(plan.concurrency, thread_name_prefix="bench") as pool:
@@ -88,7 +87,7 @@ def interleave(
 
 
 def _calls_per_slot(call: Call, run: Callable[[Call, int], Slot], plan: TimingPlan) -> int:
-    """Warms up and returns how many calls each caller makes in a slot."""
+    """Warms up a call, and returns the number of calls of each caller in a slot."""
     latencies: list[float] = []
     spent = 0.0
     while spent < _WARM_UP_SECONDS or len(latencies) < _WARM_UP_CALLS:
@@ -97,16 +96,16 @@ def _calls_per_slot(call: Call, run: Callable[[Call, int], Slot], plan: TimingPl
         spent += slot.wall_s
     warm = latencies[len(latencies) // 2 :]  # the first calls are cold
     slot_ms = plan.seconds * 1e3 / plan.rounds
-    in_time = slot_ms / max(float(np.median(warm)), 1e-6)
-    wanted = math.ceil(plan.least_calls / plan.concurrency)
-    return max(1, round(max(in_time, min(wanted, in_time * plan.stretch))))
+    calls_in_time = slot_ms / max(float(np.median(warm)), 1e-6)
+    planned_calls = math.ceil(plan.least_calls / plan.concurrency)
+    return max(1, round(max(calls_in_time, min(planned_calls, calls_in_time * plan.stretch))))
 
 
 def _slot(call: Call, count: int, concurrency: int, pool: ThreadPoolExecutor, clock: Clock) -> Slot:
-    """``count`` calls by each of ``concurrency`` callers."""
+    """Times ``count`` calls by each of ``concurrency`` callers."""
     with _collector_paused():
         if concurrency == 1:
-            # In the calling thread, as a caller of one engine would: no hand-over between threads is timed.
+            # In the calling thread, so that no hand-over between threads is timed.
             timed = [_timed(call, count, clock)]
         else:
             timed = list(pool.map(lambda _: _timed(call, count, clock), range(concurrency)))

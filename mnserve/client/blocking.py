@@ -27,7 +27,7 @@ Array = np.ndarray[Any, Any]
 Request = TypeVar("Request", contravariant=True)
 Response = TypeVar("Response", covariant=True)
 
-_NAME_BY_DTYPE = {item.dtype: name for name, item in DATATYPES.items() if name not in ("BF16", "BYTES")}
+_NAME_BY_DTYPE = {datatype.dtype: name for name, datatype in DATATYPES.items() if name not in ("BF16", "BYTES")}
 
 
 class _Call(Protocol[Request, Response]):

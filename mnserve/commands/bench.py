@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mnserve.commands.command import Command
+from mnserve.commands.command import CommandSpec
 
 if TYPE_CHECKING:
     from mnserve.bench.settings import BenchSettings
@@ -31,7 +31,7 @@ def run(settings: BenchSettings) -> int:
     return bench(settings)
 
 
-BENCH: Final = Command(
+BENCH: Final = CommandSpec(
     name="bench",
     summary="time a model, against another one if asked",
     examples="""\

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mnserve.commands.bench import BENCH
-from mnserve.commands.command import Command
+from mnserve.commands.command import CommandSpec
 from mnserve.commands.dataclass_options import SettingsParser, settings_from
 from mnserve.commands.predict import PREDICT
 from mnserve.commands.serve import SERVE
@@ -21,12 +21,12 @@ from mnserve.commands.tune import TUNE
 from mnserve.errors import MnServeError
 from mnserve.text.names import printable
 
-COMMANDS: Final[tuple[Command[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE)
+COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE)
 
 _WITH_COMMAS: Final = ("provider_options",)
 
 
-def main(argv: Sequence[str] | None = None, commands: Sequence[Command[Any]] = COMMANDS) -> int:
+def main(argv: Sequence[str] | None = None, commands: Sequence[CommandSpec[Any]] = COMMANDS) -> int:
     """Runs the command line.
 
     Args:
@@ -48,13 +48,13 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command[Any]] = C
         return 130
 
 
-def _dispatch(words: list[str], commands: dict[str, Command[Any]]) -> int:
+def _dispatch(words: list[str], commands: dict[str, CommandSpec[Any]]) -> int:
     if not words or words[0] not in commands:
         _overview(commands).parse_args(words)  # prints help, the version, or a mistake, and exits
     return _run(commands[words[0]], words[1:])
 
 
-def _run(command: Command[Any], words: list[str]) -> int:
+def _run(command: CommandSpec[Any], words: list[str]) -> int:
     settings_class = command.settings()
     parser = SettingsParser(
         settings_class,
@@ -68,7 +68,7 @@ def _run(command: Command[Any], words: list[str]) -> int:
     return command.run(settings_from(settings_class, parser.parse_args(words)))
 
 
-def _overview(commands: dict[str, Command[Any]]) -> argparse.ArgumentParser:
+def _overview(commands: dict[str, CommandSpec[Any]]) -> argparse.ArgumentParser:
     examples = "\n".join(command.examples.splitlines()[0] for command in commands.values())
     parser = argparse.ArgumentParser(
         prog="mnserve",

@@ -10,7 +10,7 @@ Settings = TypeVar("Settings")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command(Generic[Settings]):
+class CommandSpec(Generic[Settings]):
     """A command of the command line.
 
     Attributes:

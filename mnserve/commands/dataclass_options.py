@@ -1,7 +1,7 @@
 """Command-line options from the fields of a settings dataclass.
 
-A field without a default is a positional argument, a field with a default an option, and a field that is a settings
-dataclass itself a group of options. Docstrings of the fields are the help texts.
+A field without a default is a positional argument. A field with a default is an option. A field that is a settings
+dataclass is a group of options. Docstrings of the fields are the help texts.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Settings = TypeVar("Settings")
 class SettingsParser(ArgumentParser):
     """Parser of the options of one settings class.
 
-    Options in a file and in the environment are read as on the command line. The readers of jsonargparse refuse a list
-    between spaces, a host such as ``127.1`` and the word ``on``, and answer mistakes with the whole usage text.
+    Options in a file and in the environment are read as on the command line. The readers of jsonargparse would refuse a
+    list between spaces, a host such as ``127.1`` and the word ``on``. They print the whole usage after a mistake.
 
     Args:
         settings_class: The dataclass.
@@ -108,7 +108,10 @@ def settings_from(settings_class: type[Settings], values: Namespace) -> Settings
 
 def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) -> None:
     """Adds the fields of a settings class to a group of a parser; fields that are settings themselves get groups."""
-    texts = {item.arg_name: item.description for item in docstring_parser.parse_from_object(settings_class).params}
+    texts = {
+        parameter.arg_name: parameter.description
+        for parameter in docstring_parser.parse_from_object(settings_class).params
+    }
     hints = get_type_hints(settings_class)
     for field in dataclasses.fields(settings_class):
         hint, text = hints[field.name], texts.get(field.name)

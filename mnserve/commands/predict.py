@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mnserve.commands.command import Command
+from mnserve.commands.command import CommandSpec
 
 if TYPE_CHECKING:
     from mnserve.predicting.settings import PredictSettings
@@ -31,7 +31,7 @@ def run(settings: PredictSettings) -> int:
     return predict(settings)
 
 
-PREDICT: Final = Command(
+PREDICT: Final = CommandSpec(
     name="predict",
     summary="classify image files with a served model",
     examples="""\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mnserve.commands.command import Command
+from mnserve.commands.command import CommandSpec
 
 if TYPE_CHECKING:
     from mnserve.settings import ServeSettings
@@ -31,7 +31,7 @@ def run(settings: ServeSettings) -> int:
     return serve(settings)
 
 
-SERVE: Final = Command(
+SERVE: Final = CommandSpec(
     name="serve",
     summary="serve every model of a repository over gRPC",
     examples="""\

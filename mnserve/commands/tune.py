@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mnserve.commands.command import Command
+from mnserve.commands.command import CommandSpec
 
 if TYPE_CHECKING:
     from mnserve.tuning.settings import TuneSettings
@@ -31,7 +31,7 @@ def run(settings: TuneSettings) -> int:
     return tune(settings)
 
 
-TUNE: Final = Command(
+TUNE: Final = CommandSpec(
     name="tune",
     summary="find batch size, delay, threads and instances for a bound on latency",
     examples="""\

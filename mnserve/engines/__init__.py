@@ -1,1 +1,1 @@
-"""Engines run a model file on batches of arrays; ``base`` has the interface they share."""
+"""Run model files on batches of arrays; ``base`` has the interface that all engines share."""

@@ -1,6 +1,6 @@
-"""The interface between the server and whatever runs the model.
+"""Interface between the server and the runtime of a model.
 
-Shapes are the engine's own: with the batch dimension where the model has one, -1 for a size that may vary.
+Shapes are those of the model file: with the batch dimension where the model has one, -1 for a size that may vary.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from mnserve.engines.providers import ProviderOption
 from mnserve.errors import SettingsError
 
 MAX_THREADS: Final = 1024
-"""Most threads of an engine: beyond any machine, and still started in no time."""
+"""Most threads of an engine: beyond any machine, and still started quickly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorSpec:
-    """One input or output of an engine.
+    """Name, type and shape of one input or output of an engine.
 
     Attributes:
         name: Name in the model file.
         datatype: Element type under its protocol name (``FP32``, ``UINT8``, ...).
-        shape: Size of each dimension, batch included; -1 where any size will do.
+        shape: Size of each dimension, batch included; -1 for any size.
     """
 
     name: str
@@ -36,7 +36,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """How an engine is set up.
+    """Set-up of an engine.
 
     Attributes:
         providers: Execution providers, best first, under ONNX Runtime's names.
@@ -79,9 +79,9 @@ class EngineOptions:
 
 
 class Engine(Protocol):
-    """A loaded model. ``run`` is called from one thread at a time, best the one it was loaded on.
+    """A loaded model. Calls of ``run`` come from one thread at a time, best the thread that loaded the model.
 
-    CUDA graphs belong to the thread that captured them; another one has to capture its own first.
+    CUDA graphs belong to the thread that captured them; another thread has to capture its own first.
     """
 
     @property
@@ -104,7 +104,7 @@ class Engine(Protocol):
 
         Args:
             feeds: Input name -> C-contiguous array of the input's dtype and shape. May be read-only.
-            outputs: Names of the outputs wanted.
+            outputs: Names of the outputs to compute.
 
         Returns:
             One array for each name in ``outputs``, in that order, not reused by a later call.

@@ -1,4 +1,4 @@
-"""How many CPUs this process may really use: its affinity mask, cut by the quota of its control group."""
+"""CPUs that this process may use: its affinity mask, limited by the quota of its control group."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def available_cpus(root: Path = Path("/")) -> int:
-    """CPUs to size thread pools by, at least 1.
+    """Counts the CPUs to size thread pools by, at least 1.
 
     Args:
-        root: Where ``proc`` and ``sys`` are mounted.
+        root: Folder in which ``proc`` and ``sys`` are mounted.
     """
     count = len(os.sched_getaffinity(0))
     quota = cgroup_quota(root)
@@ -21,13 +21,13 @@ def available_cpus(root: Path = Path("/")) -> int:
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:
-    """The tightest CPU quota of the process's control groups in CPUs, or None where there is none."""
+    """Returns the tightest quota of the process's control groups in CPUs, or None without a quota."""
     quotas = [*_version_2(root), *_version_1(root)]
     return min(quotas) if quotas else None
 
 
 def _ancestors(mount: Path, group: str) -> list[Path]:
-    """Folders from the process's own group up to the mount. A group out of view gives it."""
+    """Lists the folders from the process's own group up to the mount; the mount alone for a group out of view."""
     folder = mount / group.lstrip("/")
     if not folder.is_dir():
         return [mount]
@@ -38,7 +38,7 @@ def _ancestors(mount: Path, group: str) -> list[Path]:
 
 
 def _groups(root: Path) -> dict[str, str]:
-    """Controller list -> path, as ``/proc/self/cgroup`` names them; the list of version 2 is empty."""
+    """Reads ``/proc/self/cgroup``: controller list -> path; the list of version 2 is empty."""
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:

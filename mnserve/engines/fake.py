@@ -1,4 +1,4 @@
-"""An engine without a model file, for tests: a function with a gate, a delay and a record of calls."""
+"""Engine without a model file, for tests: a function with a gate, a delay and a record of calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array = np.ndarray[Any, Any]
 
 
 class FakeEngine:
-    """Answers ``function(feeds)``; by default output ``y`` is input ``x`` times two.
+    """Computes ``function(feeds)``; by default output ``y`` is input ``x`` times two.
 
     Args:
         inputs: Input specs, batch included.
         outputs: Output specs, batch included.
         function: Feeds -> outputs by name. Raise to make a batch fail.
-        seconds: How long each run takes.
-        gate: When given, each run waits until it is set.
+        seconds: Duration of each run.
+        gate: Each run waits until it is set; None runs at once.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class FakeEngine:
         self._seconds = seconds
         self._gate = gate
         self.started = threading.Event()
-        """Set when a run has begun."""
+        """Set once a run has started."""
         self.calls: list[dict[str, Array]] = []
         """The feeds of every run so far."""
         self.closed = False

@@ -1,7 +1,7 @@
-"""Runs at fixed batch sizes, in buffers that stay where they are.
+"""Runs at fixed batch sizes, in buffers with fixed addresses.
 
-That is what a CUDA graph needs: a replay reads and writes the addresses that were bound when it was captured. Inputs
-are therefore copied into the buffers of a batch size, and outputs out of them.
+A CUDA graph needs fixed addresses: a replay reads and writes those that were bound at its capture. Inputs are therefore
+copied into the buffers of a batch size, and outputs out of them.
 
 Shapes: a call brings B rows; the buffers of the batch size that it runs at have N >= B.
 """
@@ -27,7 +27,10 @@ _CAPTURE_RUNS: Final = 3  # two without a graph, which allocate memory, and one 
 
 
 def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str | None:
-    """Why a model has no fixed batches, or None where it has: batch of any size, everything else of one size."""
+    """Describes why a model cannot have fixed batches, or returns None where it can.
+
+    Fixed batches need a first dimension of any size, fixed sizes of all others, and numbers that numpy has.
+    """
     for kind, spec in [*(("input", spec) for spec in inputs), *(("output", spec) for spec in outputs)]:
         if spec.datatype in ("BYTES", "BF16"):
             return f"{kind} '{spec.name}' is {spec.datatype}"
@@ -39,21 +42,21 @@ def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str
 
 
 def without_graph() -> ort.RunOptions:
-    """Options of a run that neither captures a graph nor replays one."""
+    """Returns options of a run that neither captures nor replays a graph."""
     return _run_options(-1)
 
 
 class FixedBatches:
-    """The buffers of every batch size of one session. All calls have to come from one thread, the one that made it.
+    """Buffers of every batch size of one session. All calls have to come from the thread that made the object.
 
-    Making it runs every batch size on zeros, which captures the graphs where the session has them.
+    The constructor runs every batch size on zeros, which captures the graphs where the session has them.
 
     Args:
         session: The session; with ``enable_cuda_graph`` where buffers lie on a GPU.
-        inputs: Its inputs; ``obstacle`` finds nothing wrong with them.
-        outputs: Its outputs.
+        inputs: Inputs of the session, without an ``obstacle``.
+        outputs: Outputs of the session, without an ``obstacle``.
         sizes: Batch sizes N, at least one.
-        device: Where the session computes.
+        device: Device of the session and of the buffers.
     """
 
     def __init__(
@@ -72,15 +75,15 @@ class FixedBatches:
         ]
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array] | None:
-        """Runs the batch at the smallest size that holds it.
+        """Runs a batch at the smallest size that holds it.
 
         Args:
             feeds: Input name -> array [B, ...].
-            outputs: Names of the outputs wanted.
+            outputs: Names of the outputs to compute.
 
         Returns:
-            Arrays [B, ...] of their own; None for a batch that is larger than every size, or that is not what the model
-            takes, which the session itself has words for.
+            Arrays [B, ...] with their own memory. None for a batch that is larger than every size, or that does not fit
+            the model: the session itself then has an error message.
         """
         rows = self._rows(feeds)
         index = len(self.sizes) if rows is None else bisect_left(self.sizes, rows)
@@ -89,20 +92,20 @@ class FixedBatches:
         return self._buffers[index].run(feeds, rows, outputs)
 
     def _rows(self, feeds: Mapping[str, Array]) -> int | None:
-        """B, or None where a buffer would take the feeds for something else: nothing below here looks at types."""
+        """Returns B, or None for feeds of another type or shape, which a buffer would take without a check."""
         if len(feeds) != len(self._inputs):
             return None
-        found = {feeds[name].shape[:1] for name, _, _ in self._inputs if name in feeds}
-        right = all(
+        batch_shapes = {feeds[name].shape[:1] for name, _, _ in self._inputs if name in feeds}
+        fits = all(
             name in feeds and feeds[name].shape[1:] == shape and feeds[name].dtype == dtype
             for name, shape, dtype in self._inputs
         )
-        (first, *others) = found or {()}
-        return first[0] if right and first and not others else None
+        (first, *others) = batch_shapes or {()}
+        return first[0] if fits and first and not others else None
 
 
 class _Buffers:
-    """The buffers of one batch size, bound for good."""
+    """Buffers of one batch size, bound once."""
 
     def __init__(
         self,
@@ -116,7 +119,7 @@ class _Buffers:
         self._session, self._size = session, size
         self._inputs = {spec.name: _buffer(spec, size, device) for spec in inputs}
         self._outputs = {spec.name: _buffer(spec, size, device) for spec in outputs}
-        # Padded batches are put together here; a GPU gets them in one copy.
+        # Padded batches are assembled here; a GPU gets each in one copy.
         self._padded = {spec.name: np.zeros((size, *spec.shape[1:]), DATATYPES[spec.datatype].dtype) for spec in inputs}
         self._binding = session.io_binding()
         for name, value in self._inputs.items():
@@ -136,7 +139,7 @@ class _Buffers:
         return [np.array(self._outputs[name].numpy()[:rows]) for name in outputs]
 
     def _whole(self, name: str, array: Array, rows: int) -> Array:
-        """[N, ...]: the rows, and padding behind them, never what an earlier call left."""
+        """Returns [N, ...]: the rows and fresh padding behind them, never rows of an earlier call."""
         return array if rows == self._size else pad(array, self._padded[name])
 
 
@@ -149,6 +152,6 @@ def _buffer(spec: TensorSpec, size: int, device: Device) -> ort.OrtValue:
 
 def _run_options(graph: int) -> ort.RunOptions:
     options = ort.RunOptions()
-    options.log_severity_level = 4  # as the session: errors come as exceptions
+    options.log_severity_level = 4  # as in the session: errors come as exceptions
     options.add_run_config_entry(_GRAPH, str(graph))
     return options

@@ -1,4 +1,4 @@
-"""Which batch sizes run as CUDA graphs, and with which providers that is possible."""
+"""Batch sizes that run as CUDA graphs, and the providers that can replay them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OFF: Final = ("0", "false")
 
 
 def check_graph_options(sizes: Sequence[int], providers: Sequence[str], options: Sequence[ProviderOption]) -> None:
-    """Whether these providers can replay graphs of these batch sizes.
+    """Checks that these providers can replay graphs of these batch sizes.
 
     Args:
-        sizes: Rows of each graph; none switches graphs off.
+        sizes: Rows of each graph; empty switches graphs off.
         providers: Execution providers, best first, under ONNX Runtime's names.
         options: Options of these providers.
 
     Raises:
-        SettingsError: A size is out of range, CUDA is not the first provider, or a provider is told to capture graphs
-            by itself.
+        SettingsError: A size is out of range, CUDA is not the first provider, or an option makes a provider capture
+            graphs by itself.
     """
     for option in options:
         if option.key in _OWN_SWITCHES and option.value.lower() not in _OFF:
@@ -35,22 +35,22 @@ def check_graph_options(sizes: Sequence[int], providers: Sequence[str], options:
             )
     if not sizes:
         return
-    asked = f"cuda_graph_batches is {', '.join(map(str, sizes))}"
-    if wrong := [size for size in sizes if not 1 <= size <= MAX_GRAPH_BATCH]:
-        raise SettingsError(f"{asked}; a batch has from 1 to {MAX_GRAPH_BATCH} rows, not {wrong[0]}")
+    setting = f"cuda_graph_batches is {', '.join(map(str, sizes))}"
+    if invalid := [size for size in sizes if not 1 <= size <= MAX_GRAPH_BATCH]:
+        raise SettingsError(f"{setting}; a batch has from 1 to {MAX_GRAPH_BATCH} rows, not {invalid[0]}")
     if CUDA not in providers:
         raise SettingsError(
-            f"{asked}, but {CUDA} is not among the providers {', '.join(providers)}; add cuda to --providers, or leave "
-            "the batch sizes out"
+            f"{setting}, but {CUDA} is not among the providers {', '.join(providers)}; add cuda to --providers, or "
+            "leave the batch sizes out"
         )
     if providers[0] != CUDA:
         raise SettingsError(
-            f"{asked}, but {providers[0]} comes before {CUDA}, whose work alone a graph replays; name cuda first in "
+            f"{setting}, but {providers[0]} comes before {CUDA}, whose work alone a graph replays; name cuda first in "
             "--providers, or leave the batch sizes out"
         )
 
 
-def needed_sizes(sizes: Sequence[int], most: int) -> tuple[int, ...]:
-    """The graphs that batches of 1 to ``most`` rows run on, in ascending order: each takes the next size up."""
+def needed_sizes(sizes: Sequence[int], max_rows: int) -> tuple[int, ...]:
+    """Selects the graphs for batches of 1 to ``max_rows`` rows, ascending; a batch runs on the next size up."""
     ordered = sorted(set(sizes))
-    return tuple(size for index, size in enumerate(ordered) if index == 0 or ordered[index - 1] < most)
+    return tuple(size for index, size in enumerate(ordered) if index == 0 or ordered[index - 1] < max_rows)

@@ -1,7 +1,7 @@
-"""How many instances of a model run, and on what: ``instance_group`` in its configuration.
+"""Number and device of a model's instances: ``instance_group`` in its configuration.
 
 Execution providers are chosen for the whole server. A model can ask for fewer of them (``KIND_CPU``), and for several
-instances on the same; it cannot bring a GPU that the server was not started with.
+instances on the same device. It cannot add a GPU that the server was not started with.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInstanceGroup
 _log = logging.getLogger(__name__)
 
 MAX_INSTANCES: Final = 64
-"""Most instances of one model: each is the whole model in memory and a thread."""
+"""Most instances of one model: each has the whole model in memory, and a thread."""
 
 _CPU: Final = "CPUExecutionProvider"
 _GPU: Final = frozenset(
@@ -28,10 +28,10 @@ _GPU: Final = frozenset(
 
 
 def instance_count(config: ModelConfig) -> int:
-    """How many instances a configuration asks for; 1 where it does not say.
+    """Counts the instances that a configuration asks for; 1 by default.
 
     Raises:
-        ModelConfigError: More than MAX_INSTANCES, or less than none.
+        ModelConfigError: The number is negative or above MAX_INSTANCES.
     """
     counts = [group.count for group in config.instance_group]
     total = sum(count or 1 for count in counts) if counts else 1
@@ -44,16 +44,15 @@ def instance_count(config: ModelConfig) -> int:
 
 
 def instance_options(config: ModelConfig, options: EngineOptions, count: int) -> EngineOptions:
-    """Engine options of each instance: on the device that the configuration asks for, with the threads that it asks
-    for or its share of the CPUs.
+    """Returns the engine options of each instance: the configured device, and the configured threads or a CPU share.
 
     Args:
-        config: The model's configuration.
-        options: The server's.
+        config: Configuration of the model.
+        options: Engine options of the server.
         count: Instances that will run side by side.
 
     Raises:
-        ModelConfigError: It asks for what cannot be had here.
+        ModelConfigError: The configuration asks for a device or a kind that this server lacks.
     """
     kinds = {group.kind for group in config.instance_group}
     names = ", ".join(sorted(ModelInstanceGroup.Kind.Name(kind) for kind in kinds))
@@ -64,37 +63,37 @@ def instance_options(config: ModelConfig, options: EngineOptions, count: int) ->
         raise ModelConfigError(f"{where} asks for KIND_MODEL; choose KIND_AUTO, KIND_CPU or KIND_GPU")
     for group in config.instance_group:
         if group.passive or group.secondary_devices:
-            what = "a passive group" if group.passive else "secondary_devices"
-            raise ModelConfigError(f"{where} asks for {what}; remove it")
-    named = ModelInstanceGroup.KIND_AUTO in kinds and any(group.gpus for group in config.instance_group)
-    if named or ModelInstanceGroup.KIND_GPU in kinds:
-        _check_gpu(f"{where} asks for {'gpus' if named else 'KIND_GPU'}", options)
+            feature = "a passive group" if group.passive else "secondary_devices"
+            raise ModelConfigError(f"{where} asks for {feature}; remove it")
+    names_gpus = ModelInstanceGroup.KIND_AUTO in kinds and any(group.gpus for group in config.instance_group)
+    if names_gpus or ModelInstanceGroup.KIND_GPU in kinds:
+        _check_gpu(f"{where} asks for {'gpus' if names_gpus else 'KIND_GPU'}", options)
     if ModelInstanceGroup.KIND_CPU in kinds:
         options = _without_gpu(options)
     _check_gpus(config, where, options)
     return replace(options, intra_op_threads=instance_threads(config, options.intra_op_threads, count))
 
 
-def _check_gpu(wish: str, options: EngineOptions) -> None:
+def _check_gpu(request: str, options: EngineOptions) -> None:
     if not _GPU.intersection(options.providers):
-        text = f"{wish}, but the server runs on {', '.join(options.providers)}"
+        text = f"{request}, but the server runs on {', '.join(options.providers)}"
         if not options.allow_fallback:
             raise ModelConfigError(f"{text}; start it with --providers cuda, allow the fallback, or ask for KIND_CPU")
         _log.warning("%s, as the fallback is allowed", text)
 
 
 def _without_gpu(options: EngineOptions) -> EngineOptions:
-    left = tuple(name for name in options.providers if name not in _GPU) or (_CPU,)
+    providers = tuple(name for name in options.providers if name not in _GPU) or (_CPU,)
     return replace(
         options,
-        providers=left,
-        provider_options=tuple(option for option in options.provider_options if option.provider in left),
+        providers=providers,
+        provider_options=tuple(option for option in options.provider_options if option.provider in providers),
         cuda_graph_batches=(),
     )
 
 
 def _check_gpus(config: ModelConfig, where: str, options: EngineOptions) -> None:
-    """GPUs by number: only the one that the server was told to use."""
+    """Refuses GPU numbers other than that of the server."""
     used = cuda_device(options).number
     for group in config.instance_group:
         if group.gpus and (list(group.gpus) != [used] or group.kind == ModelInstanceGroup.KIND_CPU):

@@ -1,8 +1,8 @@
-"""Runs ONNX files with ONNX Runtime.
+"""Engine of ONNX files: ONNX Runtime.
 
-Arrays go in as they are, without a copy. Two element types need a detour: numpy has no bfloat16 (its bit
-patterns are handed over as such), and ONNX strings are UTF-8 text while the protocol's BYTES are bytes. Batches of
-the sizes that CUDA graphs were asked for are copied into fixed buffers instead (``fixed_batches``).
+Arrays are passed on without a copy. Two element types need a conversion: numpy has no bfloat16, so its bit patterns are
+passed on, and ONNX strings are UTF-8 text while the protocol's BYTES are bytes. Batches of CUDA graph sizes are copied
+into fixed buffers instead (``fixed_batches``).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _BFLOAT16: Final = 16  # number of the element type in onnx.TensorProto
 
 
 class OnnxRuntimeEngine:
-    """One ONNX Runtime session.
+    """Engine of one ONNX Runtime session.
 
     Raises:
-        EngineLoadError: The file is missing or damaged, uses an operator or element type that is not
-            supported, or a provider that was asked for is not there.
+        EngineLoadError: The file is missing or damaged, has an unsupported operator or element type, or a requested
+            provider is missing.
     """
 
     def __init__(self, path: Path, options: EngineOptions) -> None:
@@ -84,12 +84,12 @@ class OnnxRuntimeEngine:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Execution providers that are really in use, best first."""
+        """Execution providers in use, best first."""
         return self._providers
 
     @property
     def graph_batches(self) -> tuple[int, ...]:
-        """Batch sizes that run as CUDA graphs, ascending; none where there are no graphs."""
+        """Batch sizes that run as CUDA graphs, ascending; empty without graphs."""
         return () if self._fixed is None else self._fixed.sizes
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
@@ -98,9 +98,9 @@ class OnnxRuntimeEngine:
         if session is None:
             raise EngineRunError(f"{self._path} was closed")
         try:
-            fixed = None if self._fixed is None else self._fixed.run(feeds, outputs)
-            if fixed is not None:
-                return fixed
+            replayed = None if self._fixed is None else self._fixed.run(feeds, outputs)
+            if replayed is not None:
+                return replayed
             if self._plain:
                 result: list[Array] = session.run(list(outputs), feeds, self._no_graph)
                 return result
@@ -122,10 +122,10 @@ class OnnxRuntimeEngine:
         self._session = None
 
     def _capture(self, session: ort.InferenceSession, options: EngineOptions) -> FixedBatches | None:
-        """The graphs of this model, or None and a warning where it can have none."""
-        found = obstacle(self._inputs, self._outputs)
-        if found is not None:
-            _log.warning("%s runs without CUDA graphs: %s", self._path, found)
+        """Captures the graphs of this model; None and a warning where it cannot have any."""
+        problem = obstacle(self._inputs, self._outputs)
+        if problem is not None:
+            _log.warning("%s runs without CUDA graphs: %s", self._path, problem)
             return None
         try:
             return FixedBatches(session, self._inputs, self._outputs, options.cuda_graph_batches, cuda_device(options))
@@ -151,12 +151,12 @@ def _spec(argument: Any, path: Path) -> TensorSpec:
 
 
 def _to_text(name: str, array: Array) -> Array:
-    """BYTES (object array of bytes or str) -> object array of str; other arrays as they are."""
+    """Converts BYTES (object array of bytes or str) to an object array of str; other arrays stay as they are."""
     if array.dtype != object:
         return array
     text = np.empty(array.size, dtype=object)
     try:
-        text[:] = [item.decode("utf-8") if isinstance(item, bytes) else item for item in array.ravel()]
+        text[:] = [element.decode("utf-8") if isinstance(element, bytes) else element for element in array.ravel()]
     except UnicodeDecodeError as error:
         raise EngineInputError(
             f"input '{name}' holds a string that is not UTF-8 ({error.reason}); ONNX strings must be"
@@ -172,6 +172,6 @@ def _from_value(value: ort.OrtValue) -> Array:
     count = int(np.prod(shape, dtype=np.int64))
     if count == 0:
         return np.empty(shape, dtype=np.uint16)
-    # The runtime cannot make an array of this type; its memory is read as 16-bit patterns and copied out.
+    # The runtime cannot convert this type to an array, so its memory is read as 16-bit patterns and copied.
     memory = (ctypes.c_uint16 * count).from_address(value.data_ptr())
     return np.ctypeslib.as_array(memory).reshape(shape).copy()

@@ -1,7 +1,7 @@
-"""A model in two files: one that gives every output, and one that gives only what everyone wants.
+"""Model in two files: one computes every output, the other only the default outputs.
 
-ONNX Runtime computes a graph whole, whichever outputs are asked for. A model that can explain its answers is published
-with a second file without the explanation; a batch in which nobody asks for it runs on that one.
+ONNX Runtime always computes the whole graph. A model that can explain its answers is therefore published with a second
+file without the explanation, which runs the batches that need none.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from mnserve.engines.base import Engine, TensorSpec
 from mnserve.errors import EngineLoadError
 
 CPU_NAME = "cpu.onnx"
-"""File name of the model as CPUs run it fastest, beside the whole model and without its explanation."""
+"""File name of the variant for CPUs, beside the whole model and without its explanation."""
 CORE_NAME = "core.onnx"
 """File name of the model without its explanation, beside the whole model."""
 
 
 class CoreFirstEngine:
-    """Runs the smaller model wherever it gives all that is wanted.
+    """Runs the smaller model wherever it has all requested outputs.
 
     Args:
-        whole: Gives every output.
-        core: Takes the same inputs and gives some of the outputs.
+        whole: Engine with every output.
+        core: Engine with the same inputs and some of the outputs.
 
     Raises:
         EngineLoadError: The two do not take the same inputs, or the core has an output of its own.
@@ -52,7 +52,7 @@ class CoreFirstEngine:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Of the whole model."""
+        """Metadata of the whole model."""
         return self._whole.metadata
 
     def run(self, feeds: Mapping[str, np.ndarray[Any, Any]], outputs: Sequence[str]) -> list[np.ndarray[Any, Any]]:
@@ -61,6 +61,6 @@ class CoreFirstEngine:
         return engine.run(feeds, outputs)
 
     def close(self) -> None:
-        """Frees both."""
+        """Frees both engines."""
         self._whole.close()
         self._core.close()

@@ -1,6 +1,6 @@
-"""An engine that runs batches of certain sizes only; those in between are padded to the next of them.
+"""Engine for a model that runs at certain batch sizes only; batches in between are padded to the next size.
 
-Shapes: a call brings B rows; the engine gets N >= B of them, and the first B rows of its answer are given back.
+Shapes: a call brings B rows; the engine gets N >= B rows, and the first B rows of its outputs are returned.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Array = np.ndarray[Any, Any]
 
 
 class PaddedEngine:
-    """Pads batches to the sizes that are allowed.
+    """Pads batches to the allowed sizes.
 
-    A model whose first dimension is a number takes batches of that size alone; from outside it takes smaller ones too.
+    A model with a fixed first dimension runs batches of that size alone; through padding it takes smaller ones, too.
 
     Args:
-        engine: Runs the padded batches.
+        engine: Engine of the padded batches.
         sizes: Batch sizes N, ascending, at least one.
 
     Raises:
@@ -58,7 +58,7 @@ class PaddedEngine:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """Of the engine that runs them."""
+        """Metadata of the engine that runs the padded batches."""
         return self._engine.metadata
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:

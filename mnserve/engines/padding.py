@@ -1,6 +1,6 @@
-"""Batches that are filled up: the rows, and behind them copies of the last one.
+"""Padding of batches with copies of the last row.
 
-A copy is a row that the model takes, whatever it does with rows; zeros may be none.
+A copy of a row is always valid input for the model; zeros may not be.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 
 def pad(rows: Array, whole: Array) -> Array:
-    """Writes rows [B, ...] into ``whole`` [N, ...], and copies of the last of them behind; zeros where there are none.
+    """Writes rows [B, ...] into ``whole`` [N, ...], followed by copies of the last row; zeros for an empty batch.
 
     Returns:
         ``whole``.

@@ -1,4 +1,4 @@
-"""Execution providers of ONNX Runtime: their names, their options, and where TensorRT keeps what it built."""
+"""Execution providers of ONNX Runtime: names, options, and the cache of TensorRT's engines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PACKAGES: Final = {
     "WebGpu": "onnxruntime-webgpu",
     "Dml": "onnxruntime-directml",
 }
-"""Packages of ONNX Runtime that bring a provider."""
+"""Package of ONNX Runtime that has a provider."""
 _TENSORRT: Final = f"Tensorrt{_SUFFIX}"
 CUDA: Final = f"CUDA{_SUFFIX}"
 """ONNX Runtime's name of its CUDA provider."""
@@ -51,12 +51,12 @@ CUDA: Final = f"CUDA{_SUFFIX}"
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderOption:
-    """One option of one provider.
+    """Option of an execution provider.
 
     Attributes:
-        provider: Name of the provider as ONNX Runtime has it.
+        provider: ONNX Runtime's name of the provider.
         key: Name of the option.
-        value: Its value.
+        value: Value of the option.
     """
 
     provider: str
@@ -65,37 +65,37 @@ class ProviderOption:
 
 
 def provider_name(text: str) -> str:
-    """ONNX Runtime's name of a provider: ``cuda`` is ``CUDAExecutionProvider``; unknown names stand as they are."""
+    """Returns ONNX Runtime's name of a provider: ``cuda`` is ``CUDAExecutionProvider``; other names stay unchanged."""
     short = text.strip().lower().removesuffix(_SUFFIX.lower())
     return f"{_SHORT[short]}{_SUFFIX}" if short in _SHORT else text.strip()
 
 
 def provider_names(texts: Sequence[str]) -> tuple[str, ...]:
-    """ONNX Runtime's names of providers, each once and in the order given; commas separate as spaces do."""
+    """Returns ONNX Runtime's names of providers, without repetitions, in the given order; commas separate, too."""
     parts = [part for text in texts for part in text.split(",") if part.strip()]
     return tuple(dict.fromkeys(provider_name(part) for part in parts))
 
 
 def remedy(missing: Sequence[str], known: Sequence[str]) -> str:
-    """What a user can do about providers that a build of ONNX Runtime does not have.
+    """Suggests a remedy for providers that this build of ONNX Runtime lacks.
 
     Args:
-        missing: Their names as ONNX Runtime has them.
-        known: Every name that ONNX Runtime has anywhere.
+        missing: ONNX Runtime's names of the providers.
+        known: Names of the providers of all builds.
     """
     if unknown := [name for name in missing if name not in known]:
-        near = get_close_matches(unknown[0].removesuffix(_SUFFIX).lower(), _SHORT, n=1)
-        meant = f"'{near[0]}' may be meant" if near else f"there are {', '.join(_SHORT)}"
-        return f"ONNX Runtime has none of the name {unknown[0]}; {meant}"
+        matches = get_close_matches(unknown[0].removesuffix(_SUFFIX).lower(), _SHORT, n=1)
+        suggestion = f"'{matches[0]}' may be meant" if matches else f"there are {', '.join(_SHORT)}"
+        return f"ONNX Runtime has none of the name {unknown[0]}; {suggestion}"
     packages = {_PACKAGES.get(name.removesuffix(_SUFFIX), "a build that has it") for name in missing}
     return f"install {' and '.join(sorted(packages))} in place of this one, or name another provider"
 
 
 def parse_option(text: str) -> ProviderOption:
-    """``PROVIDER.KEY=VALUE`` of the command line.
+    """Parses ``PROVIDER.KEY=VALUE`` of the command line.
 
     Raises:
-        SettingsError: It has another form.
+        SettingsError: The text has another form.
     """
     name, equals, value = text.partition("=")
     provider, dot, key = name.partition(".")
@@ -108,14 +108,14 @@ def parse_option(text: str) -> ProviderOption:
 
 
 def default_options(provider: str, model: Path) -> Mapping[str, str]:
-    """What a provider gets where nothing else is said.
+    """Returns the default options of a provider.
 
-    TensorRT keeps the engines it builds and the timings it measures, for building takes minutes. CUDA grows its memory
-    by what is needed instead of doubling it, and looks for a convolution algorithm by rule instead of trying all of
+    TensorRT keeps its built engines and measured timings, since a build takes minutes. CUDA extends its memory by the
+    requested size instead of doubling it. It selects a convolution algorithm by heuristics instead of trying all of
     them on every new batch size.
 
     Args:
-        provider: Name as ONNX Runtime has it.
+        provider: ONNX Runtime's name of the provider.
         model: The model file.
     """
     if provider == _TENSORRT:
@@ -132,11 +132,11 @@ def default_options(provider: str, model: Path) -> Mapping[str, str]:
 
 
 def cache_key(model: Path, versions: Sequence[str]) -> str:
-    """Name of the folder for what was built from a model: another file, runtime or GPU has another.
+    """Returns the folder name for engines built from a model; another file, runtime or GPU has another name.
 
     Args:
         model: The model file.
-        versions: Of whatever the result depends on.
+        versions: Versions of everything that the engines depend on.
 
     Raises:
         EngineLoadError: The file cannot be read.
@@ -147,34 +147,34 @@ def cache_key(model: Path, versions: Sequence[str]) -> str:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     except OSError as error:
         raise EngineLoadError(f"cannot read {model}: {error.strerror}") from error
-    for item in versions:
-        digest.update(f"\0{item}".encode())
+    for entry in versions:
+        digest.update(f"\0{entry}".encode())
     return digest.hexdigest()[:32]
 
 
 def machine_versions(driver: Path = Path("/proc/driver/nvidia")) -> list[str]:
-    """What an engine of TensorRT depends on besides the model: libraries, driver and GPUs.
+    """Lists the versions that an engine of TensorRT depends on besides the model: libraries, driver and GPUs.
 
     Args:
-        driver: Where NVIDIA's driver tells about itself.
+        driver: Folder in which NVIDIA's driver describes itself.
     """
     names = sorted(
         name
-        for item in distributions()
-        if (name := (item.metadata["Name"] or "").lower()).startswith(("onnxruntime", "tensorrt"))
+        for distribution in distributions()
+        if (name := (distribution.metadata["Name"] or "").lower()).startswith(("onnxruntime", "tensorrt"))
     )
-    found = [f"{name} {version(name)}" for name in dict.fromkeys(names)]
+    versions = [f"{name} {version(name)}" for name in dict.fromkeys(names)]
     for file in [driver / "version", *sorted(driver.glob("gpus/*/information"))]:
         try:
             text = file.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        # Of a GPU its model alone; two of one model share their engines.
-        found += [line.strip() for line in text.splitlines() if file.name == "version" or line.startswith("Model")]
-    return found
+        # Of a GPU only its model counts; two GPUs of one model share their engines.
+        versions += [line.strip() for line in text.splitlines() if file.name == "version" or line.startswith("Model")]
+    return versions
 
 
 def cache_root() -> Path:
-    """Where caches lie: ``$XDG_CACHE_HOME/mnserve``, by default ``~/.cache/mnserve``."""
+    """Returns the folder of caches: ``$XDG_CACHE_HOME/mnserve``, by default ``~/.cache/mnserve``."""
     home = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(home) if home.startswith("/") else Path.home() / ".cache") / "mnserve"

@@ -1,4 +1,4 @@
-"""Opens ONNX Runtime sessions on the execution providers that were asked for, and on no others."""
+"""ONNX Runtime sessions on the requested execution providers, and on no others."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mnserve.errors import EngineLoadError
 
 _log = logging.getLogger(__name__)
 
-_FATAL_ONLY: Final = 4  # errors reach the caller as exceptions; they need not be printed too
+_FATAL_ONLY: Final = 4  # errors reach the caller as exceptions and need not be printed, too
 _CPU: Final = "CPUExecutionProvider"
-_REMOTE: Final = "AzureExecutionProvider"  # computes nothing of an ordinary model
+_REMOTE: Final = "AzureExecutionProvider"  # computes no operator of an ordinary model
 _REFUSAL: Final = "graph capture feature"
-"""Part of what ONNX Runtime says about a model that it cannot capture."""
+"""Part of ONNX Runtime's message about a model that it cannot capture."""
 
 
-def cpu_alone(options: EngineOptions) -> bool:
-    """Whether a session would compute on nothing but CPUs: as asked for, or because nothing else is in this build."""
+def runs_on_cpus_alone(options: EngineOptions) -> bool:
+    """Returns True if a session would compute on CPUs alone, by request or because this build has no other provider."""
     names = set(options.providers) - {_REMOTE}
     if options.allow_fallback:
         names &= set(ort.get_available_providers())
@@ -39,15 +39,15 @@ def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSessi
         compute, gets a session without graphs and a warning.
 
     Raises:
-        EngineLoadError: The file is missing or damaged, or a provider that was asked for is not there.
+        EngineLoadError: The file is missing or damaged, or a requested provider is missing.
     """
     _check_providers(options)
     graphs = bool(options.cuda_graph_batches) and CUDA in ort.get_available_providers()
     try:
         session = _session(path, options, graphs=graphs)
-    except EngineLoadError:  # of our own, with words of its own
+    except EngineLoadError:  # ours, with its own message
         raise
-    except Exception as error:  # the runtime's exceptions derive from Exception alone
+    except Exception as error:  # exceptions of the runtime derive from Exception alone
         if not (graphs and _REFUSAL in str(error)):
             raise EngineLoadError(f"ONNX Runtime cannot load {path}: {reason(error)}") from error
         _log.warning("%s runs without CUDA graphs: %s", path, reason(error))
@@ -70,7 +70,7 @@ def _session(path: Path, options: EngineOptions, *, graphs: bool) -> ort.Inferen
     session_options.intra_op_num_threads = options.intra_op_threads or available_cpus()
     session_options.inter_op_num_threads = options.inter_op_threads
     return ort.InferenceSession(
-        path, sess_options=session_options, providers=_present(path, options, graphs=graphs), enable_fallback=False
+        path, sess_options=session_options, providers=_available(path, options, graphs=graphs), enable_fallback=False
     )
 
 
@@ -85,10 +85,10 @@ def _check_providers(options: EngineOptions) -> None:
     )
 
 
-def _present(path: Path, options: EngineOptions, *, graphs: bool) -> list[tuple[str, dict[str, str]]]:
-    """The providers that this build has, with their options."""
+def _available(path: Path, options: EngineOptions, *, graphs: bool) -> list[tuple[str, dict[str, str]]]:
+    """Lists the requested providers that this build has, with their options."""
     available = ort.get_available_providers()
-    found = []
+    providers = []
     for name in options.providers:
         if name not in available:
             continue
@@ -99,8 +99,8 @@ def _present(path: Path, options: EngineOptions, *, graphs: bool) -> list[tuple[
         for key, value in settings.items():
             if key.endswith("cache_path"):
                 _make_folder(Path(value), name)
-        found.append((name, settings))
-    return found
+        providers.append((name, settings))
+    return providers
 
 
 def _make_folder(path: Path, provider: str) -> None:
@@ -114,6 +114,6 @@ def _make_folder(path: Path, provider: str) -> None:
 
 
 def reason(error: Exception) -> str:
-    """The runtime's message on one line, without its prefix of numbers."""
+    """Returns the message of the runtime on one line, without its prefix of numbers."""
     message = " ".join(str(error).split())
     return message.split(" : ", 3)[-1] if message.startswith("[ONNXRuntimeError]") else message

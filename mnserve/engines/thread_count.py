@@ -1,4 +1,4 @@
-"""How many threads an engine has within one operator: the server's option, or the model's own parameter."""
+"""Threads of an engine within one operator: the option of the server, or the parameter of the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ INTRA_OP_THREADS: Final = "intra_op_thread_count"
 """Parameter of Triton's backend for ONNX: threads of each instance of a model, within one operator."""
 
 
-def asked_threads(config: ModelConfig) -> int:
-    """Threads of each instance that a configuration asks for; 0 where it leaves them to the server.
+def configured_threads(config: ModelConfig) -> int:
+    """Reads the threads of each instance from a configuration; 0 where it leaves them to the server.
 
     Raises:
         ModelConfigError: The parameter is no number, or out of range.
@@ -34,26 +34,26 @@ def asked_threads(config: ModelConfig) -> int:
 
 
 def instance_threads(config: ModelConfig, server: int, count: int) -> int:
-    """Threads of each instance; 0 takes every CPU that the process may use.
+    """Returns the threads of each instance; 0 takes every CPU that the process may use.
 
-    Whoever starts the server knows its machine, so what is given there wins over the model's configuration.
+    The operator of the server knows the machine, so the server's option wins over the configuration of the model.
 
     Args:
-        config: The model's configuration.
-        server: Threads that the server was started with; 0 where it was not told.
+        config: Configuration of the model.
+        server: Threads given to the server; 0 without the option.
         count: Instances that will run side by side.
 
     Raises:
-        ModelConfigError: The configuration asks for what cannot be.
+        ModelConfigError: The configuration has an invalid number of threads.
     """
-    asked = asked_threads(config)
+    configured = configured_threads(config)
     if server:
-        if asked and asked != server:
+        if configured and configured != server:
             _log.warning(
                 "model '%s' runs with %d threads, as --intra-op-threads says, and not with the %d of its config.pbtxt",
-                *(config.name, server, asked),
+                *(config.name, server, configured),
             )
         return server
-    if asked or count == 1:
-        return asked
+    if configured or count == 1:
+        return configured
     return max(1, available_cpus() // count)

@@ -1,4 +1,4 @@
-"""Loading every version of a model that its policy selects."""
+"""Loading of the versions of a model that its version policy selects."""
 
 from __future__ import annotations
 
@@ -27,75 +27,79 @@ async def load_versions(
     on_change: Callable[[], None],
     override: ModelConfig | None = None,
 ) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
-    """The versions of a model that are to be served, loaded one after the other, and why others are not.
+    """Loads the selected versions of a model, one after the other.
 
     Args:
         root: The repository.
-        name: The model.
-        options: What applies to every model.
-        before: Versions as they were loaded before; their counters go on.
+        name: Name of the model.
+        options: Options of every model.
+        before: Versions that were loaded before; their counters continue.
         on_change: Called when the readiness of a version changes.
-        override: What counts instead of the model's config.pbtxt.
+        override: Configuration in place of config.pbtxt.
+
+    Returns:
+        The loaded versions, and the reason for each version that could not be loaded.
     """
-    found: dict[int, ServedModel] = {}
+    loaded: dict[int, ServedModel] = {}
     faults: dict[int | None, str] = {}
     version: int | None = None
     try:
         on_disk = await asyncio.to_thread(list_versions, root, name)
         version = on_disk[-1] if on_disk else None
         config = await asyncio.to_thread(read_config, root, name) if override is None else override
-        chosen = served_versions(config, on_disk)
-        if not chosen:
+        selected = served_versions(config, on_disk)
+        if not selected:
             raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
     except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
         return {}, {version: _explain(name, version, error)}
-    for version in chosen:
+    for version in selected:
         try:
             model, instances = await _open(name, partial(load, root, name, version, options, override))
         except BaseException as error:
             if not isinstance(error, Exception):
-                for served in found.values():
+                for served in loaded.values():
                     await served.retire()
                 raise
             faults[version] = _explain(name, version, error)
             continue
-        found[version] = served = ServedModel(model, instances, on_change, before.get(version))
+        loaded[version] = served = ServedModel(model, instances, on_change, before.get(version))
         served.batcher.start()
         _log.info("model '%s' version %d is ready", name, version)
-    return found, faults
+    return loaded, faults
 
 
 async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel, tuple[Instance, ...]]:
-    """Loads a model and as many further engines as its configuration asks for, each in the thread that will run it,
-    one after the other. If it is cancelled, the engine that is being loaded is closed by its thread once it is there.
+    """Loads a model and its further engines, one after the other, each in the thread that will run it.
+
+    On cancellation the thread closes the engine that it is loading, once the engine is loaded.
 
     Args:
         name: Name of the model.
         load: Loads the model with its first engine.
 
     Raises:
-        RepositoryError, EngineError: The model cannot be loaded; nothing stays open.
+        RepositoryError, EngineError: The model cannot be loaded; all engines are closed.
     """
     threads = [EngineThread(name)]
-    found: list[Instance] = []
+    instances: list[Instance] = []
     try:
         model = await threads[0].call(load, unwanted=lambda model: model.engine.close())
-        found.append(Instance(engine=model.engine, thread=threads[0]))
-        while len(found) < model.instances:
+        instances.append(Instance(engine=model.engine, thread=threads[0]))
+        while len(instances) < model.instances:
             threads.append(EngineThread(name))
             engine = await threads[-1].call(model.another, unwanted=lambda engine: engine.close())
-            found.append(Instance(engine=engine, thread=threads[-1]))
+            instances.append(Instance(engine=engine, thread=threads[-1]))
     except BaseException:
-        for instance in found:
+        for instance in instances:
             instance.engine.close()
         for thread in threads:
             thread.close()
         raise
-    return model, tuple(found)
+    return model, tuple(instances)
 
 
 def _explain(name: str, version: int | None, error: Exception) -> str:
-    """Logs why a model cannot be served; a fault of ours with its traceback."""
+    """Logs and returns the reason why a model cannot be served; an unexpected error is logged with its traceback."""
     expected = isinstance(error, MnServeError)
     reason = str(error) if expected else f"{type(error).__name__}: {error}"
     where = "" if version is None else f" version {version}"

@@ -1,7 +1,7 @@
-"""Loads that were begun: each is carried to its end, whether or not somebody still waits for it.
+"""Tasks that load models. A load runs to its end, even after its caller has left.
 
-A thread that loads a model cannot be stopped. If a load ended with its caller, who may give up at any time, the next
-one would begin beside a thread that still loads the same model, and callers who ask again would pile them up.
+A thread that loads a model cannot be stopped. If a load ended with its caller, the next one would start beside the
+thread that still loads the same model. Repeated calls would pile threads up.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _log = logging.getLogger(__name__)
 
 
 class LoadTasks:
-    """Loads in tasks of their own."""
+    """Running loads, each in a task of its own."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, name: str, lock: asyncio.Lock, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Waits for its turn, then loads a model, and waits for that.
+        """Waits for the lock of a model, loads the model, and waits for the end of the load.
 
-        A caller who is cancelled before its turn has come begins nothing. One who is cancelled later leaves the load to
-        itself: it takes effect as if somebody had waited for it.
+        A caller that is cancelled before it has the lock starts no load. A load whose caller is cancelled later goes on
+        and takes effect.
 
         Args:
-            name: The model.
-            lock: The model's; held until the load has ended.
-            load: Loads it.
+            name: Name of the model.
+            lock: Lock of the model; held until the load has ended.
+            load: Loads the model.
 
         Raises:
             StoppingError: The load was abandoned.
-            Exception: Whatever ``load`` raises.
+            Exception: Raised by ``load``.
         """
         await lock.acquire()
         task = asyncio.get_running_loop().create_task(load())
@@ -53,12 +53,12 @@ class LoadTasks:
         task.result()
 
     def abandon(self) -> None:
-        """Has every load end without an effect. Call it once: what they began is closed on their way out."""
+        """Cancels every load, which then closes its engines. To be called once."""
         for task in self._tasks:
             task.cancel()
 
     async def ended(self, timeout: float) -> None:
-        """Waits until all have ended, or for so many seconds."""
+        """Waits until all loads have ended, for ``timeout`` seconds at most."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout)
 
@@ -68,7 +68,7 @@ class LoadTasks:
 
 
 def _explain(name: str, task: asyncio.Task[None]) -> None:
-    """Logs a fault of ours that nobody waits for any more; others were logged where they were found."""
+    """Logs an unexpected error of a load without a caller; other errors were logged before."""
     error = None if task.cancelled() else task.exception()
     if error is not None and not isinstance(error, MnServeError):
         _log.error("model '%s': loading it failed", name, exc_info=error)

@@ -1,4 +1,4 @@
-"""From files to a model that can answer: verify, load, check, warm up."""
+"""Loading of a model from its files: verify, load, check, warm up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mnserve.engines.instance_groups import instance_count, instance_options
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.padded import PaddedEngine
-from mnserve.engines.sessions import cpu_alone
+from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import EngineError, ModelConfigError
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.models.response_cache import ModelResponses, ResponseCache
 from mnserve.models.warm_up import probe_of, run_samples, warm_up
-from mnserve.models.warm_up_samples import samples
+from mnserve.models.warm_up_samples import SampleLimits, samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
@@ -37,17 +37,18 @@ EngineFactory = Callable[[Path, EngineOptions], Engine]
 
 @dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """What applies to every model.
+    """Options of every model.
 
     Attributes:
-        engine: How engines are set up.
-        default_max_batch_size: Most rows in a batch of a model whose configuration does not say.
-        max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size asks for.
+        engine: Set-up of engines.
+        default_max_batch_size: Most rows in a batch, where the configuration does not set it.
+        max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or max_queue_size of the configuration.
         max_queue_bytes: Most bytes of tensors that may wait for one model.
         warm_up: Run batches of zeros, and the samples of the configuration, first.
         run_timeout: Seconds that a run may take before the engine counts as broken; 0 for no limit.
-        cache: Keeps answers of the models whose configuration asks for it; None keeps none.
-        alone: Run one instance of each model with the engine options as they are, whatever its instance_group says.
+        cache: Cache for the answers of models whose configuration enables it; None disables it.
+        sample_limits: Limits of the warm-up samples of a configuration.
+        alone: Run one instance of each model with the engine options unchanged, in spite of its instance_group.
         factory: Loads model files.
     """
 
@@ -58,26 +59,27 @@ class LoadOptions:
     warm_up: bool = True
     run_timeout: float = 0.0
     cache: ResponseCache | None = None
+    sample_limits: SampleLimits = field(default_factory=SampleLimits)
     alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model that can answer.
+    """A loaded model with its first engine.
 
     Attributes:
-        name: Its name.
-        version: Its version.
-        config: Its configuration without gaps.
-        signature: What requests have to look like.
-        engine: Runs it.
-        file: Name of the file that gives a client what it gets without asking for more.
-        batching: Limits of its batcher.
-        instances: How many engines run side by side.
+        name: Name of the model.
+        version: Number of the version.
+        config: Complete configuration.
+        signature: Rules for requests.
+        engine: First engine of the model.
+        file: Name of the file that computes the default outputs.
+        batching: Limits of the batcher.
+        instances: Number of engines that run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
-        watch: When its engines count as broken.
-        responses: Answers that are kept; None where none are.
+        watch: Conditions under which engines count as broken.
+        responses: Cached answers of the model; None without a cache.
     """
 
     name: str
@@ -94,18 +96,18 @@ class LoadedModel:
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
-    """Loads one version of a model. Takes a while; not for the event loop.
+    """Loads one version of a model. Blocks for a while, so it is not for the event loop.
 
     Args:
         root: The repository.
-        name: The model.
-        version: Its version.
-        options: What applies to every model.
-        override: What counts instead of its config.pbtxt.
+        name: Name of the model.
+        version: Number of the version.
+        options: Options of every model.
+        override: Configuration in place of config.pbtxt.
 
     Raises:
-        RepositoryError: What is on disk cannot be served.
-        EngineError: The engine cannot load or run it.
+        RepositoryError: The files cannot be served.
+        EngineError: The engine cannot load or run the model.
     """
     files = read_model(root, name, version, override)
     check_supported(files.config)
@@ -114,25 +116,27 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     if not options.alone:
         count = instance_count(files.config)
         options = replace(options, engine=instance_options(files.config, options.engine, count))
-    return _first_ready(files, replace(options, engine=_with_needed_graphs(files, options)))
+    return _load_best_files(files, replace(options, engine=_with_needed_graphs(files, options)))
 
 
-def _first_ready(files: ModelFiles, options: LoadOptions) -> LoadedModel:
-    """The model with the file beside it that suits this machine best. One made for CPUs may need a kernel that another
-    release of the runtime, or this processor, does not have; then there is still the model.
+def _load_best_files(files: ModelFiles, options: LoadOptions) -> LoadedModel:
+    """Loads the model with the variant that suits this machine best.
+
+    The variant for CPUs may need a kernel that another release of the runtime, or this processor, lacks. Then the model
+    is loaded without it.
     """
     cpu, core = verified_path(files, CPU_NAME), verified_path(files, CORE_NAME)
-    if cpu is not None and cpu_alone(options.engine):
+    if cpu is not None and runs_on_cpus_alone(options.engine):
         try:
-            return _ready(files, cpu, options)
+            return _load_files(files, cpu, options)
         except EngineError as error:
             _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
-    return _ready(files, core, options)
+    return _load_files(files, core, options)
 
 
-def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> LoadedModel:
-    """The model with ``beside`` for what everyone gets, checked and warmed up."""
-    engine, file = _open(files, beside, options)
+def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> LoadedModel:
+    """Loads, checks and warms up the model, with ``variant`` for the default outputs."""
+    engine, file = _open(files, variant, options)
     try:
         sizes = allowed_batch_sizes(files.config)
         config = complete(
@@ -158,15 +162,15 @@ def _ready(files: ModelFiles, beside: Path | None, options: LoadOptions) -> Load
         file=file,
         batching=batching,
         instances=1 if options.alone else instance_count(config),
-        another=partial(_another, files, beside, options, rules),
+        another=partial(_load_another, files, variant, options, rules),
         watch=EngineHealthOptions(run_timeout=options.run_timeout, probe=probe_of(rules) if options.warm_up else None),
         responses=_responses(files, options),
     )
 
 
-def _another(files: ModelFiles, beside: Path | None, options: LoadOptions, rules: RequestSignature) -> Engine:
-    """One more engine of a model that was loaded already."""
-    engine, _ = _open(files, beside, options)
+def _load_another(files: ModelFiles, variant: Path | None, options: LoadOptions, rules: RequestSignature) -> Engine:
+    """Loads one more engine of a loaded model."""
+    engine, _ = _open(files, variant, options)
     try:
         _warm_up(engine, files, rules, options)
     except BaseException:
@@ -187,26 +191,30 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
 def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
     if options.warm_up:
         warm_up(engine, rules, allowed_batch_sizes(files.config))
-        run_samples(engine, rules, samples(files.config, rules, files.model_path.parent.parent))
+        folder = files.model_path.parent.parent
+        run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
 
 
 def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
-    """Engine options with the CUDA graphs that this model's batches can need: none without a batch dimension."""
+    """Returns engine options with the CUDA graphs that batches of the model can use; none without a batch dimension."""
     sizes, config = options.engine.cuda_graph_batches, files.config
-    most = config.max_batch_size or options.default_max_batch_size
+    max_rows = config.max_batch_size or options.default_max_batch_size
     if sizes and config.max_batch_size == 0 and (config.input or config.output):
         _log.warning(
             "model '%s' runs without CUDA graphs: its max_batch_size is 0, so a batch cannot be padded", files.name
         )
-        most = 0
-    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, most) if most else ())
+        max_rows = 0
+    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, max_rows) if max_rows else ())
 
 
-def _open(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """The engine of a model, which pads batches where only some sizes are allowed; and the name of the file that gives
-    the outputs of every request."""
+def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """Opens the engine of a model, with padding where only some batch sizes are allowed.
+
+    Returns:
+        The engine, and the name of the file that computes the default outputs.
+    """
     sizes = allowed_batch_sizes(files.config)
-    engine, file = _open_files(files, beside, options)
+    engine, file = _open_files(files, variant, options)
     if not sizes:
         return engine, file
     try:
@@ -216,13 +224,13 @@ def _open(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple
         raise ModelConfigError(f"model '{files.name}': {error}") from error
 
 
-def _open_files(files: ModelFiles, beside: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """The engine of a model, in two parts where a smaller file lies beside it."""
+def _open_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """Opens the engine of a model, of two engines where the model has a variant."""
     whole = options.factory(files.model_path, options.engine)
-    if beside is None:
+    if variant is None:
         return whole, files.model_path.name
     try:
-        core = options.factory(beside, options.engine)
+        core = options.factory(variant, options.engine)
     except BaseException:
         whole.close()
         raise
@@ -234,5 +242,5 @@ def _open_files(files: ModelFiles, beside: Path | None, options: LoadOptions) ->
         raise
     if core.outputs == whole.outputs:
         whole.close()
-        return core, beside.name
-    return pair, beside.name
+        return core, variant.name
+    return pair, variant.name

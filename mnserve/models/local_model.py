@@ -1,6 +1,6 @@
-"""One model of a repository in this process, without a server: what predict and bench run.
+"""Model of a repository in this process, without a server, for predict and bench.
 
-It is found, checked and completed as a server does it.
+The model is found, checked and completed as by a server.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class LocalModel:
     """A loaded model; a context manager that frees it.
 
     Args:
-        engine: runs the model.
-        config: complete configuration.
-        version: version that was loaded.
-        file: name of the file that gives the outputs that need not be asked for.
-        labels: class names; empty where there are none.
-        training_images: file of training images that was published with the model.
+        engine: Engine of the model.
+        config: Complete configuration.
+        version: Number of the loaded version.
+        file: Name of the file that computes the default outputs.
+        labels: Class names; empty without a label file.
+        training_images: File of training images that was published with the model; None without one.
     """
 
     def __init__(
@@ -55,12 +55,11 @@ class LocalModel:
 
     @classmethod
     def open(cls, root: Path, name: str, options: EngineOptions | None = None) -> LocalModel:
-        """Loads the version of model ``name`` in repository ``root`` that a server would answer with by
-        default.
+        """Loads the default version of model ``name`` in repository ``root``.
 
         Raises:
-            RepositoryError: the model is not there, damaged, or its configuration does not fit.
-            EngineLoadError: the engine cannot load it.
+            RepositoryError: The model is missing or damaged, or its configuration does not fit.
+            EngineLoadError: The engine cannot load the model.
         """
         versions = served_versions(read_config(root, name), list_versions(root, name))
         if not versions:
@@ -98,25 +97,25 @@ class LocalModel:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Class names from the label file; empty where the configuration names none."""
+        """Class names from the label file; empty without a label file."""
         return self._labels
 
     @property
     def training_images(self) -> Path | None:
-        """File of the training images nearest to each neighbor; None where none was published with the model."""
+        """File of the training images nearest to each neighbor; None if the model was published without one."""
         return self._training_images
 
     def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """Runs one batch: input name -> array in, output name -> array out.
 
         Raises:
-            EngineRunError: the model cannot run on these inputs.
+            EngineRunError: The model cannot run on these inputs.
         """
         return dict(zip(outputs, self.engine.run(feeds, outputs), strict=True))
 
 
 def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
-    """Lines of the first label file that an output names, one for each class."""
+    """Reads the lines of the first label file that an output names, one for each class."""
     for output in config.output:
         if not output.label_filename:
             continue
@@ -129,6 +128,6 @@ def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
                 f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
                 f"({error}); restore it, or remove label_filename from config.pbtxt"
             ) from error
-        # An empty line is a class without a name; only line feeds end a line, whatever else a name holds.
+        # An empty line is a class without a name. Only line feeds end a line; names may contain other separators.
         return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
     return ()

@@ -1,4 +1,4 @@
-"""Which models are served: all of the repository, all as it changes, or those that somebody asks for."""
+"""Polling of the repository for new, changed and deleted models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _EXPLICIT: Final = "explicit"
 
 
 def check_asked_for(control: Control) -> None:
-    """Whether callers may load and unload models.
+    """Checks that callers may load and unload models.
 
     Raises:
-        UnsupportedError: They may not.
+        UnsupportedError: The server chooses its models itself.
     """
     if control != _EXPLICIT:
         raise UnsupportedError(
@@ -30,14 +30,14 @@ def check_asked_for(control: Control) -> None:
 
 
 class Poller:
-    """Looks for changes in a repository: new models are loaded, changed ones loaded again, others unloaded.
+    """Looks for changes in a repository: loads new models, reloads changed ones, and unloads deleted ones.
 
-    A model that cannot be loaded is not tried again before it changes.
+    A model that cannot be loaded is not tried again before its files change.
 
     Args:
         root: The repository.
-        models: What is served.
-        seconds: Between two looks.
+        models: The served models.
+        seconds: Time between two looks.
     """
 
     def __init__(self, root: Path, models: Models, seconds: float) -> None:
@@ -47,11 +47,11 @@ class Poller:
         self._seen: dict[str, object] = {}
 
     async def look(self) -> None:
-        """Remembers what is there, without loading anything."""
+        """Remembers the current files without loading models."""
         self._seen = await asyncio.to_thread(_fingerprints, self._root)
 
     async def run(self) -> None:
-        """Polls until it is cancelled."""
+        """Polls until the task is cancelled."""
         while True:
             await asyncio.sleep(self._seconds)
             try:
@@ -64,19 +64,19 @@ class Poller:
                 _log.exception("looking through the repository failed; what is served stays, and it is tried again")
 
     async def poll(self) -> None:
-        """Loads and unloads what has changed since the last look.
+        """Loads and unloads the models that have changed since the last look.
 
         Raises:
             RepositoryError: The repository cannot be read.
             StoppingError: The server is stopping.
         """
-        found = await asyncio.to_thread(_fingerprints, self._root)
-        before, self._seen = self._seen, found
-        for name in before.keys() - found.keys():
+        current = await asyncio.to_thread(_fingerprints, self._root)
+        before, self._seen = self._seen, current
+        for name in before.keys() - current.keys():
             _log.info("model '%s' is gone from the repository", name)
             await self._models.forget(name)
-        for name in sorted(found):
-            if found[name] == before.get(name):
+        for name in sorted(current):
+            if current[name] == before.get(name):
                 continue
             try:
                 await self._models.load(name)
@@ -89,18 +89,18 @@ class Poller:
 
 
 def _fingerprints(root: Path) -> dict[str, object]:
-    """For every model something that differs once one of its files does."""
+    """Returns model name -> a value that changes with the files of the model."""
     return {name: _fingerprint(root / name) for name in list_models(root)}
 
 
 def _fingerprint(folder: Path) -> object:
-    found = []
+    files = []
     try:
         paths = [*folder.glob("*"), *folder.glob("*/*")]
-    except OSError:  # deleted while it is looked through: what is left of it is seen at the next look
+    except OSError:  # deleted during the walk; the next look sees the rest
         return None
     for path in paths:
-        # What starts with a dot is on its way in or out.
+        # Entries that start with a dot belong to a publish in progress.
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue
         try:
@@ -108,5 +108,5 @@ def _fingerprint(folder: Path) -> object:
         except OSError:
             continue
         if path.is_file():
-            found.append((str(path.relative_to(folder)), status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(sorted(found))
+            files.append((str(path.relative_to(folder)), status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(sorted(files))

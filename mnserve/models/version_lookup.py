@@ -1,4 +1,4 @@
-"""Which of the versions of a model a request means, and why there is none that can answer it."""
+"""Lookup of the version of a model that a request names."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from mnserve.models.served import ModelEntry, ServedModel
 from mnserve.repository.reader import MAX_VERSION_DIGITS
 
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
-"""Why a model that nobody has asked for does not answer."""
+"""Reason of a model that is in the repository and was not loaded."""
 
 
 def find_version(name: str, entry: ModelEntry, version: str) -> ServedModel:
-    """The version of a model that a request means.
+    """Finds the version of a model that a request names.
 
     Args:
         name: Name of the model.
-        entry: What is known of it.
-        version: Its version; empty is the highest that is ready.
+        entry: State of the model.
+        version: Version number; empty for the highest that is ready.
 
     Raises:
-        UnknownModelError: It is not served in this version.
+        UnknownModelError: The model is not served in this version.
         InvalidRequestError: The version is not a number.
-        ModelNotReadyError: The version is there but cannot answer.
+        ModelNotReadyError: The version exists but cannot answer.
     """
     if version:
         return _named(name, entry, _number(version))

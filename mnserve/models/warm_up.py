@@ -1,4 +1,4 @@
-"""Batches before the first request: memory is taken, kernels are chosen, a model that cannot run is found."""
+"""Warm-up batches before the first request: they allocate memory, select kernels, and reveal faults of the model."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mnserve.models.warm_up_samples import Sample
 _log = logging.getLogger(__name__)
 
 WARM_UP_BYTES = 2**28
-"""Largest input of a warm-up batch. Requests are smaller: a message is, by default, a quarter of that."""
+"""Largest input of a warm-up batch in bytes. Requests are smaller: by default a message has a quarter of it at most."""
 
 
 def warm_up(engine: Engine, rules: RequestSignature, sizes: Sequence[int] = ()) -> None:
-    """Runs a batch of zeros with one row and one with as many rows as allowed, where that is of a sensible size.
+    """Runs batches of zeros with one row and with the maximum of rows, up to WARM_UP_BYTES.
 
     Args:
         engine: The engine.
-        rules: What requests have to look like.
+        rules: Rules for requests.
         sizes: Further numbers of rows; those beyond the maximum are left out.
 
     Raises:
-        ModelConfigError: There is not enough memory for it.
-        EngineError: The engine fails, or answers with something else than the configuration says.
+        ModelConfigError: The memory does not suffice.
+        EngineError: The engine fails, or its outputs contradict the configuration.
     """
-    wanted = {tuple(rules.output_rules), tuple(rules.default_outputs)}
-    most = max(1, rules.max_batch_size)
-    for rows in sorted({1, most, *(size for size in sizes if size < most)}):
+    output_sets = {tuple(rules.output_rules), tuple(rules.default_outputs)}
+    max_rows = max(1, rules.max_batch_size)
+    for rows in sorted({1, max_rows, *(size for size in sizes if size < max_rows)}):
         size = _input_bytes(rules, rows)
         if size > WARM_UP_BYTES:
             _log.warning(
@@ -45,7 +45,7 @@ def warm_up(engine: Engine, rules: RequestSignature, sizes: Sequence[int] = ()) 
             )
             return
         try:
-            for outputs in sorted(wanted, key=len):
+            for outputs in sorted(output_sets, key=len):
                 _run_zeros(engine, rules, rows, outputs)
         except MemoryError as error:
             raise ModelConfigError(
@@ -55,7 +55,7 @@ def warm_up(engine: Engine, rules: RequestSignature, sizes: Sequence[int] = ()) 
 
 
 def probe_of(rules: RequestSignature) -> InferenceWork | None:
-    """One row of zeros, which a model that was warmed up has run; None where sizes are open, or it is large."""
+    """Returns the health probe of a warm model: one row of zeros. None for open or large inputs."""
     if _input_bytes(rules, 1) > WARM_UP_BYTES or any(-1 in rule.dims for rule in rules.inputs):
         return None
     return _zeros_work(rules, 1, tuple(rules.default_outputs))
@@ -65,7 +65,7 @@ def run_samples(engine: Engine, rules: RequestSignature, samples: Iterable[Sampl
     """Runs the samples of the configuration.
 
     Raises:
-        EngineLoadError: One of them fails; names it.
+        EngineLoadError: A sample fails; the message names it.
     """
     for sample in samples:
         _log.debug("model '%s': warm-up sample '%s'", rules.model, sample.name)
@@ -94,9 +94,7 @@ def _run_zeros(engine: Engine, rules: RequestSignature, rows: int, outputs: tupl
     try:
         execution = execute(engine, [work], work.feeds, batched=rules.max_batch_size > 0)
     except MnServeError as error:
-        if any(
-            -1 in rule.dims for rule in rules.inputs
-        ):  # 1 stood in for sizes that the configuration leaves open; the model may need others
+        if any(-1 in rule.dims for rule in rules.inputs):  # open sizes are 1 here, and the model may need others
             _log.warning("model '%s': not warmed up: %s", rules.model, error)
             return
         raise EngineLoadError(
@@ -119,7 +117,7 @@ def _check_outputs(rules: RequestSignature, arrays: dict[str, np.ndarray[Any, An
             )
         expected = rules.full_shape(rule)
         if len(expected) != array.ndim or any(
-            size not in (-1, given) for size, given in zip(expected, array.shape, strict=True)
+            size not in (-1, actual) for size, actual in zip(expected, array.shape, strict=True)
         ):
             raise EngineRunError(
                 f"model '{rules.model}': output '{rule.name}' comes with shape {list(array.shape)}, but its "

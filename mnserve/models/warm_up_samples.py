@@ -1,7 +1,7 @@
-"""Requests that config.pbtxt asks to be run before a model is called ready: ``model_warmup``.
+"""Warm-up requests of config.pbtxt (``model_warmup``), which run before a model is ready.
 
-Shapes: a sample gives each input without its batch dimension, once; it is repeated for the B rows of its batch. Files
-lie in the folder ``warmup`` of the model and hold raw contents as requests do, for one row or for all B.
+Shapes: a sample has each input without the batch dimension; the row is repeated for the B rows of the batch. Files lie
+in the folder ``warmup`` of the model and have raw contents as in requests, for one row or for all B.
 """
 
 from __future__ import annotations
@@ -24,20 +24,29 @@ from mnserve.protocol.model_config_pb2 import ModelConfig, ModelWarmup
 Array = np.ndarray[Any, Any]
 
 FOLDER: Final = "warmup"
-MAX_RUNS: Final = 10_000
-"""Most runs of all samples of a model in all of its instances; it is not ready before the last."""
-MAX_SAMPLE_BYTES: Final = 2**28
-"""Most bytes of the inputs of one sample. Requests are smaller: a message is, by default, a quarter of that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleLimits:
+    """Limits of the warm-up samples of one model.
+
+    Attributes:
+        runs: Most runs of all samples in all instances; the model is not ready before the last.
+        nbytes: Most bytes of the inputs of one sample. By default a message has a quarter of this at most.
+    """
+
+    runs: int = 10_000
+    nbytes: int = 2**28
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One warm-up request.
+    """Warm-up request.
 
     Attributes:
-        name: What it is called.
+        name: Name of the sample.
         work: The request.
-        runs: How often it is run.
+        runs: Number of runs.
     """
 
     name: str
@@ -45,33 +54,34 @@ class Sample:
     runs: int
 
 
-def samples(config: ModelConfig, rules: RequestSignature, folder: Path) -> Iterator[Sample]:
-    """The samples of a configuration, one after the other.
+def samples(config: ModelConfig, rules: RequestSignature, folder: Path, limits: SampleLimits) -> Iterator[Sample]:
+    """Yields the samples of a configuration, one after the other.
 
     Args:
         config: The configuration.
-        rules: What requests to the model have to look like.
-        folder: The model's folder.
+        rules: Rules for requests to the model.
+        folder: Folder of the model.
+        limits: Limits of the samples.
 
     Raises:
-        ModelConfigError: A sample does not fit the model, is too large, or its file is not there; names the sample. Or
-            they are run too often.
+        ModelConfigError: A sample does not fit the model, is too large, or its file is missing; the message names the
+            sample. Or the samples have too many runs.
     """
-    _check_runs(config)
+    _check_runs(config, limits.runs)
     for number, message in enumerate(config.model_warmup, start=1):
         name = message.name or f"number {number}"
         where = f"model '{config.name}': warm-up sample '{name}' of config.pbtxt"
-        yield Sample(name=name, work=_work(message, rules, folder, where), runs=_runs(message))
+        yield Sample(name=name, work=_work(message, rules, folder, where, limits.nbytes), runs=_runs(message))
 
 
-def _check_runs(config: ModelConfig) -> None:
+def _check_runs(config: ModelConfig, limit: int) -> None:
     instances = instance_count(config)
     runs = instances * sum(map(_runs, config.model_warmup))
-    if runs > MAX_RUNS:
+    if runs > limit:
         where = "" if instances == 1 else f" in {instances} instances"
         raise ModelConfigError(
             f"model '{config.name}': the warm-up samples of config.pbtxt ({len(config.model_warmup)}) are run {runs} "
-            f"times{where}; it may be up to {MAX_RUNS} together, so lower their count or leave some out"
+            f"times{where}; it may be up to {limit} together, so lower their count or leave some out"
         )
 
 
@@ -79,10 +89,10 @@ def _runs(message: ModelWarmup) -> int:
     return message.count or 1
 
 
-def _work(message: ModelWarmup, rules: RequestSignature, folder: Path, where: str) -> InferenceWork:
-    rows, most = message.batch_size or 1, max(1, rules.max_batch_size)
-    if rows > most:
-        raise ModelConfigError(f"{where} has batch_size {rows}; it may be up to {most} (max_batch_size)")
+def _work(message: ModelWarmup, rules: RequestSignature, folder: Path, where: str, max_bytes: int) -> InferenceWork:
+    rows, max_rows = message.batch_size or 1, max(1, rules.max_batch_size)
+    if rows > max_rows:
+        raise ModelConfigError(f"{where} has batch_size {rows}; it may be up to {max_rows} (max_batch_size)")
     names = [rule.name for rule in rules.inputs]
     if sorted(names) != sorted(message.inputs):
         raise ModelConfigError(
@@ -90,32 +100,50 @@ def _work(message: ModelWarmup, rules: RequestSignature, folder: Path, where: st
         )
     batch = rows if rules.max_batch_size > 0 else None
     feeds: dict[str, Array] = {}
-    room = MAX_SAMPLE_BYTES
+    budget = _ByteBudget(limit=max_bytes, remaining=max_bytes)
     for rule in rules.inputs:
         what = f"{where}: input '{rule.name}'"
         if batch is None and rules.is_empty_batch(rule, message.inputs[rule.name].dims):
             dims = list(message.inputs[rule.name].dims)
             raise ModelConfigError(f"{what} has dims {dims} with 0 rows; give at least 1")
-        feeds[rule.name] = array = _array(message.inputs[rule.name], rule, batch, folder, what, room)
-        room -= array.nbytes
+        feeds[rule.name] = array = _array(message.inputs[rule.name], rule, batch, folder, what, budget)
+        budget.remaining -= array.nbytes
     return InferenceWork(feeds=feeds, rows=rows, outputs=rules.default_outputs)
 
 
-def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder: Path, what: str, room: int) -> Array:
-    """[B, *dims], or [*dims] for a model without a batch dimension (``batch`` is None); of ``room`` bytes at most."""
-    dims, datatype = list(item.dims), rule.datatype
-    if BY_CONFIG_TYPE.get(item.data_type) is not datatype:
+@dataclass(kw_only=True)
+class _ByteBudget:
+    """Bytes that the inputs of one sample may still take."""
+
+    limit: int
+    remaining: int
+
+    def check(self, size: int, what: str) -> None:
+        if size > self.remaining:
+            raise ModelConfigError(
+                f"{what} has {size} bytes, which is more than the {self.limit} of all inputs of a sample"
+                f"{'' if self.remaining == self.limit else f', of which {self.remaining} are left'}; give a lower "
+                "batch_size or smaller inputs"
+            )
+
+
+def _array(
+    sample: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder: Path, what: str, budget: _ByteBudget
+) -> Array:
+    """Builds an input [B, *dims], or [*dims] for a model without a batch dimension (``batch`` is None)."""
+    dims, datatype = list(sample.dims), rule.datatype
+    if BY_CONFIG_TYPE.get(sample.data_type) is not datatype:
         raise ModelConfigError(f"{what} has another data_type than the model, which takes {datatype.name}")
     if len(dims) != len(rule.dims) or any(
-        given < 0 or size not in (-1, given) for size, given in zip(rule.dims, dims, strict=True)
+        size < 0 or rule_size not in (-1, size) for rule_size, size in zip(rule.dims, dims, strict=True)
     ):
         raise ModelConfigError(f"{what} has dims {dims}, but the model takes {list(rule.dims)}; sizes have to be given")
     try:
-        _check_room(element_count([batch or 1, *dims], datatype, what) * datatype.dtype.itemsize, room, what)
-        kind = item.WhichOneof("input_data_type")
+        budget.check(element_count([batch or 1, *dims], datatype, what) * datatype.dtype.itemsize, what)
+        kind = sample.WhichOneof("input_data_type")
         if kind == "input_data_file":
-            path = _file(folder, item.input_data_file, what)
-            _check_room(path.stat().st_size, room, what)
+            path = _file(folder, sample.input_data_file, what)
+            budget.check(path.stat().st_size, what)
             return _read(path, datatype, dims, batch, what)
         if kind is None:
             raise ModelConfigError(f"{what} has no data; give zero_data, random_data or input_data_file")
@@ -127,17 +155,8 @@ def _array(item: ModelWarmup.Input, rule: TensorRule, batch: int | None, folder:
         raise ModelConfigError(f"{what} has dims {dims}, for which there is no memory; give smaller ones") from error
 
 
-def _check_room(size: int, room: int, what: str) -> None:
-    if size > room:
-        raise ModelConfigError(
-            f"{what} has {size} bytes, which is more than the {MAX_SAMPLE_BYTES} of all inputs of a sample"
-            f"{'' if room == MAX_SAMPLE_BYTES else f', of which {room} are left'}; give a lower batch_size or smaller "
-            "inputs"
-        )
-
-
 def _random(datatype: Datatype, dims: list[int]) -> Array:
-    """Values that models take: numbers from 0 to 1, integers from 0 to 127, strings without content as zeros have."""
+    """Draws values that models accept: floats from 0 to 1, integers from 0 to 127, empty strings."""
     generator = np.random.default_rng(0)
     if datatype.is_bytes:
         return datatype.zeros(dims)
@@ -153,12 +172,12 @@ def _repeat(row: Array, batch: int) -> Array:
 
 
 def _read(path: Path, datatype: Datatype, dims: list[int], batch: int | None, what: str) -> Array:
-    size, row = path.stat().st_size, element_count(dims, datatype, what) * datatype.dtype.itemsize
-    whole = row * (batch or 1)
-    if not datatype.is_bytes and size not in (row, whole):
+    size, row_bytes = path.stat().st_size, element_count(dims, datatype, what) * datatype.dtype.itemsize
+    batch_bytes = row_bytes * (batch or 1)
+    if not datatype.is_bytes and size not in (row_bytes, batch_bytes):
         raise ModelConfigError(
-            f"{what}: {path.name} has {size} bytes, expected {row} for one row of {dims}"
-            f"{'' if whole == row else f', or {whole} for all'}"
+            f"{what}: {path.name} has {size} bytes, expected {row_bytes} for one row of {dims}"
+            f"{'' if batch_bytes == row_bytes else f', or {batch_bytes} for all'}"
         )
     try:
         raw = path.read_bytes()
@@ -166,13 +185,13 @@ def _read(path: Path, datatype: Datatype, dims: list[int], batch: int | None, wh
         raise ModelConfigError(f"{what}: cannot read {path}: {error.strerror}") from error
     if batch is None:
         return raw_to_array(raw, datatype, dims, what)
-    if datatype.is_bytes or len(raw) == row:
+    if datatype.is_bytes or len(raw) == row_bytes:
         return _repeat(raw_to_array(raw, datatype, dims, what), batch)
     return raw_to_array(raw, datatype, [batch, *dims], what)
 
 
 def _file(folder: Path, name: str, what: str) -> Path:
-    """The file of a sample, which has to lie in the model's own folder."""
+    """Finds the file of a sample, which has to lie in the folder of the model."""
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0"):
         raise ModelConfigError(f"{what}: input_data_file is {name!r}, expected the name of a file in {FOLDER}/")
     path = folder / FOLDER / name

@@ -12,7 +12,7 @@ from typing import Final
 from mnserve.text.names import printable
 
 REQUEST_ID: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="")
-"""Id of the request that is worked on, as its caller gave it; empty where it gave none."""
+"""Id of the current request from its caller; empty without an id."""
 
 _ID_LENGTH: Final = 128
 
@@ -22,7 +22,7 @@ def _request_id() -> str:
 
 
 class TextFormatter(logging.Formatter):
-    """One line, with the id of the request where there is one."""
+    """Formats a record as one line, with the id of the request if there is one."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
@@ -34,7 +34,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and request id and traceback where there are."""
+    """Formats a record as one JSON object on a line: time, level, logger, message, and any request id and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.format`."""
@@ -55,7 +55,7 @@ def configure(level: str, style: str) -> None:
     """Sends our log, and warnings of the libraries, to standard error.
 
     Args:
-        level: Least severe level of ours, such as ``info``.
+        level: Least severe level of our messages, such as ``info``.
         style: ``text`` or ``json``.
     """
     handler = logging.StreamHandler(sys.stderr)

@@ -1,6 +1,6 @@
-"""The models' counters as Prometheus metrics under Triton's names, over HTTP.
+"""Counters of the models as Prometheus metrics under Triton's names, over HTTP.
 
-Series exist only for models that the server has loaded, so no client can create one.
+Series exist only for models that the server has loaded, so clients cannot create any.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_cache_miss_duration_per_model", "Time looking in vain", lambda c: c.cache_miss.ns / 1e3),
 )
 
-_NO_VERSION: Final = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9}){0,3}[ \t]*(?:[,;]|$))")
-"""A version of a format that the library cannot compare with those it knows."""
+_INVALID_VERSION: Final = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9}){0,3}[ \t]*(?:[,;]|$))")
+"""Version of a format in the header Accept that the library cannot parse."""
 
 
 class ModelCollector(Collector):
-    """Reads the counters whenever metrics are asked for.
+    """Reads the counters for every request of metrics.
 
     Args:
-        counters: Gives the counters of the models that are loaded now.
+        counters: Returns the counters of the loaded models.
     """
 
     def __init__(self, counters: Callable[[], Iterable[ModelCounters]]) -> None:
         self._counters = counters
 
     def collect(self) -> Iterator[Metric]:
-        """One family for each metric, one sample for each model version."""
+        """Yields one family for each metric, with one sample for each model version."""
         models = list(self._counters())
         for name, text, value in _COUNTERS:
-            # Typed "unknown": the library appends _total to the name of anything typed "counter".
+            # Typed "unknown": the library appends _total to the name of a "counter".
             family = Metric(name, text, "unknown")
             for model in models:
                 family.add_sample(name, _labels(model), value(model))
@@ -80,8 +80,8 @@ class MetricsServer:
 
     Args:
         host: Address to bind.
-        port: Port to bind; 0 picks a free one.
-        counters: Gives the counters of the models that are loaded now.
+        port: Port to bind; 0 takes a free one.
+        counters: Returns the counters of the loaded models.
 
     Raises:
         StartError: The port cannot be bound.
@@ -91,9 +91,8 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(ModelCollector(counters))
         try:
-            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
-                0
-            ]
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, _, _, _, address = addresses[0]
             self._server = MetricsHTTPServer(family, (str(address[0]), port))
         except OSError as error:
             raise StartError(
@@ -112,10 +111,10 @@ class MetricsServer:
 
 
 def _with_readable_accept(app: Callable[..., Any]) -> Callable[..., Any]:
-    """An app that answers in its default format where the header Accept has a version that is none."""
+    """Wraps an app so that it answers in its default format where the header Accept has an invalid version."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Any:
-        if _NO_VERSION.search(environ.get("HTTP_ACCEPT", "")):
+        if _INVALID_VERSION.search(environ.get("HTTP_ACCEPT", "")):
             del environ["HTTP_ACCEPT"]
         return app(environ, start_response)
 

@@ -1,4 +1,4 @@
-"""HTTP that answers with metrics: bursts of connections are taken at once, and none is kept for nothing."""
+"""HTTP server of the metrics: it accepts bursts of connections, and closes silent ones."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from socketserver import TCPServer, ThreadingMixIn
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
@@ -19,34 +20,43 @@ _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
 """Connections that may wait to be accepted; the system may allow fewer (net.core.somaxconn)."""
-_MAX_CONNECTIONS: Final = 64
-"""Connections that are looked after at a time, each by a thread; others wait to be accepted."""
-_REQUEST_SECONDS: Final = 2.0
-"""Within how long the whole of a request has to be there, however busily it is sent."""
-_GRACE_SECONDS: Final = 0.2
-"""How long a request may take where others wait; a scrape says it all at once."""
-_IDLE_SECONDS: Final = 10.0
-"""How long a caller may take nothing of its answer before the connection is closed."""
-_MAX_CONNECTION_SECONDS: Final = 30.0
-"""How long a connection may last, however much it says."""
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 _MAX_LINE: Final = 65_536
 
 
-class _Answer(ServerHandler):
-    """One answer, whose faults go to the log and not to standard error."""
+@dataclass(frozen=True, kw_only=True)
+class HTTPLimits:
+    """Limits of the connections.
+
+    Attributes:
+        connections: Connections at a time, each with a thread; others wait to be accepted.
+        request_seconds: Time to send the whole request.
+        grace_seconds: Time to send the request while other connections wait; a scraper sends it at once.
+        idle_seconds: Time in which a client may read nothing of its answer.
+        connection_seconds: Age at which a connection is closed in any case.
+    """
+
+    connections: int = 64
+    request_seconds: float = 2.0
+    grace_seconds: float = 0.2
+    idle_seconds: float = 10.0
+    connection_seconds: float = 30.0
+
+
+class _AnswerHandler(ServerHandler):
+    """Writes one answer; errors go to the log and not to standard error."""
 
     def log_exception(self, exc_info: Any) -> None:
-        _log_fault(exc_info[1])
+        _log_unexpected(exc_info[1])
 
 
 class _Handler(WSGIRequestHandler):
-    """The one request of a connection, without a line in the log."""
+    """Handles the one request of a connection, without a line in the log."""
 
     server: MetricsHTTPServer
 
     def setup(self) -> None:
-        self.request.settimeout(self.server.idle_seconds)
+        self.request.settimeout(self.server.limits.idle_seconds)
         super().setup()
 
     def handle(self) -> None:
@@ -56,12 +66,12 @@ class _Handler(WSGIRequestHandler):
             self.send_error(414)
         elif self.parse_request():
             files = cast("tuple[IO[bytes], IO[bytes]]", (self.rfile, self.wfile))
-            answer = _Answer(*files, self.get_stderr(), self.get_environ(), multithread=True)
-            answer.request_handler = self  # type: ignore[attr-defined]  # wsgiref asks it to log, which it does not
+            answer = _AnswerHandler(*files, self.get_stderr(), self.get_environ(), multithread=True)
+            answer.request_handler = self  # type: ignore[attr-defined]  # wsgiref calls its log_message, which is empty
             answer.run(cast("WSGIApplication", self.server.get_app()))
 
     def parse_request(self) -> bool:
-        return super().parse_request() and self.server.has_asked(self.request)
+        return super().parse_request() and self.server.request_arrived(self.request)
 
     def address_string(self) -> str:
         return str(self.client_address[0])
@@ -71,23 +81,19 @@ class _Handler(WSGIRequestHandler):
 
 
 class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
-    """A thread for each connection, of which there is a bounded number.
+    """HTTP server with a thread for each connection, and a bounded number of connections.
 
-    The server of the standard library lets five connections wait, so that the system drops most of a burst, and its
-    callers try again after a second, then two, then four; and whoever says nothing keeps a thread for ever. Here the
-    oldest connection that has not asked yet gives way where all threads are taken.
+    The server of the standard library lets five connections wait. The system drops the others of a burst, and their
+    clients try again after 1, 2 and 4 seconds. A silent client keeps its thread for ever. Here the oldest connection
+    without a request is closed when all threads are busy.
 
     Args:
         family: ``socket.AF_INET`` or ``AF_INET6``.
-        address: host and port to bind.
-        most: connections at a time.
-        request_seconds: how long one may take to send its request.
-        grace_seconds: how long it may take for that where others wait.
-        idle_seconds: how long one may take nothing of its answer.
-        longest_seconds: how long one may last.
+        address: Host and port to bind.
+        limits: Limits of the connections; None for the defaults.
 
     Raises:
-        OSError: the port cannot be bound.
+        OSError: The port cannot be bound.
     """
 
     daemon_threads = True
@@ -98,26 +104,19 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         family: socket.AddressFamily,
         address: tuple[str, int],
         *,
-        most: int = _MAX_CONNECTIONS,
-        request_seconds: float = _REQUEST_SECONDS,
-        grace_seconds: float = _GRACE_SECONDS,
-        idle_seconds: float = _IDLE_SECONDS,
-        longest_seconds: float = _MAX_CONNECTION_SECONDS,
+        limits: HTTPLimits | None = None,
     ) -> None:
         self.address_family = family
-        self.idle_seconds = idle_seconds
-        self._request_seconds = request_seconds
-        self._grace = grace_seconds
-        self._longest = longest_seconds
-        self._free = threading.BoundedSemaphore(most)
+        self.limits = HTTPLimits() if limits is None else limits
+        self._free_threads = threading.BoundedSemaphore(self.limits.connections)
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._began: dict[Any, float] = {}
-        self._asking: dict[Any, float] = {}
+        self._accepted_at: dict[Any, float] = {}  # every connection -> monotonic seconds
+        self._without_request: dict[Any, float] = {}  # those that have not sent their request yet
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
-        """Binds, without asking a name server for the name of this host."""
+        """Binds the port without asking a name server for the name of this host."""
         TCPServer.server_bind(self)
         host, port = self.server_address[:2]
         self.server_name, self.server_port = str(host), int(port)
@@ -125,16 +124,16 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Gives a connection a thread as soon as one is free."""
-        while not self._free.acquire(blocking=False):
+        while not self._free_threads.acquire(blocking=False):
             if self._closing.is_set():
                 self.shutdown_request(request)
                 return
             self.service_actions()
-            self._make_room()
-            if self._free.acquire(timeout=_LOOK_SECONDS):
+            self._close_oldest()
+            if self._free_threads.acquire(timeout=_POLL_SECONDS):
                 break
         with self._lock:
-            self._began[request] = self._asking[request] = time.monotonic()
+            self._accepted_at[request] = self._without_request[request] = time.monotonic()
         try:
             super().process_request(request, client_address)
         except RuntimeError:  # no thread can be started
@@ -142,64 +141,72 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Looks after one connection until it ends."""
+        """Handles one connection until it ends."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._ended(request)
 
-    def has_asked(self, request: Any) -> bool:
-        """Notes that the whole request of a connection is there; False where it came too late."""
+    def request_arrived(self, request: Any) -> bool:
+        """Notes that a connection has sent its whole request; False if it came too late."""
         with self._lock:
-            return self._asking.pop(request, None) is not None
+            return self._without_request.pop(request, None) is not None
 
     def service_actions(self) -> None:
-        """Ends connections that take too long, however busy they look."""
+        """Closes connections that take too long, even active ones."""
         now = time.monotonic()
         with self._lock:
-            slow = [request for request, began in self._asking.items() if now - began > self._request_seconds]
+            slow = [
+                request
+                for request, accepted_at in self._without_request.items()
+                if now - accepted_at > self.limits.request_seconds
+            ]
             for request in slow:
-                del self._asking[request]
-            long = [request for request, began in self._began.items() if now - began > self._longest]
-            for request in {*slow, *long}:
-                _shut(request)
+                del self._without_request[request]
+            old = [
+                request
+                for request, accepted_at in self._accepted_at.items()
+                if now - accepted_at > self.limits.connection_seconds
+            ]
+            for request in {*slow, *old}:
+                _shut_down(request)
 
-    def _make_room(self) -> None:
-        """Ends the oldest connection that has not asked, unless it has only just come."""
+    def _close_oldest(self) -> None:
+        """Closes the oldest connection without a request, unless it has only just been accepted."""
         with self._lock:
-            oldest, began = next(iter(self._asking.items()), (None, 0.0))
-            if oldest is not None and time.monotonic() - began > self._grace:
-                del self._asking[oldest]
-                _shut(oldest)
+            oldest, accepted_at = next(iter(self._without_request.items()), (None, 0.0))
+            if oldest is not None and time.monotonic() - accepted_at > self.limits.grace_seconds:
+                del self._without_request[oldest]
+                _shut_down(oldest)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that left or fell silent is nobody's fault; all else is told the log."""
-        _log_fault(sys.exception())
+        """Logs the current error, unless the client left or fell silent."""
+        _log_unexpected(sys.exception())
 
     def shutdown(self) -> None:
-        """Ends the loop that accepts."""
+        """Ends the loop that accepts connections."""
         self._closing.set()
         super().shutdown()
 
     def server_close(self) -> None:
-        """Frees the port and ends the connections that are left."""
+        """Frees the port and closes the remaining connections."""
         super().server_close()
         with self._lock:
-            for request in self._began:
-                _shut(request)
+            for request in self._accepted_at:
+                _shut_down(request)
 
     def _ended(self, request: Any) -> None:
         with self._lock:
-            self._began.pop(request, None)
-            self._asking.pop(request, None)
-        self._free.release()
+            self._accepted_at.pop(request, None)
+            self._without_request.pop(request, None)
+        self._free_threads.release()
 
 
-def _shut(connection: Any) -> None:
-    with contextlib.suppress(OSError):  # it ended meanwhile
+def _shut_down(connection: Any) -> None:
+    with contextlib.suppress(OSError):  # the connection ended meanwhile
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _log_fault(fault: BaseException | None) -> None:
-    if not isinstance(fault, OSError):
-        _log.error("metrics could not be answered", exc_info=fault)
+def _log_unexpected(error: BaseException | None) -> None:
+    if not isinstance(error, OSError):
+        _log.error("metrics could not be answered", exc_info=error)

@@ -1,8 +1,8 @@
 """Spans of requests, sent to an OpenTelemetry collector.
 
-A request that is traced becomes a span of its own, below that of its caller where the caller sends `traceparent`, with
-its wait, its batch, and the run of the engine below it. All are made when the request has ended, so that one that is
-not traced costs a look at a counter.
+A traced request becomes a span, below that of its caller if the call has `traceparent`. Below the span are its wait,
+its batch, and the run of the engine. All spans are made at the end of the request, so an untraced request costs one
+look at a counter.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _REMEDY: Final = "--trace-endpoint needs OpenTelemetry; install it with pip inst
 
 
 class Tracing:
-    """Decides which requests are traced, and sends their spans.
+    """Selects the requests that are traced, and sends their spans.
 
     Args:
-        settings: Which requests.
-        exporter: Takes the spans, in a thread of its own.
+        settings: Choice of the requests.
+        exporter: Sends the spans, from a thread of its own.
     """
 
     def __init__(self, settings: TraceSettings, exporter: SpanExporter) -> None:
@@ -53,11 +53,11 @@ class Tracing:
 
     @classmethod
     def to_collector(cls, endpoint: str, settings: TraceSettings) -> Tracing:
-        """Spans go to a collector that takes OTLP over gRPC.
+        """Connects to a collector that takes OTLP over gRPC.
 
         Args:
-            endpoint: Such as http://localhost:4317; https encrypts.
-            settings: Which requests.
+            endpoint: URL of the collector, such as http://localhost:4317; https encrypts.
+            settings: Choice of the requests.
 
         Raises:
             StartError: OpenTelemetry is not installed.
@@ -69,7 +69,7 @@ class Tracing:
         return cls(settings, OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://")))
 
     def begin(self, method: str, model: str, request_id: str, metadata: Metadata) -> RequestTrace | None:
-        """The trace of a request that just came; None where it is not traced."""
+        """Starts the trace of a request; None for an untraced one."""
         carrier = {key: value for key, value in metadata if key in _KEYS and isinstance(value, str)}
         parent = self._propagator.extract(carrier) if carrier else None
         sampled = None if parent is None else _sampled(parent)
@@ -85,13 +85,13 @@ class Tracing:
         return RequestTrace(self._tracer, parent, f"{_SERVICE}/{method}", attributes)
 
     def close(self) -> None:
-        """Sends what is left, for a few seconds at most."""
+        """Sends the remaining spans, for a few seconds at most."""
         self._provider.force_flush(_FLUSH_SECONDS * 1000)
         self._provider.shutdown()
 
 
 def _sampled(parent: Any) -> bool | None:
-    """Whether the caller's span is traced; None where what was sent names none."""
+    """Returns True if the span of the caller is traced; None where the call names no span."""
     from opentelemetry.trace import get_current_span
 
     caller = get_current_span(parent).get_span_context()
@@ -99,13 +99,13 @@ def _sampled(parent: Any) -> bool | None:
 
 
 class RequestTrace:
-    """One request that is traced, from here on.
+    """Trace of one request, which starts with the object.
 
     Args:
         tracer: Makes the spans.
-        parent: What the caller sent of its own span.
-        name: Of the request's span.
-        attributes: Of it.
+        parent: Context of the caller's span.
+        name: Name of the request's span.
+        attributes: Attributes of the request's span.
     """
 
     def __init__(self, tracer: Any, parent: Any, name: str, attributes: Mapping[str, str]) -> None:
@@ -115,24 +115,24 @@ class RequestTrace:
         self._admitted = self._started
 
     def admitted(self) -> None:
-        """The request was decoded, and begins to wait."""
+        """Notes that the request is decoded and starts to wait."""
         self._admitted = time.time_ns()
 
     def answered(self, served: ServedModel, rows: int, answer: InferenceResult) -> None:
-        """Ends with an answer."""
+        """Ends the trace with an answer."""
         self._attributes |= {"mnserve.model.version": served.model.version, "mnserve.rows": rows}
         span = self._span(0)
-        queue = self._admitted + answer.queue_ns
-        self._child(span, "queue", self._admitted, queue)
+        queue_end = self._admitted + answer.queue_ns
+        self._child(span, "queue", self._admitted, queue_end)
         times = answer.times
-        engine = queue + times.input_ns
-        ended = engine + times.infer_ns + times.output_ns
-        batch = self._child(span, "batch", queue, ended)
-        self._child(batch, "engine", engine, engine + times.infer_ns)
-        span.end(max(ended, time.time_ns()))
+        engine_start = queue_end + times.input_ns
+        batch_end = engine_start + times.infer_ns + times.output_ns
+        batch = self._child(span, "batch", queue_end, batch_end)
+        self._child(batch, "engine", engine_start, engine_start + times.infer_ns)
+        span.end(max(batch_end, time.time_ns()))
 
     def failed(self, error: BaseException) -> None:
-        """Ends with a status, or because the caller left."""
+        """Ends the trace with the status of an error, or with CANCELLED where the caller left."""
         from opentelemetry.trace import Status, StatusCode
 
         code = status_code(error) if isinstance(error, Exception) else None

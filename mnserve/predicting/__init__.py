@@ -1,1 +1,1 @@
-"""From image files to labelled predictions: what ``mnserve predict`` runs."""
+"""Predict the classes of image files with a model: the work of ``mnserve predict``."""

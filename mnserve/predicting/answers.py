@@ -1,4 +1,4 @@
-"""From a model's outputs to labelled probabilities.
+"""Labelled probabilities from the outputs of a model.
 
 Shapes: B images in a batch, K classes.
 """
@@ -24,30 +24,32 @@ _FLOATS = (pb.TYPE_FP16, pb.TYPE_FP32, pb.TYPE_FP64)
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """A class and how probable it is."""
+    """A class with its probability."""
 
     label: str
+    """Name of the class."""
     probability: float
+    """Probability of the class, 0 to 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPrediction:
-    """What the model says about one file."""
+    """Prediction for one file."""
 
     file: str
     """Name of the file as it was given or found."""
     top: tuple[Label, ...]
     """Most probable classes, the best first."""
     explanation: Explanation | None = None
-    """Why, where it was asked."""
+    """Neighbors that shaped the answer; None where no explanation was requested."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values: file, label, probability, all of ``top``, and the explanation where there is one."""
+        """Returns plain JSON values: file, label, probability, all of ``top``, and any explanation."""
         plain = {
             "file": self.file,
             "label": self.top[0].label,
             "probability": self.top[0].probability,
-            "top": [{"label": one.label, "probability": one.probability} for one in self.top],
+            "top": [{"label": label.label, "probability": label.probability} for label in self.top],
         }
         return plain if self.explanation is None else plain | {"explanation": self.explanation.to_json()}
 
@@ -55,18 +57,18 @@ class LabelledPrediction:
 class AnswerReader:
     """Reads the class scores of one model.
 
-    The output ``probabilities`` is read where there is one. Otherwise it is the first float output, taken as
-    it is where every row already is a distribution, and through a softmax where not.
+    The scores are the output ``probabilities``, or else the first float output. Rows of that output that are no
+    distributions go through a softmax.
 
     Args:
-        config: configuration of the model.
-        labels: class names for a model without the parameter ``mn.labels``; classes are numbered without both.
-        explain: read which neighbors shaped each answer, too.
-        images: training images of the neighbors, where they are known.
+        config: Configuration of the model.
+        labels: Class names for a model without the parameter ``mn.labels``; without both, classes are numbered.
+        explain: Read the neighbors that shaped each answer, too.
+        images: Training images of the neighbors, if they are known.
 
     Raises:
-        ImageModelError: no output can hold class scores, the parameter ``mn.labels`` is not a list of
-        names, or the model does not tell its neighbors although it should.
+        ImageModelError: No output can hold class scores, the parameter ``mn.labels`` is not a list of names, or the
+            model lacks the outputs of an explanation.
     """
 
     def __init__(
@@ -88,21 +90,20 @@ class AnswerReader:
 
     @property
     def outputs(self) -> list[str]:
-        """What has to be asked for."""
+        """Names of the outputs to request."""
         return [self.output, *(EXPLANATION if self._explain else ())]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was assumed while reading answers, as sentences for the user, each once."""
+        """Assumptions made for the answers, as sentences for the user, each once."""
         return tuple(self._notes)
 
     def read(self, outputs: Mapping[str, NDArray[Any]], files: Sequence[str], top: int) -> list[LabelledPrediction]:
-        """One prediction for each of ``files`` from the output [B, K] or [K] (one image) of a call.
+        """Reads one prediction for each of ``files`` from the output [B, K], or [K] for one image, of a call.
 
         Raises:
-            ImageModelError: the output is no such array, or holds a value that is not finite (a class made
-                from that would be an invention).
-            TrainingImagesError: the training images are of another model.
+            ImageModelError: The output has another shape, or a value that is not finite, which determines no class.
+            TrainingImagesError: The training images belong to another model.
         """
         scores = np.asarray(outputs[self.output], np.float64)
         scores = scores.reshape(1, -1) if len(files) == 1 and scores.ndim != 2 else scores
@@ -118,19 +119,23 @@ class AnswerReader:
                 f"'{self.output}' that are NaN or infinite; check the model and the images"
             )
         names = self._names(scores.shape[1])
-        # A stable sort: of equally probable classes the one with the lower number comes first.
+        # The stable sort puts the lower class number first among equal probabilities.
         order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
         if self.output != _PROBABILITIES and not _are_distributions(scores):
             self._notes[
                 f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
             ] = None
             scores = _softmax(scores)
-        why = read_explanations(outputs, names, len(files), self._images) if self._explain else [None] * len(files)
+        explanations: Sequence[Explanation | None] = [None] * len(files)
+        if self._explain:
+            explanations = read_explanations(outputs, names, len(files), self._images)
         return [
             LabelledPrediction(
-                file=file, top=tuple(Label(label=names[k], probability=float(row[k])) for k in best), explanation=reason
+                file=file,
+                top=tuple(Label(label=names[k], probability=float(row[k])) for k in best),
+                explanation=explanation,
             )
-            for file, row, best, reason in zip(files, scores, order, why, strict=True)
+            for file, row, best, explanation in zip(files, scores, order, explanations, strict=True)
         ]
 
     def _names(self, classes: int) -> Sequence[str]:
@@ -150,12 +155,12 @@ def _score_output(config: pb.ModelConfig) -> str:
     if _PROBABILITIES in floats:
         return _PROBABILITIES
     if not floats:
-        gives = ", ".join(
-            f"{one.name} {pb.DataType.Name(one.data_type).removeprefix('TYPE_')} {list(one.dims)}"
-            for one in config.output
+        outputs = ", ".join(
+            f"{output.name} {pb.DataType.Name(output.data_type).removeprefix('TYPE_')} {list(output.dims)}"
+            for output in config.output
         )
         raise ImageModelError(
-            f"model '{config.name}' gives {gives or 'no output'}; predict reads class scores from a float "
+            f"model '{config.name}' gives {outputs or 'no output'}; predict reads class scores from a float "
             "output; call it through a client instead"
         )
     return floats[0]

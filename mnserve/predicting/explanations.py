@@ -1,4 +1,4 @@
-"""Which learned neighbors shaped an answer, and what it would have been without them.
+"""Explanations of answers: the learned neighbors that shaped an answer, and the answer without adaptation.
 
 Shapes: B images in a batch, C classes, K neighbors, the most important first.
 """
@@ -28,10 +28,10 @@ class Neighbor:
     """An entry of the model's dictionary.
 
     Attributes:
-        entry: Its number.
-        label: The class it stands for.
-        weight: Its share of the attention, 0 to 1.
-        images: The training images nearest to it, the nearest first; empty where they are not known.
+        entry: Number of the entry.
+        label: Class of the entry.
+        weight: Share of the attention, 0 to 1.
+        images: Training images nearest to the entry, the nearest first; empty if they are unknown.
     """
 
     entry: int
@@ -40,7 +40,7 @@ class Neighbor:
     images: tuple[TrainingImage, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Returns plain JSON values."""
         plain = {"entry": self.entry, "label": self.label, "weight": self.weight}
         images = [{"position": image.position, "label": image.label} for image in self.images]
         return plain | {"training_images": images} if images else plain
@@ -48,12 +48,12 @@ class Neighbor:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Why a model answered as it did.
+    """Explanation of one answer.
 
     Attributes:
-        neighbors: The most important first.
-        unadapted_label: The class without adaptation.
-        unadapted_probability: Its probability.
+        neighbors: Neighbors, the most important first.
+        unadapted_label: Class without adaptation.
+        unadapted_probability: Probability of this class.
     """
 
     neighbors: tuple[Neighbor, ...]
@@ -61,21 +61,21 @@ class Explanation:
     unadapted_probability: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Returns plain JSON values."""
         return {
-            "neighbors": [one.to_json() for one in self.neighbors],
+            "neighbors": [neighbor.to_json() for neighbor in self.neighbors],
             "unadapted": {"label": self.unadapted_label, "probability": self.unadapted_probability},
         }
 
 
 def check_explained(config: pb.ModelConfig) -> None:
-    """Whether a model can explain its answers.
+    """Checks that a model can explain its answers.
 
     Raises:
-        ImageModelError: It cannot; the message says how to export one that can.
+        ImageModelError: Outputs are missing; the message has the command that exports a model with them.
     """
-    given = {output.name for output in config.output}
-    if not given.issuperset(EXPLANATION):
+    outputs = {output.name for output in config.output}
+    if not outputs.issuperset(EXPLANATION):
         raise ImageModelError(
             f"model '{config.name}' does not tell its neighbors; leave out --explain, or export it again with "
             "mnexport --explain K"
@@ -85,20 +85,20 @@ def check_explained(config: pb.ModelConfig) -> None:
 def read_explanations(
     outputs: Mapping[str, NDArray[Any]], labels: Sequence[str], count: int, images: TrainingImages | None = None
 ) -> list[Explanation]:
-    """One explanation for each image of a call.
+    """Reads one explanation for each image of a call.
 
     Args:
-        outputs: Those of ``EXPLANATION``, with a batch axis.
+        outputs: Outputs of ``EXPLANATION``, with a batch axis.
         labels: Name of each class.
         count: Images of the call.
-        images: Training images of every entry, where they are known.
+        images: Training images of every entry, if they are known.
 
     Raises:
-        ImageModelError: An output is not what it has to be.
-        TrainingImagesError: The training images are of another model.
+        ImageModelError: An output has another type, shape or range.
+        TrainingImagesError: The training images belong to another model.
     """
     _check(outputs, len(labels), count)
-    found = []
+    explanations = []
     for entries, weights, classes, unadapted in zip(*(outputs[name] for name in EXPLANATION), strict=True):
         neighbors = tuple(
             Neighbor(
@@ -110,36 +110,36 @@ def read_explanations(
             for entry, weight, label in zip(entries, weights, classes, strict=True)
         )
         best = int(np.argmax(unadapted))
-        found.append(
+        explanations.append(
             Explanation(neighbors=neighbors, unadapted_label=labels[best], unadapted_probability=float(unadapted[best]))
         )
-    return found
+    return explanations
 
 
 def _check(outputs: Mapping[str, NDArray[Any]], classes: int, count: int) -> None:
-    """Whether an explanation can be read from these outputs: a number made of anything else would be an invention.
+    """Checks types, shapes and ranges of the outputs of an explanation.
 
     Raises:
-        ImageModelError: It cannot.
+        ImageModelError: An output is invalid.
     """
     indices, weights, labels, unadapted = (outputs[name] for name in EXPLANATION)
-    whole, real = (np.integer,), (np.floating,)
+    integers, floats = (np.integer,), (np.floating,)
     for name, array, kinds, shape in (
-        (_INDICES, indices, whole, indices.shape),
-        (_WEIGHTS, weights, real, indices.shape),
-        (_LABELS, labels, whole, indices.shape),
-        (_UNADAPTED, unadapted, real, (count, classes)),
+        (_INDICES, indices, integers, indices.shape),
+        (_WEIGHTS, weights, floats, indices.shape),
+        (_LABELS, labels, integers, indices.shape),
+        (_UNADAPTED, unadapted, floats, (count, classes)),
     ):
         if not isinstance(array.dtype.type(), kinds) or array.shape != shape or array.ndim != 2 or len(array) != count:
-            what = "whole numbers" if kinds is whole else "float16, float32 or float64"
+            numbers = "whole numbers" if kinds is integers else "float16, float32 or float64"
             raise ImageModelError(
                 f"the model's output '{name}' is {array.dtype} {list(array.shape)} for {count} image(s) and {classes} "
-                f"classes; an explanation needs {what} of shape "
+                f"classes; an explanation needs {numbers} of shape "
                 f"{[count, classes] if name == _UNADAPTED else [count, 'neighbors']}"
             )
-    for name, array, most in ((_WEIGHTS, weights, 1.0), (_UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
-        if not ((array >= 0) & (array <= most + _ROUNDING)).all():
+    for name, array, limit in ((_WEIGHTS, weights, 1.0), (_UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
+        if not ((array >= 0) & (array <= limit + _ROUNDING)).all():
             raise ImageModelError(
-                f"the model's output '{name}' has values outside of 0 to {most:g}, or that are not finite; check the "
+                f"the model's output '{name}' has values outside of 0 to {limit:g}, or that are not finite; check the "
                 "model and the images"
             )

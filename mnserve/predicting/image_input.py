@@ -1,4 +1,4 @@
-"""Which images a model takes, read from its configuration.
+"""Image input of a model, read from its configuration.
 
 Shapes: B images in a batch, C channels (1 grey, 3 RGB), H height and W width in pixels.
 """
@@ -22,7 +22,7 @@ _FLOATS = {pb.TYPE_FP16: "<f2", pb.TYPE_FP32: "<f4", pb.TYPE_FP64: "<f8"}
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInput:
-    """How a batch of pixels becomes the one input of a model."""
+    """Layout and scale of the one input of a model of images."""
 
     name: str
     """Name of the input."""
@@ -37,52 +37,52 @@ class ImageInput:
     max_batch: int
     """Images that one call may carry."""
     assumed: tuple[str, ...] = ()
-    """What the configuration does not say and was assumed, as sentences for the user."""
+    """Assumptions in place of missing settings, as sentences for the user."""
 
     @classmethod
     def from_config(cls, config: pb.ModelConfig) -> ImageInput:
         """Reads inputs, ``max_batch_size`` and the parameter ``mn.input`` of a model.
 
-        Without ``mn.input`` the layout is taken from the declared format or from which dimension is 1 or 3,
-        three channels are RGB, and float pixels are 0..1.
+        Without ``mn.input`` the layout follows from the declared format, or from the dimension of size 1 or 3. Three
+        channels are RGB, and float pixels are 0..1.
 
         Raises:
-            ImageModelError: the model does not take one image; the message says what it takes.
+            ImageModelError: The model does not take one image; the message lists its inputs.
         """
-        takes = ", ".join(
-            f"{one.name} {pb.DataType.Name(one.data_type).removeprefix('TYPE_')} {list(one.dims)}"
-            for one in config.input
+        inputs = ", ".join(
+            f"{tensor.name} {pb.DataType.Name(tensor.data_type).removeprefix('TYPE_')} {list(tensor.dims)}"
+            for tensor in config.input
         )
-        refusal = f"model '{config.name}' takes {takes or 'no input'}; "
+        refusal = f"model '{config.name}' takes {inputs or 'no input'}; "
         if len(config.input) != 1:
             raise ImageModelError(
                 f"{refusal}predict feeds models with exactly one input, an image; call it through a client instead"
             )
-        only = config.input[0]
-        dims = tuple(only.dims)
+        image = config.input[0]
+        dims = tuple(image.dims)
         max_batch = config.max_batch_size or 1
         if config.max_batch_size == 0 and len(dims) == 4 and dims[0] in (-1, 1):
-            dims = dims[1:]  # the model has its own batch dimension and is called with one image at a time
+            dims = dims[1:]  # the model has a batch dimension of its own, and gets one image at a time
         if len(dims) != 3:
             raise ImageModelError(
                 f"{refusal}an image has three dimensions, [C,H,W] or [H,W,C]; call it through a client instead"
             )
         stated = _stated_input(config)
-        channels_last = _channels_last(dims, only.format, stated)
+        channels_last = _channels_last(dims, image.format, stated)
         channels, height, width = (dims[2], dims[0], dims[1]) if channels_last else dims
         if channels not in (1, 3):
             raise ImageModelError(
                 f"{refusal}an image has 1 (grey) or 3 (RGB) channels, not {channels}; call it through a client instead"
             )
-        if only.data_type != pb.TYPE_UINT8 and only.data_type not in _FLOATS:
+        if image.data_type != pb.TYPE_UINT8 and image.data_type not in _FLOATS:
             raise ImageModelError(f"{refusal}images are sent as UINT8 or as floats; call it through a client instead")
-        is_float = only.data_type in _FLOATS
+        is_float = image.data_type in _FLOATS
         assumed = []
         if "scale" not in stated and is_float:
             assumed.append(f"model '{config.name}' does not say how pixels are scaled (mn.input); 0..1 is assumed")
         return cls(
-            name=only.name,
-            dtype=np.dtype(_FLOATS[only.data_type] if is_float else "u1"),
+            name=image.name,
+            dtype=np.dtype(_FLOATS[image.data_type] if is_float else "u1"),
             unit_scale=stated.get("scale", "0..1" if is_float else "0..255") == "0..1",
             channels_last=channels_last,
             size=PixelSize(
@@ -93,18 +93,18 @@ class ImageInput:
         )
 
     def encode(self, images: Sequence[Pixels]) -> NDArray[Any]:
-        """Images, each uint8 [H, W, C] of one size, as the batch [B, C, H, W] or [B, H, W, C]."""
+        """Encodes images uint8 [H, W, C] of one size as the batch [B, C, H, W] or [B, H, W, C]."""
         batch: NDArray[Any] = np.stack(images)
         if not self.channels_last:
             batch = batch.transpose(0, 3, 1, 2)
         if self.unit_scale:
-            # Divided in float32 and then rounded to the input's type: what training does with the same bytes.
+            # Divided in float32 and then rounded to the type of the input, as in training.
             batch = batch.astype(np.float32) / np.float32(255.0)
         return np.ascontiguousarray(batch, dtype=self.dtype)
 
 
 def _stated_input(config: pb.ModelConfig) -> dict[str, Any]:
-    """The parameter ``mn.input`` as a dictionary; empty for a model that has none."""
+    """Reads the parameter ``mn.input`` as a dictionary; empty without the parameter."""
     if "mn.input" not in config.parameters:
         return {}
     text = config.parameters["mn.input"].string_value

@@ -1,4 +1,4 @@
-"""The model that a prediction or a measurement calls: on a server, or in this process."""
+"""The model of a prediction: on a server, or in this process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class CalledModel(Protocol):
-    """A model that answers batches, wherever it runs."""
+    """A model that answers batches, on a server or in this process."""
 
     @property
     def config(self) -> ModelConfig:
@@ -29,12 +29,12 @@ class CalledModel(Protocol):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Class names found beside the model; empty where there are none."""
+        """Class names found beside the model; empty without any."""
         ...
 
     @property
     def training_images(self) -> Path | None:
-        """File of training images found beside the model; None where there is none."""
+        """File of training images found beside the model; None without one."""
         ...
 
     def infer(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Mapping[str, Array]:
@@ -46,11 +46,11 @@ class RemoteModel:
     """A model on a running server.
 
     Args:
-        client: connection to the server; stays open.
-        name: name of the model.
+        client: Connection to the server; stays open.
+        name: Name of the model.
 
     Raises:
-        ClientError: the server cannot be reached, or does not serve the model.
+        ClientError: The server cannot be reached, or does not serve the model.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -79,7 +79,7 @@ class RemoteModel:
 
 
 def is_folder(model: str) -> bool:
-    """Whether MODEL of the command line means a folder: it has a ``/`` in it, or is ``.`` or ``..``."""
+    """Returns True if MODEL of the command line is a folder: it contains a ``/``, or is ``.`` or ``..``."""
     return os.sep in model or model in (os.curdir, os.pardir)
 
 
@@ -87,11 +87,10 @@ def is_folder(model: str) -> bool:
 def open_model(
     model: str, *, url: str, timeout: float, connection: ConnectionSettings | None = None
 ) -> Iterator[CalledModel]:
-    """The model called ``model``: a name on the server at ``url``, or a folder REPOSITORY/NAME to run in
-    process.
+    """Opens a model by its name on the server at ``url``, or by its folder REPOSITORY/NAME to run in this process.
 
     Raises:
-        MnServeError: there is no such model, or it cannot be loaded.
+        MnServeError: There is no such model, or it cannot be loaded.
     """
     if is_folder(model):
         folder = Path(model).resolve()

@@ -1,4 +1,4 @@
-"""Explanations as one self-contained page: nothing is fetched, nothing is run, every text is escaped."""
+"""Explanations as one self-contained HTML page: no requests, no scripts, and every text escaped."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib import resources
 from importlib.metadata import version
+from typing import Final
 
 from mnserve.client.images import Pixels
 from mnserve.predicting.answers import LabelledPrediction
@@ -17,13 +18,13 @@ from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImage
 from mnserve.text.names import printable
 
-MAX_IMAGES = 500
-"""Images on a page; more would be too much for a browser, and for the memory here."""
+MAX_IMAGES: Final = 500
+"""Images on a page; more take too much memory, here and in a browser."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Shown:
-    """An image, its answer and why."""
+class _PageEntry:
+    """An image with its answer and explanation."""
 
     prediction: LabelledPrediction
     explanation: Explanation
@@ -32,35 +33,39 @@ class _Shown:
 
 
 class ExplanationPage:
-    """Collects predictions, and becomes HTML.
+    """Collects explained predictions, and renders them as HTML.
 
     Args:
-        model: its name.
+        model: Name of the model.
+        max_images: Most images on the page.
     """
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, max_images: int = MAX_IMAGES) -> None:
         self._model = model
-        self._shown: list[_Shown] = []
+        self._max_images = max_images
+        self._entries: list[_PageEntry] = []
         self._pictures: dict[int, str] = {}
         self.left_out = 0
-        """Predictions for which there was no room."""
+        """Predictions beyond the limit of the page."""
 
     def __len__(self) -> int:
-        return len(self._shown)
+        return len(self._entries)
 
     def add(self, prediction: LabelledPrediction, pixels: Pixels) -> None:
-        """Takes in a prediction with its explanation, and the image uint8 [H, W, C] that it is about."""
+        """Adds a prediction with its explanation and its image uint8 [H, W, C]."""
         assert prediction.explanation is not None
-        if len(self._shown) == MAX_IMAGES:
+        if len(self._entries) == self._max_images:
             self.left_out += 1
             return
-        self._shown.append(_Shown(prediction=prediction, explanation=prediction.explanation, picture=data_uri(pixels)))
+        self._entries.append(
+            _PageEntry(prediction=prediction, explanation=prediction.explanation, picture=data_uri(pixels))
+        )
 
     def html(self) -> str:
-        """The page."""
+        """Renders the page."""
         style = (resources.files("mnserve.predicting") / "page.css").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        longest = max((one.weight for shown in self._shown for one in shown.explanation.neighbors), default=1.0)
+        full_bar = max((n.weight for entry in self._entries for n in entry.explanation.neighbors), default=1.0)
         title = f"{_text(self._model)}: {len(self)} image{'' if len(self) == 1 else 's'} explained"
         lines = [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -69,15 +74,15 @@ class ExplanationPage:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">',
             f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>",
-            f"<header>\n<h1>{title}</h1>\n<p>{self._legend(longest)}</p>\n</header>\n<main>",
-            *(line for shown in self._shown for line in self._article(shown, longest)),
+            f"<header>\n<h1>{title}</h1>\n<p>{self._legend(full_bar)}</p>\n</header>\n<main>",
+            *(line for entry in self._entries for line in self._article(entry, full_bar)),
             f"</main>\n<footer>mn-runtime {version('mn-runtime')}, mnserve predict --explain</footer>",
             "</body>\n</html>\n",
         ]
         return "\n".join(lines)
 
-    def _legend(self, longest: float) -> str:
-        pictured = any(one.images for shown in self._shown for one in shown.explanation.neighbors)
+    def _legend(self, full_bar: float) -> str:
+        pictured = any(neighbor.images for entry in self._entries for neighbor in entry.explanation.neighbors)
         images = (
             " Below each are the training images nearest to it, with class and position in the training split."
             if pictured
@@ -85,30 +90,30 @@ class ExplanationPage:
         )
         return (
             "The learned neighbors that had the largest share in each answer. A full bar is a share of "
-            f"{longest:.1%}.{images}"
+            f"{full_bar:.1%}.{images}"
         )
 
-    def _article(self, shown: _Shown, longest: float) -> Iterator[str]:
-        best, why = shown.prediction.top[0], shown.explanation
-        file = _text(shown.prediction.file)
-        yield f'<article>\n<div class="query"><img src="{shown.picture}" alt="{file}"><div>'
+    def _article(self, entry: _PageEntry, full_bar: float) -> Iterator[str]:
+        best, explanation = entry.prediction.top[0], entry.explanation
+        file = _text(entry.prediction.file)
+        yield f'<article>\n<div class="query"><img src="{entry.picture}" alt="{file}"><div>'
         yield f"<h2><bdi>{file}</bdi></h2>\n<dl>"
         for name, label, probability in (
             ("Answer", best.label, best.probability),
-            ("Without adaptation", why.unadapted_label, why.unadapted_probability),
+            ("Without adaptation", explanation.unadapted_label, explanation.unadapted_probability),
         ):
             yield f"<div><dt>{name}</dt><dd><bdi>{_text(label)}</bdi> {probability:.1%}</dd></div>"
         yield "</dl>"
-        if best.label != why.unadapted_label:
+        if best.label != explanation.unadapted_label:
             yield '<p class="changed">Adaptation changed the class.</p>'
         yield "</div></div>\n<ol>"
-        for neighbor in why.neighbors:
-            yield from self._neighbor(neighbor, longest)
+        for neighbor in explanation.neighbors:
+            yield from self._neighbor(neighbor, full_bar)
         yield "</ol>\n</article>"
 
-    def _neighbor(self, neighbor: Neighbor, longest: float) -> Iterator[str]:
+    def _neighbor(self, neighbor: Neighbor, full_bar: float) -> Iterator[str]:
         share = f"{neighbor.weight:.1%}"
-        length = 100 * neighbor.weight / longest if longest > 0 else 0.0
+        length = 100 * neighbor.weight / full_bar if full_bar > 0 else 0.0
         yield f"<li><p><b><bdi>{_text(neighbor.label)}</bdi></b> · {share} · entry {neighbor.entry}</p>"
         yield (
             f'<svg class="bar" viewBox="0 0 100 7" preserveAspectRatio="none" role="img" aria-label="{share}">'
@@ -125,13 +130,13 @@ class ExplanationPage:
             self._pictures[image.position] = data_uri(image.pixels)
         source = self._pictures[image.position]
         label = _text(image.label)
-        said = f"training image {image.position}, {label}"
+        description = f"training image {image.position}, {label}"
         return (
-            f'<figure><img src="{source}" alt="{said}" title="{said}">'
+            f'<figure><img src="{source}" alt="{description}" title="{description}">'
             f"<figcaption><bdi>{label}</bdi> at {image.position}</figcaption></figure>"
         )
 
 
 def _text(text: str) -> str:
-    """Text for HTML, in an element or a quoted attribute."""
+    """Escapes text for an HTML element or a quoted attribute."""
     return escape(printable(text))

@@ -1,4 +1,4 @@
-"""Pixels as pictures inside a page.
+"""Pictures inside an HTML page.
 
 Shapes: H height and W width in pixels, C channels (1 grey, 3 RGB).
 """
@@ -14,11 +14,11 @@ from PIL import Image
 from mnserve.client.images import Pixels
 
 _MAX_SIDE = 256
-"""Pixels on the longer side of a picture; larger ones are scaled down, for the sake of the page."""
+"""Pixels on the longer side of a picture; larger ones are scaled down to keep the page small."""
 
 
 def data_uri(pixels: Pixels) -> str:
-    """uint8 [H, W, C] as a ``data:`` address that holds a PNG."""
+    """Encodes pixels uint8 [H, W, C] as a ``data:`` address of a PNG."""
     array = np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
     image = Image.fromarray(array)
     image.thumbnail((_MAX_SIDE, _MAX_SIDE))

@@ -1,10 +1,11 @@
-"""Image files through a model in batches: every file ends as a prediction or as a failure."""
+"""Prediction of image files in batches: every file ends as a prediction or as a failure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from mnserve.client.images import Pixels, find_images, read_image
 from mnserve.errors import AnswerTimeoutError, ImageError, MnServeError, ServerUnreachableError, TrainingImagesError
@@ -13,16 +14,16 @@ from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.training_images import TrainingImages
 
-_CALL_BYTES = 16 * 1024 * 1024
-"""Most bytes of input in a call: well under the message limit of a server, and no gain in speed above it."""
+MAX_CALL_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes of input in a call: well below the message limit of a server, and larger calls are no faster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why there is no prediction."""
+    """Reason of a missing prediction."""
 
     reason: str
-    """One sentence that names the file."""
+    """Reason as one sentence that names the file."""
     files: int = 1
     """Files that are not predicted for this reason."""
 
@@ -34,16 +35,17 @@ class Predictor:
     """Predicts image files with one model.
 
     Args:
-        model: the model, on a server or in this process.
-        top: classes to report for each image.
-        resize: scale images of another size instead of refusing them.
-        explain: tell which neighbors shaped each answer.
-        images: training images of the neighbors, where they are known.
-        show: called with every prediction and the pixels that it is about.
+        model: The model, on a server or in this process.
+        top: Classes to report for each image.
+        resize: Scale images of another size instead of refusing them.
+        explain: Add the neighbors that shaped each answer.
+        images: Training images of the neighbors, if they are known.
+        show: Called with every prediction and its pixels.
+        max_call_bytes: Most bytes of input in a call.
 
     Raises:
-        ImageModelError: the model does not turn one image into class scores, or does not tell its neighbors.
-        TrainingImagesError: the training images are of another model.
+        ImageModelError: The model does not turn one image into class scores, or has no outputs for its neighbors.
+        TrainingImagesError: The training images belong to another model.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Predictor:
         explain: bool = False,
         images: TrainingImages | None = None,
         show: Callable[[LabelledPrediction, Pixels], None] = lambda prediction, pixels: None,
+        max_call_bytes: int = MAX_CALL_BYTES,
     ) -> None:
         self._model = model
         self._input = ImageInput.from_config(model.config)
@@ -64,26 +67,27 @@ class Predictor:
         self._show = show
         self._top = top
         self._resize = resize
+        self._max_call_bytes = max_call_bytes
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What had to be assumed, as sentences for the user; complete when all files are done."""
+        """Assumptions about the model, as sentences for the user; complete once all files are done."""
         return self._input.assumed + self._answers.notes
 
     def find(self, names: Sequence[str]) -> tuple[list[Path], list[Failure]]:
-        """The files that ``names`` (files and folders) stand for, and the names that stand for none."""
-        found = list(find_images(names))
-        paths = [one for one in found if isinstance(one, Path)]
-        return paths, [Failure(reason=str(one)) for one in found if isinstance(one, ImageError)]
+        """Finds the files that ``names`` (files and folders) stand for, and a failure for each name without a file."""
+        results = list(find_images(names))
+        paths = [path for path in results if isinstance(path, Path)]
+        return paths, [Failure(reason=str(error)) for error in results if isinstance(error, ImageError)]
 
     def predict(self, paths: Sequence[Path]) -> Iterator[FileOutcome]:
-        """One outcome for each file; predictions come in the order of the files.
+        """Yields one outcome for each file; predictions come in the order of the files.
 
-        Files are read when their batch is due, so that memory does not grow with their number. When the
-        server goes away, the files that were not tried are reported as one failure.
+        Files are read when their batch is due, so memory does not grow with their number. When the server becomes
+        unreachable, the remaining files are reported as one failure.
 
         Raises:
-            TrainingImagesError: the training images are of another model.
+            TrainingImagesError: The training images belong to another model.
         """
         files: list[str] = []
         images: list[Pixels] = []
@@ -112,7 +116,7 @@ class Predictor:
         if len(images) >= self._input.max_batch:
             return False
         bytes_per_image = images[0].size * self._input.dtype.itemsize
-        return (len(images) + 1) * bytes_per_image <= _CALL_BYTES
+        return (len(images) + 1) * bytes_per_image <= self._max_call_bytes
 
     def _call(self, files: Sequence[str], images: Sequence[Pixels]) -> list[FileOutcome]:
         try:
@@ -122,17 +126,17 @@ class Predictor:
             for prediction, image in zip(predictions, images, strict=True):
                 self._show(prediction, image)
             return [*predictions]
-        except (ServerUnreachableError, TrainingImagesError):  # of the whole call, not of one of its images
+        except (ServerUnreachableError, TrainingImagesError):  # faults of the whole call, not of one of its images
             raise
         except MnServeError as error:
             if len(files) == 1 or isinstance(error, AnswerTimeoutError):
                 return [Failure(reason=f"{file}: {error}") for file in files]
-            # One image may be at fault for all of them, or the batch too large: each gets a call of its own.
+            # One image may be at fault, or the batch too large: each image gets a call of its own.
             return [
                 outcome for file, image in zip(files, images, strict=True) for outcome in self._call([file], [image])
             ]
 
 
 def _not_tried(first: str, count: int, error: MnServeError) -> Failure:
-    which = f"{first} and the {count - 1} file(s) after it" if count > 1 else first
-    return Failure(reason=f"{which}: not predicted, as {error}", files=count)
+    files = f"{first} and the {count - 1} file(s) after it" if count > 1 else first
+    return Failure(reason=f"{files}: not predicted, as {error}", files=count)

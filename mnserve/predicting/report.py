@@ -1,4 +1,4 @@
-"""Predictions as text: a table on a terminal, one line each elsewhere, or JSON."""
+"""Reports of predictions: a table on a terminal, one line each elsewhere, or JSON."""
 
 from __future__ import annotations
 
@@ -17,44 +17,45 @@ from mnserve.text.names import printable
 
 
 def line(prediction: LabelledPrediction) -> str:
-    """``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first; then the explanation, where there is one."""
-    scores = ", ".join(f"{one.label} {one.probability:.4f}" for one in prediction.top)
+    """Formats ``FILE: LABEL PROBABILITY, LABEL PROBABILITY …``, the best first, and then any explanation."""
+    scores = ", ".join(f"{label.label} {label.probability:.4f}" for label in prediction.top)
     if prediction.explanation is None:
         return printable(f"{prediction.file}: {scores}")
     unadapted = _unadapted(prediction.explanation)
-    neighbors = ", ".join(_neighbor(one) for one in prediction.explanation.neighbors)
+    neighbors = ", ".join(map(_neighbor, prediction.explanation.neighbors))
     return printable(f"{prediction.file}: {scores}; without adaptation {unadapted}; neighbors {neighbors}")
 
 
 def print_table(predictions: Sequence[LabelledPrediction], console: Console) -> None:
-    """All predictions as one table."""
+    """Prints all predictions as one table."""
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("file", overflow="fold")
     table.add_column("prediction", style="bold")
     table.add_column("probability", justify="right")
-    if any(len(one.top) > 1 for one in predictions):
+    if any(len(prediction.top) > 1 for prediction in predictions):
         table.add_column("then")
-    explanations = [one.explanation for one in predictions if one.explanation is not None]
-    pictured = any(neighbor.images for one in explanations for neighbor in one.neighbors)
+    explanations = [prediction.explanation for prediction in predictions if prediction.explanation is not None]
+    pictured = any(neighbor.images for explanation in explanations for neighbor in explanation.neighbors)
     if explanations:
         table.add_column("without adaptation")
         table.add_column(f"neighbors (entry, share{'; training images, nearest first' if pictured else ''})")
-    for one in predictions:
+    for prediction in predictions:
+        best, *others = prediction.top
         # Text, not str: brackets in file names and labels are no markup.
-        cells = [Text(printable(one.file)), Text(printable(one.top[0].label)), Text(_percent(one.top[0]))]
-        if len(one.top) > 1:
-            cells.append(Text(printable(", ".join(f"{other.label} {_percent(other)}" for other in one.top[1:]))))
-        if one.explanation is not None:
-            neighbors = (printable(_neighbor(neighbor)) for neighbor in one.explanation.neighbors)
-            between = "\n" if pictured else ", "
-            cells += [Text(printable(_unadapted(one.explanation))), Text(between.join(neighbors))]
+        cells = [Text(printable(prediction.file)), Text(printable(best.label)), Text(_percent(best))]
+        if others:
+            cells.append(Text(printable(", ".join(f"{label.label} {_percent(label)}" for label in others))))
+        if prediction.explanation is not None:
+            neighbors = (printable(_neighbor(neighbor)) for neighbor in prediction.explanation.neighbors)
+            separator = "\n" if pictured else ", "
+            cells += [Text(printable(_unadapted(prediction.explanation))), Text(separator.join(neighbors))]
         table.add_row(*cells)
     console.print(table)
 
 
 def write_json(predictions: Sequence[LabelledPrediction], stream: TextIO) -> None:
-    """A JSON list with one object for each prediction."""
-    json.dump([one.to_json() for one in predictions], stream, indent=2)
+    """Writes a JSON list with one object for each prediction."""
+    json.dump([prediction.to_json() for prediction in predictions], stream, indent=2)
     stream.write("\n")
 
 
@@ -63,7 +64,7 @@ def _unadapted(explanation: Explanation) -> str:
 
 
 def _neighbor(neighbor: Neighbor) -> str:
-    """``LABEL (#ENTRY, SHARE; training images LABEL at POSITION …)``."""
+    """Formats ``LABEL (#ENTRY, SHARE; training images LABEL at POSITION …)``."""
     images = ", ".join(f"{image.label} at {image.position}" for image in neighbor.images)
     training = f"; training images {images}" if images else ""
     return f"{neighbor.label} (#{neighbor.entry}, {neighbor.weight:.1%}{training})"

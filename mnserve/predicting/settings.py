@@ -1,4 +1,4 @@
-"""What ``mnserve predict`` is asked to do."""
+"""Settings of ``mnserve predict``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PredictSettings:
     """Predicts the classes of image files.
 
     Raises:
-        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+        SettingsError: A value cannot work; the message names the option, the value and the remedy.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""Training images nearest to each learned neighbor, as they were published with a model.
+"""Training images nearest to each learned neighbor, published with a model.
 
 Shapes: U images, S entries, n nearest images of an entry, C channels, H height and W width in pixels.
 """
@@ -28,9 +28,9 @@ class TrainingImage:
     """An image that the model was trained on.
 
     Attributes:
-        position: Where it stands in the training split, from 0.
-        label: Its class.
-        pixels: uint8 [H, W, C].
+        position: Position in the training split, from 0.
+        label: Class of the image.
+        pixels: Pixels uint8 [H, W, C].
     """
 
     position: int
@@ -40,13 +40,13 @@ class TrainingImage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingImages:
-    """The images of every entry of a dictionary.
+    """Images of every entry of a dictionary.
 
     Attributes:
-        file: Where they come from, for messages.
+        file: File of the images, for messages.
         images: uint8 [U, C, H, W].
         labels: int64 [U], the class of each image.
-        positions: int64 [U], where each image stands in the training split.
+        positions: int64 [U], the position of each image in the training split.
         indices: int32 [S, n], the images of each entry, nearest first.
         entry_labels: int64 [S], the class of each entry.
 
@@ -82,26 +82,26 @@ class TrainingImages:
             raise self.refusal(f"it has images of {len(self.indices)} entries, but {len(self.entry_labels)} classes")
 
     def check_size(self, size: PixelSize) -> None:
-        """Whether a model takes images like these.
+        """Checks that a model takes images of this size.
 
         Raises:
-            TrainingImagesError: It does not, so that it was not trained on them.
+            TrainingImagesError: The model takes another size, so it was not trained on these images.
         """
-        found = PixelSize(channels=self.images.shape[1], height=self.images.shape[2], width=self.images.shape[3])
-        sides = ((found.height, size.height), (found.width, size.width))
-        if found.channels != size.channels or any(wanted not in (None, given) for given, wanted in sides):
+        own = PixelSize(channels=self.images.shape[1], height=self.images.shape[2], width=self.images.shape[3])
+        sides = ((own.height, size.height), (own.width, size.width))
+        if own.channels != size.channels or any(model_side not in (None, side) for side, model_side in sides):
             raise self.refusal(
-                f"its images are {found} with {found.channels} channel(s), but the model takes {size} with "
+                f"its images are {own} with {own.channels} channel(s), but the model takes {size} with "
                 f"{size.channels}, so it is of another model"
             )
 
     def of_entry(self, entry: int, entry_label: int, names: Sequence[str]) -> tuple[TrainingImage, ...]:
-        """The images of an entry, nearest first.
+        """Returns the images of an entry, nearest first.
 
         Args:
-            entry: Its number.
-            entry_label: The class that the model says it stands for.
-            names: Of the classes of the model.
+            entry: Number of the entry.
+            entry_label: Class of the entry in the answer of the model.
+            names: Names of the classes of the model.
 
         Raises:
             TrainingImagesError: The model has other entries or fewer classes.
@@ -113,15 +113,15 @@ class TrainingImages:
                 f"it says that entry {entry} is of class {self.entry_labels[entry]}, but the model says class "
                 f"{entry_label}, so it is of another model"
             )
-        found = []
+        images = []
         for image in self.indices[entry]:
             label = int(self.labels[image])
             if label >= len(names):
                 raise self.refusal(f"it has an image of class {label}, but the model has {len(names)} classes")
             pixels = self.images[image].transpose(1, 2, 0)
-            found.append(TrainingImage(position=int(self.positions[image]), label=names[label], pixels=pixels))
-        return tuple(found)
+            images.append(TrainingImage(position=int(self.positions[image]), label=names[label], pixels=pixels))
+        return tuple(images)
 
     def refusal(self, reason: str) -> TrainingImagesError:
-        """The error that says why these images are of no use."""
+        """Returns an error with the reason why these images cannot be used."""
         return TrainingImagesError(f"the training images of {self.file} cannot be used: {reason}; {REMEDY}")

@@ -1,4 +1,4 @@
-"""The configuration that a call brings along instead of the one on disk: JSON of a ModelConfig."""
+"""Configuration in a call that overrides the one on disk: JSON of a ModelConfig."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from mnserve.text.message_json import mismatch
 from mnserve.text.names import printable, shortened
 
 _MAX_CHARACTERS: Final = 256 * 1024
-"""Of the JSON: reading so many takes up to half a second of a CPU, and no configuration that is meant has more."""
+"""Characters of the JSON. Parsing this many takes up to half a second of a CPU, and real configurations are shorter."""
 _MAX_REASON: Final = 400
-"""Characters of what is wrong: a place can be deep."""
+"""Characters of the reason in a message, since the path of a field can be long."""
 
 
 def parse_override(text: str, name: str) -> ModelConfig:
-    """The configuration with ``name`` filled in.
+    """Parses the configuration, and sets its ``name``.
 
     Args:
         text: JSON; fields as in config.pbtxt, or in lowerCamelCase.
-        name: The model that it is for.
+        name: Name of the model.
 
     Raises:
-        InvalidRequestError: It is too long, is no JSON object, has a field or value that a ModelConfig does not have,
-            or is for another model.
+        InvalidRequestError: The text is too long or no JSON object, has a field or value outside of ModelConfig, or
+            names another model.
     """
     where = f"model '{printable(shortened(name))}': the parameter 'config'"
     if len(text) > _MAX_CHARACTERS:
@@ -37,15 +37,15 @@ def parse_override(text: str, name: str) -> ModelConfig:
             "config.pbtxt"
         )
     try:
-        found = parse_json(text, strict=True)
+        values = parse_json(text, strict=True)
     except ValueError as error:
         raise InvalidRequestError(f"{where} is no JSON: {error}") from error
-    wrong = mismatch(found, cast(Descriptor, ModelConfig.DESCRIPTOR))
-    if wrong is not None:
-        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(wrong, _MAX_REASON)}")
+    fault = mismatch(values, cast(Descriptor, ModelConfig.DESCRIPTOR))
+    if fault is not None:
+        raise InvalidRequestError(f"{where} is no ModelConfig: {shortened(fault, _MAX_REASON)}")
     config = ModelConfig()
     try:
-        json_format.ParseDict(found, config)
+        json_format.ParseDict(values, config)
     except json_format.ParseError as error:
         raise InvalidRequestError(
             f"{where} is no ModelConfig; write what json_format.MessageToJson makes of one, or what ModelConfig answers"

@@ -1,5 +1,7 @@
-"""What config.pbtxt may ask for and this server does not do: refused where answers, files or safety depend on it, and a
-warning where only speed does."""
+"""Settings of config.pbtxt that this server does not support.
+
+Settings that affect answers, files or safety are refused; those that affect only speed cause a warning.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ _BACKEND_PARAMETERS: Final = {
     "cudnn_conv_algo_search": "--provider-options cuda.cudnn_conv_algo_search=...",
     "gpu_mem_limit": "--provider-options cuda.gpu_mem_limit=...",
 }
-"""Parameters of Triton's backend for ONNX that users tune, and what to say here instead."""
+"""Parameters of Triton's backend for ONNX that users tune, and the options of this server in their place."""
 
 
 def check_supported(config: ModelConfig) -> None:
-    """Refuses what this server would have to ignore although answers depend on it.
+    """Checks that a configuration has no unsupported setting that affects answers, files or safety.
 
     Raises:
-        ModelConfigError: Names the setting and the remedy.
+        ModelConfigError: The configuration has one; the message names the setting and the remedy.
     """
     faults = [
         (config.backend not in ("", BACKEND), f"backend '{config.backend}'; only '{BACKEND}' is served"),
@@ -47,20 +49,20 @@ def check_supported(config: ModelConfig) -> None:
             (tensor.HasField("reshape"), f"reshape on '{tensor.name}'; change the model's shape instead"),
             (tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it"),
         ]
-    for item in config.input:
+    for tensor in config.input:
         faults += [
-            (item.allow_ragged_batch, f"allow_ragged_batch on '{item.name}'; remove it"),
-            (item.optional, f"optional on '{item.name}'; every input has to be sent"),
+            (tensor.allow_ragged_batch, f"allow_ragged_batch on '{tensor.name}'; remove it"),
+            (tensor.optional, f"optional on '{tensor.name}'; every input has to be sent"),
         ]
-    for faulty, text in faults:
-        if faulty:
+    for unsupported, text in faults:
+        if unsupported:
             raise ModelConfigError(f"model '{config.name}': config.pbtxt asks for {text}")
 
 
-def ignored(config: ModelConfig) -> list[str]:
-    """What a configuration asks for that is done without; answers are the same."""
+def ignored_settings(config: ModelConfig) -> list[str]:
+    """Lists the settings of a configuration that are ignored; answers do not depend on them."""
     optimization = config.optimization
-    found = [
+    settings = [
         (optimization.HasField("execution_accelerators"), "optimization.execution_accelerators (see --providers)"),
         (optimization.cuda.graphs, "optimization.cuda.graphs (see --cuda-graph-batches)"),
         (optimization.HasField("graph"), "optimization.graph.level (the highest is used)"),
@@ -69,12 +71,15 @@ def ignored(config: ModelConfig) -> list[str]:
         (any(group.HasField("rate_limiter") for group in config.instance_group), "instance_group.rate_limiter"),
         (any(group.host_policy for group in config.instance_group), "instance_group.host_policy"),
         (any(group.profile for group in config.instance_group), "instance_group.profile"),
-        *((name in config.parameters, f"parameter {name} (see {told})") for name, told in _BACKEND_PARAMETERS.items()),
+        *(
+            (name in config.parameters, f"parameter {name} (see {option})")
+            for name, option in _BACKEND_PARAMETERS.items()
+        ),
     ]
-    return [text for there, text in found if there]
+    return [text for present, text in settings if present]
 
 
 def warn_of_ignored(config: ModelConfig) -> None:
-    """Logs what is done without."""
-    if texts := ignored(config):
+    """Logs the ignored settings of a configuration."""
+    if texts := ignored_settings(config):
         _log.warning("model '%s': ignored in config.pbtxt: %s", config.name, "; ".join(texts))

@@ -1,6 +1,6 @@
-"""The configuration of a model against the engine that runs it: fill the gaps, then insist that both agree.
+"""Configuration of a model, completed from its engine and checked against it.
 
-Shapes in config.pbtxt leave the batch dimension out where ``max_batch_size`` > 0; an engine's shapes have it.
+Shapes in config.pbtxt omit the batch dimension where ``max_batch_size`` > 0; shapes of an engine include it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mnserve.text.json_text import parse_json
 
 PLATFORM: Final = "onnxruntime_onnx"
 BACKEND: Final = "onnxruntime"
-ALLOW_NON_FINITE: Final = "allow_non_finite"
-ON_REQUEST: Final = "mn.on_request"
-ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
+_ALLOW_NON_FINITE: Final = "allow_non_finite"
+_ON_REQUEST: Final = "mn.on_request"
+_ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
 
 
 def complete(
@@ -29,16 +29,16 @@ def complete(
     *,
     default_max_batch_size: int,
 ) -> ModelConfig:
-    """A copy of the configuration without gaps.
+    """Completes a copy of the configuration.
 
-    Where the file has neither inputs nor outputs, ``max_batch_size`` is found out too: the default if every input
-    and output has a leading dimension of any size, else 0.
+    Where the file has neither inputs nor outputs, ``max_batch_size`` follows from the engine, too: the default if every
+    input and output has a leading dimension of any size, else 0.
 
     Args:
-        config: What config.pbtxt says.
-        inputs: The engine's inputs.
-        outputs: The engine's outputs.
-        default_max_batch_size: Most rows in a batch of a model whose configuration does not say.
+        config: Content of config.pbtxt.
+        inputs: Inputs of the engine.
+        outputs: Outputs of the engine.
+        default_max_batch_size: Most rows in a batch, where the configuration does not set it.
     """
     result = ModelConfig()
     result.CopyFrom(config)
@@ -62,27 +62,27 @@ def complete(
 
 
 def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> RequestSignature:
-    """What requests have to look like, after checking a complete configuration against the engine.
+    """Returns the rules for requests, after checking a complete configuration against the engine.
 
     Raises:
-        ModelConfigError: Both disagree; names the tensor and what each of them says.
+        ModelConfigError: The two disagree; the message names the tensor and both values.
     """
-    _check_names("input", config, [item.name for item in config.input], inputs, complete_list=True)
-    _check_names("output", config, [item.name for item in config.output], outputs, complete_list=False)
+    _check_names("input", config, [tensor.name for tensor in config.input], inputs, complete_list=True)
+    _check_names("output", config, [tensor.name for tensor in config.output], outputs, complete_list=False)
     by_name = {spec.name: spec for spec in inputs}
     input_rules = [
-        _rule("input", config, item, by_name[item.name])
-        for item in sorted(config.input, key=lambda item: list(by_name).index(item.name))
+        _rule("input", config, tensor, by_name[tensor.name])
+        for tensor in sorted(config.input, key=lambda tensor: list(by_name).index(tensor.name))
     ]
     by_name = {spec.name: spec for spec in outputs}
-    output_rules = [_rule("output", config, item, by_name[item.name]) for item in config.output]
+    output_rules = [_rule("output", config, tensor, by_name[tensor.name]) for tensor in config.output]
     return RequestSignature(
         model=config.name,
         max_batch_size=config.max_batch_size,
         inputs=tuple(input_rules),
         outputs=tuple(output_rules),
         on_request=_on_request(config),
-        allow_non_finite=_flag(config, ALLOW_NON_FINITE),
+        allow_non_finite=_flag(config, _ALLOW_NON_FINITE),
     )
 
 
@@ -109,16 +109,16 @@ def _check_names(
         )
 
 
-def _rule(kind: str, config: ModelConfig, item: ModelInput | ModelOutput, spec: TensorSpec) -> TensorRule:
-    what = f"model '{config.name}': {kind} '{item.name}'"
-    datatype = BY_CONFIG_TYPE.get(item.data_type)
+def _rule(kind: str, config: ModelConfig, tensor: ModelInput | ModelOutput, spec: TensorSpec) -> TensorRule:
+    what = f"model '{config.name}': {kind} '{tensor.name}'"
+    datatype = BY_CONFIG_TYPE.get(tensor.data_type)
     if datatype is None:
         raise ModelConfigError(f"{what} has no data_type in config.pbtxt; the model file has {spec.datatype}")
     if datatype.name != spec.datatype:
         raise ModelConfigError(
             f"{what} is {datatype.name} in config.pbtxt, but {spec.datatype} in the model file; make them agree"
         )
-    dims = tuple(item.dims)
+    dims = tuple(tensor.dims)
     full = (-1, *dims) if config.max_batch_size > 0 else dims
     unknown_rank = kind == "output" and spec.shape == ()
     if config.max_batch_size > 0 and not unknown_rank and spec.shape[:1] != (-1,):
@@ -130,13 +130,13 @@ def _rule(kind: str, config: ModelConfig, item: ModelInput | ModelOutput, spec: 
         raise ModelConfigError(
             f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; make them agree"
         )
-    return TensorRule(name=item.name, datatype=datatype, dims=dims)
+    return TensorRule(name=tensor.name, datatype=datatype, dims=dims)
 
 
 def _fits(configured: tuple[int, ...], engine: tuple[int, ...]) -> bool:
-    """Whether the engine takes every shape that the configuration allows."""
+    """Returns True if the engine takes every shape that the configuration allows."""
     return len(configured) == len(engine) and all(
-        theirs in (-1, ours) for ours, theirs in zip(configured, engine, strict=True)
+        engine_size in (-1, size) for size, engine_size in zip(configured, engine, strict=True)
     )
 
 
@@ -152,25 +152,25 @@ def _flag(config: ModelConfig, name: str) -> bool:
 
 
 def default_outputs(config: ModelConfig) -> tuple[str, ...]:
-    """What a request gets that names no outputs.
+    """Lists the outputs of a request that names none.
 
     Raises:
-        ModelConfigError: The parameter mn.on_request is wrong.
+        ModelConfigError: The parameter mn.on_request is invalid.
     """
-    left_out = _on_request(config)
-    return tuple(item.name for item in config.output if item.name not in left_out)
+    on_request = _on_request(config)
+    return tuple(output.name for output in config.output if output.name not in on_request)
 
 
 def allowed_batch_sizes(config: ModelConfig) -> tuple[int, ...]:
-    """Batch sizes that a model runs at, ascending; batches in between are padded. Empty where any will do.
+    """Reads the batch sizes that a model runs at, ascending; batches in between are padded. Empty for any size.
 
     Raises:
-        ModelConfigError: The parameter mn.allowed_batch_sizes is wrong, or leaves no size for the largest batch.
+        ModelConfigError: The parameter mn.allowed_batch_sizes is invalid, or has no size for the largest batch.
     """
-    if ALLOWED_SIZES not in config.parameters:
+    if _ALLOWED_SIZES not in config.parameters:
         return ()
-    text = config.parameters[ALLOWED_SIZES].string_value
-    where = f"model '{config.name}': parameter {ALLOWED_SIZES} is '{text[:80]}' in config.pbtxt"
+    text = config.parameters[_ALLOWED_SIZES].string_value
+    where = f"model '{config.name}': parameter {_ALLOWED_SIZES} is '{text[:80]}' in config.pbtxt"
     try:
         sizes = parse_json(text)
     except ValueError:
@@ -187,18 +187,18 @@ def allowed_batch_sizes(config: ModelConfig) -> tuple[int, ...]:
 
 
 def _on_request(config: ModelConfig) -> frozenset[str]:
-    """Outputs that only those get who name them: the parameter mn.on_request, a JSON list of names."""
-    if ON_REQUEST not in config.parameters:
+    """Reads the outputs that are computed on request only: the parameter mn.on_request, a JSON list of names."""
+    if _ON_REQUEST not in config.parameters:
         return frozenset()
-    text = config.parameters[ON_REQUEST].string_value
+    text = config.parameters[_ON_REQUEST].string_value
     try:
         names = parse_json(text)
     except ValueError:
         names = None
-    known = [item.name for item in config.output]
+    known = [tensor.name for tensor in config.output]
     if not isinstance(names, list) or not all(name in known for name in names) or set(names) >= set(known):
         raise ModelConfigError(
-            f"model '{config.name}': parameter {ON_REQUEST} is '{text[:80]}' in config.pbtxt; expected a JSON list of "
+            f"model '{config.name}': parameter {_ON_REQUEST} is '{text[:80]}' in config.pbtxt; expected a JSON list of "
             f"some of the outputs {', '.join(known)}"
         )
     return frozenset(names)

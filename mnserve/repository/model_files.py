@@ -1,4 +1,4 @@
-"""One version of a model on disk, and whether it still is what was published."""
+"""Files of one version of a model, and their check against the published hashes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ EXPORT_NAME = "export.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelFiles:
-    """One version of one model on disk.
+    """Files and configuration of one version of a model.
 
     Attributes:
-        name: Folder name, the name under which it is served.
+        name: Folder name, under which the model is served.
         version: Number of the version folder.
-        config: Content of config.pbtxt, or what counts instead, with ``name`` filled in; almost empty without a file.
+        config: Content of config.pbtxt or of its override, with ``name`` filled in; only ``name`` without a file.
         model_path: The model file.
-        export: Content of export.json, or None where there is none.
+        export: Content of export.json; None without the file.
     """
 
     name: str
@@ -37,15 +37,15 @@ class ModelFiles:
 
 
 def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
-    """Content of a model's export.json, or None where there is none.
+    """Reads the export.json of a model; None without the file.
 
     Raises:
-        CorruptModelError: It cannot be read, or is no JSON object.
+        CorruptModelError: The file cannot be read, or is no JSON object.
     """
     if not os.path.lexists(path):
         return None
-    if wrong := no_regular_file(path):
-        raise CorruptModelError(f"model '{name}': {path} {wrong}; restore the file, or export the model again")
+    if fault := file_fault(path):
+        raise CorruptModelError(f"model '{name}': {path} {fault}; restore the file, or export the model again")
     try:
         export = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -56,7 +56,7 @@ def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
 
 
 def verify(files: ModelFiles) -> None:
-    """Compares the files with the hashes that export.json recorded; without export.json nothing is checked.
+    """Compares the files with the hashes in export.json; without export.json there is no check.
 
     Raises:
         CorruptModelError: A file is missing or was changed after it was published.
@@ -66,7 +66,7 @@ def verify(files: ModelFiles) -> None:
         raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
     for file_name, expected in hashes.items():
         path = files.model_path.parent / plain_name(file_name, files.name)
-        if not path.is_file():  # opening a pipe would wait for somebody to write into it
+        if not path.is_file():  # opening a pipe would block until a writer opens it
             raise CorruptModelError(f"model '{files.name}': {path} is missing or is no file; export it again")
         try:
             with path.open("rb") as stream:
@@ -81,17 +81,17 @@ def verify(files: ModelFiles) -> None:
 
 
 def verified_path(files: ModelFiles, name: str) -> Path | None:
-    """The file ``name`` beside the model where export.json vouches for it; others may have such a name by chance.
+    """Returns the file ``name`` beside the model if export.json has its hash; other files may have the name by chance.
 
-    Its content is what was published once :func:`verify` has passed.
+    After :func:`verify` its content is the published one.
     """
     return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
 
 
-def no_regular_file(path: Path) -> str | None:
-    """What something that is there is instead of a regular file, as the end of a sentence; None where it is one.
+def file_fault(path: Path) -> str | None:
+    """Describes an existing path that is no regular file, as the end of a sentence; None for a regular file.
 
-    Opening a pipe would wait for somebody to write into it.
+    Opening a pipe would block until a writer opens it.
     """
     if os.path.isfile(path):
         return None
@@ -101,10 +101,10 @@ def no_regular_file(path: Path) -> str | None:
 
 
 def plain_name(file_name: str, model: str) -> str:
-    """A file name from a configuration, which leads nowhere but into the folder of its model's version.
+    """Checks that a file name from a configuration stays in the folder of the model's version, and returns it.
 
     Raises:
-        CorruptModelError: It might.
+        CorruptModelError: The name could lead out of the folder.
     """
     plain = file_name == Path(file_name).name and file_name not in ("", ".", "..") and "\0" not in file_name
     if not plain or not is_text(file_name):

@@ -1,12 +1,12 @@
-"""What is on disk: a model repository in Triton's layout.
+"""Reader of a model repository in Triton's layout.
 
 ::
 
-    REPOSITORY/NAME/config.pbtxt     optional; completed from the model file where it leaves gaps
+    REPOSITORY/NAME/config.pbtxt     optional; gaps are completed from the model file
     REPOSITORY/NAME/1/model.onnx     one folder for each version, named by a positive integer
     REPOSITORY/NAME/1/export.json    optional; hashes and provenance
 
-Entries that start with a dot belong to a publish in progress and do not exist as far as this module is concerned.
+Entries that start with a dot belong to a publish in progress and are skipped.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from mnserve.errors import (
     VersionNotFoundError,
 )
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, no_regular_file, plain_name, read_export
+from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
 from mnserve.text.names import is_text, listed, printable, shortened
 
 _log = logging.getLogger(__name__)
 
 MAX_VERSION_DIGITS = 18
-"""Longest version number: what fits 64 bits whatever the digits."""
+"""Digits of the longest version number: any number with as many digits fits into 64 bits."""
 CONFIG_NAME = "config.pbtxt"
 MODEL_NAME = "model.onnx"
 
 
 def list_models(root: Path) -> list[str]:
-    """Names of the models in ``root``, sorted. Folders whose names are no text are left out with a warning.
+    """Lists the names of the models in ``root``, sorted. Folders whose names are not UTF-8 cause a warning instead.
 
     Raises:
-        RepositoryNotFoundError: ``root`` is not a folder, or may not be read.
+        RepositoryNotFoundError: ``root`` is not a folder, or cannot be read.
     """
     try:
         entries = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reasons = {ENOENT: "does not exist", ENOTDIR: "is not a folder"}
         reason = getattr(error, "strerror", None) or error
-        what = reasons.get(getattr(error, "errno", 0), f"cannot be read ({reason})")
+        fault = reasons.get(getattr(error, "errno", 0), f"cannot be read ({reason})")
         raise RepositoryNotFoundError(
-            f"model repository '{root}' {what}; give the folder that holds the model folders"
+            f"model repository '{root}' {fault}; give the folder that holds the model folders"
         ) from error
     for name in entries:
         if not is_text(name):
@@ -59,7 +59,7 @@ def list_models(root: Path) -> list[str]:
 
 
 def list_versions(root: Path, name: str) -> list[int]:
-    """Versions of a model, ascending. Folders that are not positive integers of up to 18 digits are no versions.
+    """Lists the versions of a model, ascending. Version folders are positive integers of up to 18 digits.
 
     Raises:
         ModelNotFoundError: There is no such model.
@@ -67,7 +67,7 @@ def list_versions(root: Path, name: str) -> list[int]:
     folder = _model_folder(root, name)
     try:
         entries = list(folder.iterdir())
-    except OSError as error:  # deleted since it was looked for, or nobody may read it
+    except OSError as error:  # deleted meanwhile, or not readable
         reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
         raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
     versions = [
@@ -83,18 +83,18 @@ def list_versions(root: Path, name: str) -> list[int]:
 
 
 def read_config(root: Path, name: str) -> ModelConfig:
-    """The model's config.pbtxt with ``name`` filled in.
+    """Reads the config.pbtxt of a model, and sets its ``name``.
 
     Raises:
         ModelNotFoundError: There is no such model.
-        ModelConfigError: The file does not parse, names another model, or what is there is no file.
+        ModelConfigError: The file does not parse, names another model, or is no regular file.
     """
     path = _model_folder(root, name) / CONFIG_NAME
     config = ModelConfig()
     if os.path.lexists(path):
-        if wrong := no_regular_file(path):
+        if fault := file_fault(path):
             raise ModelConfigError(
-                f"model '{name}': {path} {wrong}; put the file there, or take it away for the defaults"
+                f"model '{name}': {path} {fault}; put the file there, or take it away for the defaults"
             )
         try:
             text_format.Parse(path.read_text(encoding="utf-8"), config)
@@ -111,18 +111,18 @@ def read_config(root: Path, name: str) -> ModelConfig:
 
 
 def read_model(root: Path, name: str, version: int | None = None, override: ModelConfig | None = None) -> ModelFiles:
-    """Finds one version of a model; the highest where none is given. The model file itself is not opened.
+    """Finds one version of a model, by default the highest. The model file itself is not opened.
 
     Args:
         root: The repository.
-        name: The model.
-        version: Its version.
-        override: What counts instead of config.pbtxt, with ``name`` filled in.
+        name: Name of the model.
+        version: Number of the version.
+        override: Configuration in place of config.pbtxt, with ``name`` filled in.
 
     Raises:
         RepositoryNotFoundError: ``root`` is not a folder.
         ModelNotFoundError: There is no such model.
-        VersionNotFoundError: There is no such version, or none at all.
+        VersionNotFoundError: There is no such version, or no version at all.
         ModelConfigError: config.pbtxt is malformed.
         CorruptModelError: The model file is missing, or export.json is unreadable.
     """
@@ -146,10 +146,10 @@ def read_model(root: Path, name: str, version: int | None = None, override: Mode
 
 
 def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
-    """The versions that the model's version policy selects; without a policy the highest one.
+    """Selects versions by the version policy of a model; without a policy the highest one.
 
     Args:
-        config: The model's configuration.
+        config: Configuration of the model.
         versions: Versions on disk, ascending.
 
     Raises:
@@ -159,13 +159,13 @@ def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
     if policy.HasField("all"):
         return versions
     if policy.HasField("specific"):
-        wanted = sorted(set(policy.specific.versions))
-        missing = [version for version in wanted if version not in versions]
+        selected = sorted(set(policy.specific.versions))
+        missing = [version for version in selected if version not in versions]
         if missing:
             raise ModelConfigError(
                 f"model '{config.name}': version_policy names {missing}, but the versions on disk are {versions}"
             )
-        return wanted
+        return selected
     count = policy.latest.num_versions if policy.HasField("latest") else 1
     return versions[-max(1, count) :]
 
@@ -175,8 +175,8 @@ def _model_folder(root: Path, name: str) -> Path:
     plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
     if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
         known = listed(list_models(root))  # raises with the reason if there is no repository
-        asked = printable(shortened(name))
-        raise ModelNotFoundError(f"model repository '{root}' has no model '{asked}'; it has {known}")
+        shown = printable(shortened(name))
+        raise ModelNotFoundError(f"model repository '{root}' has no model '{shown}'; it has {known}")
     return folder
 
 

@@ -1,1 +1,1 @@
-"""Batch size, delay, threads and instances for a bound on latency: what ``mnserve tune`` measures and writes."""
+"""Choose batch size, delay, threads and instances for a bound on latency: the work of ``mnserve tune``."""

@@ -1,4 +1,4 @@
-"""A configuration that may be chosen, as far as a tuner decides it."""
+"""Candidate configurations of a tuning."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What a tuner decides about a model."""
+    """Settings of a model that a tuning chooses."""
 
     max_batch_size: int
     """Most rows in a batch; 0 for a model without a batch dimension."""
     delay_us: int
-    """Microseconds that a request may wait for company while an instance is idle."""
+    """Microseconds that a request may wait for others while an instance is idle."""
     instances: int
     """Engines side by side."""
     threads: int
@@ -20,12 +20,12 @@ class Candidate:
 
     @property
     def simplicity(self) -> tuple[int, int, int]:
-        """Less is simpler: instances, then threads of all of them, then the delay."""
+        """Sort key, the simplest first: instances, then threads of all instances, then the delay."""
         return self.instances, self.instances * self.threads, self.delay_us
 
     @property
     def label(self) -> str:
-        """The candidate in words."""
+        """Description of the candidate."""
         engines = f"{counted(self.instances, 'instance')} of {counted(self.threads, 'thread')}"
         if not self.max_batch_size:
             return engines
@@ -33,5 +33,5 @@ class Candidate:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what it counts."""
+    """Joins a number and its noun, with a plural s."""
     return f"{number} {noun}{'s' * (number != 1)}"

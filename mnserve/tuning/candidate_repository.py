@@ -1,4 +1,4 @@
-"""A repository of links to one model, with a ``config.pbtxt`` of its own: nothing is tried out in the user's folder."""
+"""Temporary repository of links to one model, with a ``config.pbtxt`` of its own; the user's folder stays unchanged."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from mnserve.repository.reader import CONFIG_NAME
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateRepository:
-    """One model of another repository whose configuration can be exchanged."""
+    """Copy of one model whose configuration can be exchanged."""
 
     root: Path
-    """The repository: a temporary folder."""
+    """Temporary folder of the repository."""
     model: str
-    """Name of its one model."""
+    """Name of the model."""
 
     @classmethod
     @contextmanager
     def of(cls, root: Path, model: str) -> Iterator[CandidateRepository]:
-        """A repository of ``model`` for the duration of the block.
+        """Makes a repository of ``model`` for the duration of the block.
 
         Raises:
-            OutputError: it cannot be made, for instance because the disk is full.
+            OutputError: The folder cannot be made, for instance because the disk is full.
         """
         with ExitStack() as stack:
-            with _told():
+            with _errors_as_output_errors():
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="mnserve-tune-"))
-                made = cls(root=Path(folder), model=model)
-                made._fill(root / model)
-            yield made
+                repository = cls(root=Path(folder), model=model)
+                repository._fill(root / model)
+            yield repository
 
     def configure(self, text: str | None) -> None:
-        """Gives the model another ``config.pbtxt``; None for none at all.
+        """Replaces the ``config.pbtxt`` of the model; None deletes the file.
 
         Raises:
-            OutputError: it cannot be written.
+            OutputError: The file cannot be written.
         """
         path = self.root / self.model / CONFIG_NAME
-        with _told():
+        with _errors_as_output_errors():
             if text is None:
                 path.unlink(missing_ok=True)
             else:
@@ -58,14 +58,14 @@ class CandidateRepository:
             if entry.name == CONFIG_NAME or entry.name.startswith("."):
                 continue
             if entry.name == FOLDER and entry.is_dir() and not entry.is_symlink():
-                # Samples may not be links that lead out of the model's folder.
+                # Samples may not be links that lead out of the folder of the model.
                 shutil.copytree(entry, folder / entry.name, symlinks=True)
             else:
                 (folder / entry.name).symlink_to(entry.absolute())
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_as_output_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Candidates in ``config.pbtxt``: what a configuration amounts to, and the text that asks for another candidate."""
+"""Candidates in ``config.pbtxt``: the candidate of a configuration, and the text that configures a candidate."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mnserve.tuning.candidate import Candidate
 
 
 def current_candidate(config: ModelConfig) -> Candidate:
-    """What a complete configuration asks for, on a server that is told nothing about threads.
+    """Returns the candidate of a complete configuration, on a server without options for threads.
 
     Raises:
-        ModelConfigError: it asks for threads or instances that cannot be.
+        ModelConfigError: The configuration has an invalid number of threads or instances.
     """
     count = instance_count(config)
     return Candidate(
@@ -27,27 +27,27 @@ def current_candidate(config: ModelConfig) -> Candidate:
 
 
 def configured(text: str, candidate: Candidate) -> str:
-    """A text of ``config.pbtxt`` with the fields of a candidate set, and all others as they were.
+    """Writes ``config.pbtxt`` with the fields of a candidate and all others unchanged.
 
-    Preferred batch sizes that no batch can reach any more are left out, since servers refuse them. Comments are lost.
+    Preferred batch sizes above the new maximum are left out, since servers refuse them. Comments are lost.
 
     Args:
-        text: what the file says; empty where there is none.
-        candidate: what to ask for.
+        text: Content of the file; empty without a file.
+        candidate: The candidate.
 
     Raises:
-        google.protobuf.text_format.ParseError: the text is no configuration.
+        google.protobuf.text_format.ParseError: The text is no configuration.
     """
     config = text_format.Parse(text, ModelConfig())
     if candidate.max_batch_size:
         config.max_batch_size = candidate.max_batch_size
         batching = config.dynamic_batching
-        batching.SetInParent()  # other servers join no requests without it
+        batching.SetInParent()  # without it other servers do not batch requests
         batching.max_queue_delay_microseconds = candidate.delay_us
         reachable = [size for size in batching.preferred_batch_size if size <= candidate.max_batch_size]
         batching.preferred_batch_size[:] = reachable
     if instance_count(config) != candidate.instances:
-        # All groups of a model run on the same device here, so that the first stands for all.
+        # All groups of a model run on the same device here, so the first one stands for all.
         group = ModelInstanceGroup()
         if config.instance_group:
             group.CopyFrom(config.instance_group[0])

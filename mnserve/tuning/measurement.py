@@ -1,4 +1,4 @@
-"""A candidate measured as its clients would see it: a server process of its own, and callers that wait for answers."""
+"""Measurement of a candidate from the side of clients: a server process, and callers that wait for answers."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ from mnserve.tuning.configuration import configured
 from mnserve.tuning.scores import Trial
 
 STRETCH: Final = 5.0
-"""How many times as long a slow candidate may be measured."""
+"""Limit of the extended measurement of a slow candidate, as a multiple of its time."""
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerMeasurement:
-    """Starts a server for every trial, so that no trial profits from another one's."""
+    """Measures candidates with a new server for every trial, so that trials do not affect each other."""
 
     repository: CandidateRepository
-    """Where candidates are tried out."""
-    words: Sequence[str]
-    """Further words for `mnserve serve`."""
+    """Repository of the candidates."""
+    arguments: Sequence[str]
+    """Further arguments of `mnserve serve`."""
     text: str | None
-    """What ``config.pbtxt`` says now; None where there is no such file."""
+    """Current content of ``config.pbtxt``; None without the file."""
     current: Candidate
-    """What that amounts to; it is measured as it is."""
+    """Candidate of this content, which is measured unchanged."""
     feeds: Mapping[str, Array]
     """Input name -> array, of every request."""
     datatypes: Mapping[str, str]
     """Input name -> protocol type."""
     loads: Sequence[int]
-    """Callers at a time, one number after the other."""
+    """Numbers of concurrent callers, measured one after the other."""
     seconds: float
-    """Measured time of each load."""
+    """Measured time of each load, in seconds."""
     least_calls: int
-    """Calls of each load, for which slow candidates are measured for longer, up to STRETCH times ``seconds``."""
+    """Calls of each load; slow candidates are measured for longer, up to STRETCH times ``seconds``."""
     timeout: float
     """Seconds to wait for an answer."""
 
     def configuration(self, candidate: Candidate) -> str | None:
-        """The text of ``config.pbtxt`` under which a candidate is measured, and which is written if it is chosen."""
+        """Returns the text of ``config.pbtxt`` of a candidate, for its measurement and for its publication."""
         return self.text if candidate == self.current else configured(self.text or "", candidate)
 
     def __call__(self, candidate: Candidate) -> Trial:
-        """Measures a candidate. A server that does not start and requests that fail are faults of the candidate."""
+        """Measures a candidate. A failed start of the server and failed requests count as faults of the candidate."""
         self.repository.configure(self.configuration(candidate))
         try:
             with (
-                server_process(self.repository.root, self.words) as url,
+                server_process(self.repository.root, self.arguments) as url,
                 Client(url, self.timeout) as client,
             ):
                 slots = {}
@@ -69,10 +69,10 @@ class ServerMeasurement:
                         least_calls=self.least_calls,
                         stretch=STRETCH,
                     )
-                    ((slots[callers],),) = interleave([lambda: self._ask(client)], plan)
+                    ((slots[callers],),) = interleave([lambda: self._infer(client)], plan)
                 return Trial(slots=slots)
         except (BenchError, ClientError) as error:
             return Trial(fault=str(error))
 
-    def _ask(self, client: Client) -> None:
+    def _infer(self, client: Client) -> None:
         client.infer(self.repository.model, self.feeds, datatypes=self.datatypes)

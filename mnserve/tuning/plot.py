@@ -1,4 +1,4 @@
-"""The result of a tuning as a picture. matplotlib is imported only when one is drawn."""
+"""Plot of the result of a tuning. matplotlib is imported only for a plot."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from mnserve.tuning.result import TuneResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Of the Okabe-Ito palette: apart for every kind of colour vision, and in grey.
+# Colours of the Okabe-Ito palette, distinct for every kind of colour vision and in grey.
 _CHOSEN, _NOW, _FINALIST, _OTHER, _BOUND = "#0072B2", "#E69F00", "#56B4E9", "0.7", "#D55E00"
 
 
 def draw(result: TuneResult) -> Figure:
-    """Throughput against latency, a point for each configuration, and the bound."""
+    """Draws throughput against latency, a point for each configuration, and the bound."""
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
     goal, outcome = result.settings.goal, result.outcome
     figure = Figure(figsize=(8.0, 5.2), layout="constrained")
     axes = figure.subplots()
-    measured = {one: outcome.best(one) for one in outcome.searched if outcome.best(one).loads}
+    measured = {candidate: score for candidate in outcome.searched if (score := outcome.best(candidate)).loads}
     for label, color, size, members in _groups(result):
-        its = [measured[one] for one in members if one in measured]
-        if its:
-            points = [one.tail_ms for one in its], [one.rows_per_second for one in its]
+        scores = [measured[candidate] for candidate in members if candidate in measured]
+        if scores:
+            points = [score.tail_ms for score in scores], [score.rows_per_second for score in scores]
             axes.scatter(*points, s=size, color=color, label=plain(label), zorder=3)
     axes.axvline(goal.latency_ms, color=_BOUND, linewidth=1.5, label=f"bound {goal.latency_ms:g} ms")
     axes.set_xscale("log")
@@ -48,11 +48,11 @@ def draw(result: TuneResult) -> Figure:
 
 
 def _groups(result: TuneResult) -> list[tuple[str, str, int, list[Candidate]]]:
-    """Name, colour, size and members of what is drawn alike; each candidate once."""
+    """Groups the candidates that are drawn alike: name, colour, size and members; each candidate once."""
     outcome = result.outcome
     marked = {outcome.chosen, outcome.current}
-    finalists = [one for one in outcome.finals if one not in marked]
-    others = [one for one in outcome.searched if one not in marked and one not in outcome.finals]
+    finalists = [candidate for candidate in outcome.finals if candidate not in marked]
+    others = [c for c in outcome.searched if c not in marked and c not in outcome.finals]
     groups: list[tuple[str, str, int, list[Candidate]]] = [
         ("measured once", _OTHER, 28, others),
         ("finalists", _FINALIST, 40, finalists),

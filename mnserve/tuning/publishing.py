@@ -1,8 +1,9 @@
-"""The chosen configuration put in place: checked as a server checks it, in one step, with the old file kept."""
+"""Publication of the chosen configuration: checked as by a server, in one step, with a backup of the old file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from mnserve.atomic_files import write_atomically
 from mnserve.engines.base import EngineOptions
@@ -11,15 +12,15 @@ from mnserve.models.loading import LoadOptions, load
 from mnserve.repository.reader import CONFIG_NAME, list_versions, read_config, served_versions
 from mnserve.tuning.candidate_repository import CandidateRepository
 
-KEPT_NAME = f"{CONFIG_NAME}.before-tune"
-"""Name under which the file that was there before is kept; further ones get a number."""
+BACKUP_NAME: Final = f"{CONFIG_NAME}.before-tune"
+"""Name of the backup of the old file; further backups get a number."""
 
 
 def read_text(folder: Path) -> str | None:
-    """What a model's ``config.pbtxt`` says, to the last character; None where there is no such file.
+    """Reads the ``config.pbtxt`` of a model, to the last character; None without the file.
 
     Raises:
-        TuningError: it cannot be read.
+        TuningError: The file cannot be read.
     """
     try:
         return (folder / CONFIG_NAME).read_bytes().decode("utf-8")
@@ -32,21 +33,21 @@ def read_text(folder: Path) -> str | None:
 def publish(
     folder: Path, before: str | None, text: str, repository: CandidateRepository, options: EngineOptions
 ) -> Path | None:
-    """Replaces a model's ``config.pbtxt``.
+    """Replaces the ``config.pbtxt`` of a model.
 
     Args:
-        folder: the model's folder.
-        before: what the file said when the measurement began; None where there was none.
-        text: what it is to say.
-        repository: where the text is tried out first.
-        options: how engines are set up.
+        folder: Folder of the model.
+        before: Content of the file at the start of the measurement; None without the file.
+        text: New content of the file.
+        repository: Repository for a trial of the text.
+        options: Set-up of engines.
 
     Returns:
-        Where the old file is kept; None where there was none.
+        Backup of the old file; None without an old file.
 
     Raises:
-        TuningError: a server would refuse the text, or somebody has changed the file meanwhile.
-        OutputError: a file cannot be written; then nothing is replaced.
+        TuningError: A server would refuse the text, or the file has changed meanwhile.
+        OutputError: A file cannot be written; then ``config.pbtxt`` is unchanged.
     """
     repository.configure(text)
     _check(repository, options)
@@ -54,12 +55,12 @@ def publish(
         raise TuningError(
             f"{folder / CONFIG_NAME} was changed while this measured, so that it is left as it is; tune again"
         )
-    kept = None
+    backup = None
     if before is not None:
-        kept = _free_name(folder)
-        write_atomically(kept, before.encode())
+        backup = _free_name(folder)
+        write_atomically(backup, before.encode())
     write_atomically(folder / CONFIG_NAME, text.encode())
-    return kept
+    return backup
 
 
 def _check(repository: CandidateRepository, options: EngineOptions) -> None:
@@ -74,9 +75,9 @@ def _check(repository: CandidateRepository, options: EngineOptions) -> None:
 
 
 def _free_name(folder: Path) -> Path:
-    """A name that no earlier file is kept under: the first of them may have comments that later ones lack."""
-    path, number = folder / KEPT_NAME, 1
+    """Returns an unused name for a backup. Earlier ones stay, since they may have comments that later ones lack."""
+    path, number = folder / BACKUP_NAME, 1
     while path.exists() or path.is_symlink():
         number += 1
-        path = folder / f"{KEPT_NAME}-{number}"
+        path = folder / f"{BACKUP_NAME}-{number}"
     return path

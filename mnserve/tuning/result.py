@@ -1,4 +1,4 @@
-"""What was measured and chosen, with everything needed to judge and repeat it."""
+"""Result of a tuning, with everything needed to judge and repeat it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from mnserve.tuning.settings import TuneSettings
 SCHEMA = 1
 _MAX_PERCENT = 100
 _MIN_PERCENT = 50
-"""Bounds on less than the median are not what anybody means."""
+"""Lowest percentile that a note suggests: a bound below the median is hardly meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneResult:
-    """The whole of a tuning."""
+    """Result of a tuning."""
 
     settings: TuneSettings
     machine: Machine
     outcome: SearchResult
     remarks: tuple[str, ...]
-    """What a reader has to know about the search, as sentences."""
+    """Notes about the search for the reader, as sentences."""
     text: str | None
-    """What ``config.pbtxt`` is to say; None where nothing is to be changed."""
+    """New content of ``config.pbtxt``; None for no change."""
     written: Path | None = None
-    """The file that was written."""
-    kept: Path | None = None
-    """Where the file that was there before is kept."""
+    """The file that was written; None if none was."""
+    backup: Path | None = None
+    """Backup of the old file; None without one."""
 
-    def put_in_place(self, written: Path, kept: Path | None) -> TuneResult:
-        """The same after the file was written."""
-        return replace(self, written=written, kept=kept)
+    def after_writing(self, written: Path, backup: Path | None) -> TuneResult:
+        """Returns the result after the file was written."""
+        return replace(self, written=written, backup=backup)
 
     @property
     def caption(self) -> str:
@@ -51,76 +51,79 @@ class TuneResult:
 
     @property
     def verdict(self) -> str:
-        """What was chosen, against what is configured now."""
-        return f"{self._found}{self._doubt}"
+        """The chosen configuration against the current one, in sentences."""
+        return f"{self._choice}{self._doubt}"
 
     @property
-    def _found(self) -> str:
+    def _choice(self) -> str:
         goal, chosen = self.settings.goal, self.outcome.chosen
         if chosen is None:
-            best = min(self.outcome.searched, key=lambda one: self.outcome.best(one).tail_ms)
+            best = min(self.outcome.searched, key=lambda candidate: self.outcome.best(candidate).tail_ms)
             return (
                 f"no configuration keeps {goal.name} within {goal.latency_ms:g} ms; the lowest that was reached is "
                 f"{self.outcome.best(best).tail_ms:.3g} ms, with {best.label}; allow more, have fewer callers, or "
                 "use a faster machine or model"
             )
-        its, now = self.outcome.best(chosen), self.outcome.best(self.outcome.current)
-        found = f"{chosen.label}: {its.rows_per_second:,.0f} rows/s, {goal.name} {its.tail_ms:.3g} ms"
+        best_score, now = self.outcome.best(chosen), self.outcome.best(self.outcome.current)
+        summary = f"{chosen.label}: {best_score.rows_per_second:,.0f} rows/s, {goal.name} {best_score.tail_ms:.3g} ms"
         if chosen == self.outcome.current:
-            return f"What is configured already is best: {found}."
-        return f"Chosen: {found}; now {now.rows_per_second:,.0f} rows/s, {goal.name} {now.tail_ms:.3g} ms."
+            return f"What is configured already is best: {summary}."
+        return f"Chosen: {summary}; now {now.rows_per_second:,.0f} rows/s, {goal.name} {now.tail_ms:.3g} ms."
 
     @property
     def _doubt(self) -> str:
-        """What takes from the verdict: so few calls that the percentile is another word for the slowest."""
+        """Caveat of the verdict: with too few calls the percentile is the slowest call."""
         goal = self.settings.goal
-        said = [its for its in self.outcome.finals.values() if its.loads]
-        if all(its.tells(goal) for its in said):
+        scores = [score for score in self.outcome.finals.values() if score.loads]
+        if all(score.has_enough_calls(goal) for score in scores):
             return ""
-        fewest = min(its.least_calls for its in said)
+        fewest = min(score.least_calls for score in scores)
         seconds = math.ceil(self.settings.seconds * goal.least_calls / fewest)
-        most = 100 * (1 - 1 / fewest)
-        ways = [f"raise --seconds to {seconds}"] if seconds <= MAX_SECONDS else []
-        ways += [f"lower --percentile to {math.floor(most)}"] if most >= _MIN_PERCENT else []
-        end = "" if self._found.endswith(".") else "."
+        percentile_limit = 100 * (1 - 1 / fewest)
+        remedies = [f"raise --seconds to {seconds}"] if seconds <= MAX_SECONDS else []
+        if percentile_limit >= _MIN_PERCENT:
+            remedies.append(f"lower --percentile to {math.floor(percentile_limit)}")
+        end = "" if self._choice.endswith(".") else "."
         return (
             f"{end} Do not rely on {goal.name}: a round had as few as {counted(fewest, 'call')}, of which it is the "
             f"slowest, and only of {goal.least_calls} or more is it not; "
-            + (", or ".join(ways) or "measure with more callers or on a faster machine")
+            + (", or ".join(remedies) or "measure with more callers or on a faster machine")
         )
 
     @property
     def done(self) -> str:
-        """What became of the file."""
+        """Sentence about the file: written or not."""
         if self.written is not None:
-            kept = "" if self.kept is None else f"; the file of before is {self.kept.name}, comments included"
-            return f"Written: {self.written}{kept}. A server has to load the model again."
+            backup = "" if self.backup is None else f"; the file of before is {self.backup.name}, comments included"
+            return f"Written: {self.written}{backup}. A server has to load the model again."
         if self.text is not None and self.settings.dry_run:
             return "Not written (--dry-run)."
         return "Nothing was written."
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know, as sentences."""
+        """Notes for the reader, as sentences."""
         goal = self.settings.goal
         notes = list(self.remarks)
-        calls = min((its.least_calls for its in self.outcome.finals.values() if its.loads), default=0)
+        calls = min((score.least_calls for score in self.outcome.finals.values() if score.loads), default=0)
         if goal.percentile < _MAX_PERCENT:
-            # Ten calls beyond the percentile: with fewer it hangs on one or two of them.
-            wanted = round(10 / (1 - goal.percentile / 100))
-            if goal.least_calls <= calls < wanted:
+            # Ten calls beyond the percentile: with fewer it depends on one or two calls.
+            steady_calls = round(10 / (1 - goal.percentile / 100))
+            if goal.least_calls <= calls < steady_calls:
                 notes.append(
-                    f"Only {calls} calls in a round of the finals, where {wanted} would make {goal.name} steady: "
+                    f"Only {calls} calls in a round of the finals, where {steady_calls} would make {goal.name} steady: "
                     "raise --seconds."
                 )
-        notes += [f"Out: {one.label}: {its.fault}" for one, its in self._scores().items() if its.fault]
+        notes += [
+            f"Out: {candidate.label}: {score.fault}" for candidate, score in self._scores().items() if score.fault
+        ]
         return tuple(notes)
 
     def _scores(self) -> dict[Candidate, Score]:
-        return {one: self.outcome.best(one) for one in self.outcome.searched}
+        return {candidate: self.outcome.best(candidate) for candidate in self.outcome.searched}
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; times in milliseconds, delays in microseconds."""
+        """Returns plain JSON values; times in milliseconds, delays in microseconds."""
         outcome, goal = self.outcome, self.settings.goal
         return {
             "schema": SCHEMA,
@@ -130,20 +133,20 @@ class TuneResult:
             "chosen": None if outcome.chosen is None else asdict(outcome.chosen),
             "measured": [
                 {
-                    **asdict(one),
-                    "final": one in outcome.finals,
-                    "keeps_bound": its.keeps(goal),
-                    "enough_calls": its.tells(goal),
-                    "tail_ms": its.tail_ms if its.loads else None,
-                    "rows_per_second": its.rows_per_second if its.loads else None,
-                    "loads": [asdict(load) for load in its.loads],
-                    "fault": its.fault or None,
+                    **asdict(candidate),
+                    "final": candidate in outcome.finals,
+                    "keeps_bound": score.keeps_bound(goal),
+                    "enough_calls": score.has_enough_calls(goal),
+                    "tail_ms": score.tail_ms if score.loads else None,
+                    "rows_per_second": score.rows_per_second if score.loads else None,
+                    "loads": [asdict(load) for load in score.loads],
+                    "fault": score.fault or None,
                 }
-                for one, its in self._scores().items()
+                for candidate, score in self._scores().items()
             ],
             "config": self.text,
             "written": None if self.written is None else str(self.written),
-            "kept": None if self.kept is None else str(self.kept),
+            "kept": None if self.backup is None else str(self.backup),
             "verdict": self.verdict,
             "notes": list(self.notes),
         }

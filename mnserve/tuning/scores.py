@@ -1,4 +1,4 @@
-"""What measurements say about a candidate, as pure functions of measured latencies."""
+"""Scores of candidates, as pure functions of measured latencies."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from mnserve.bench.statistics import Slot
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What a candidate has to keep."""
+    """Bound on the latency that a candidate has to keep."""
 
     latency_ms: float
     """Bound on the latency in milliseconds, as a client sees it."""
     percentile: float
-    """Percentile of the latencies that has to keep it, 0 to 100."""
+    """Percentile of the latencies under the bound, 0 to 100."""
     rows: int
     """Rows of every request."""
 
@@ -29,80 +29,83 @@ class Goal:
 
     @property
     def least_calls(self) -> int:
-        """Calls of which one lies beyond the percentile; of fewer it is the slowest, whatever it would be of more."""
+        """Calls of which one lies beyond the percentile; with fewer calls the percentile is the slowest call."""
         beyond = 1 - self.percentile / 100
         return 1 if beyond <= 0 else math.ceil(round(1 / beyond, 6))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One measurement of a candidate on a server of its own."""
+    """Measurement of a candidate on a server of its own."""
 
     slots: Mapping[int, Slot] = field(default_factory=dict)
-    """Callers at a time -> their calls."""
+    """Number of callers -> their calls."""
     fault: str = ""
-    """Why it could not be measured; empty where it was."""
+    """Reason why the measurement failed; empty if it did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What so many callers got, each number the median of those of all trials."""
+    """Result for one number of callers, each figure the median of all trials."""
 
     callers: int
+    """Concurrent callers."""
     calls: int
     """Calls of all trials together."""
     least_calls: int
-    """Calls of the trial that has the fewest."""
+    """Calls of the trial with the fewest."""
     p50_ms: float
+    """Median latency in milliseconds."""
     tail_ms: float
-    """The percentile that the bound is on, in milliseconds."""
+    """Percentile under the bound, in milliseconds."""
     rows_per_second: float
+    """Throughput in rows a second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A candidate over all of its trials."""
+    """Score of a candidate over all of its trials."""
 
     loads: tuple[Load, ...]
-    """One for each number of callers; none where a trial failed."""
+    """Result for each number of callers; empty if a trial failed."""
     fault: str = ""
-    """Why it cannot be chosen, whatever was measured; empty where it can."""
+    """Reason why the candidate cannot be chosen; empty if it can."""
 
     @property
     def tail_ms(self) -> float:
-        """The worst of the loads, in milliseconds: the bound holds for every number of callers."""
+        """Highest percentile of the loads in milliseconds, since the bound holds for every number of callers."""
         return max((load.tail_ms for load in self.loads), default=float("inf"))
 
     @property
     def rows_per_second(self) -> float:
-        """Geometric mean over the loads, so that each counts alike, however large its numbers are."""
+        """Geometric mean of the throughputs, so that loads of any size have the same weight."""
         if not self.loads:
             return 0.0
         return float(np.exp(np.mean(np.log([load.rows_per_second for load in self.loads]))))
 
     @property
     def least_calls(self) -> int:
-        """Calls of the trial and the load that have the fewest; 0 where a trial failed."""
+        """Calls of the trial and load with the fewest; 0 if a trial failed."""
         return min((load.least_calls for load in self.loads), default=0)
 
-    def tells(self, goal: Goal) -> bool:
-        """Whether there were calls enough for the percentile to be something else than the slowest of them."""
+    def has_enough_calls(self, goal: Goal) -> bool:
+        """Returns True if there were enough calls for a percentile below the slowest call."""
         return self.least_calls >= goal.least_calls
 
-    def keeps(self, goal: Goal) -> bool:
-        """Whether the bound holds."""
+    def keeps_bound(self, goal: Goal) -> bool:
+        """Returns True if the bound holds."""
         return not self.fault and self.tail_ms <= goal.latency_ms
 
     def rank(self, goal: Goal) -> float:
-        """Less is better: below 0 by throughput where the bound is kept, else by latency, infinite for failures."""
-        return -self.rows_per_second if self.keeps(goal) else self.tail_ms
+        """Returns a sort key: negative throughput if the bound is kept, else the latency, infinite after a fault."""
+        return -self.rows_per_second if self.keeps_bound(goal) else self.tail_ms
 
 
 def score(trials: Sequence[Trial], goal: Goal) -> Score:
-    """The score of at least one trial: the median of what each says, so that one busy minute does not decide.
+    """Computes the score of one or more trials: medians, so that one busy minute does not decide.
 
     Raises:
-        ValueError: there is no trial.
+        ValueError: There is no trial.
     """
     if not trials:
         raise ValueError("no trials to score; at least one is needed")
@@ -115,9 +118,9 @@ def score(trials: Sequence[Trial], goal: Goal) -> Score:
 
 
 def _load(callers: int, slots: Sequence[Slot], goal: Goal) -> Load:
-    # Values that were measured, not between two: the bound is on calls.
-    at = round(goal.percentile / 100, 12)  # 99.9 / 100 is a little more than 0.999
-    quantiles = [np.quantile(slot.latencies_ms, (0.5, at), method="inverted_cdf") for slot in slots]
+    # Measured values without interpolation: the bound is on calls.
+    quantile = round(goal.percentile / 100, 12)  # 99.9 / 100 is a little more than 0.999
+    quantiles = [np.quantile(slot.latencies_ms, (0.5, quantile), method="inverted_cdf") for slot in slots]
     p50, tail = np.median(quantiles, axis=0)
     return Load(
         callers=callers,

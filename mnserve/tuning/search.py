@@ -1,4 +1,4 @@
-"""The search: one respect after the other with short measurements, then the best ones against each other in rounds."""
+"""Search for the best candidate: short measurements along one axis after the other, then rounds of the finalists."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ Measure = Callable[[Candidate], Trial]
 Stage = Literal["search", "final"]
 
 _PASSES: Final = 3
-"""Passes over the axes; a pass that finds nothing better is the last one."""
+"""Most passes over the axes; a pass without an improvement is the last one."""
 _FINALISTS: Final = 3
-"""Best candidates of the search that are measured again, the current one not counted."""
+"""Best candidates of the search that are measured again, in addition to the current one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchResult:
-    """What a search found."""
+    """Result of a search."""
 
     current: Candidate
-    """What is configured now."""
+    """The current configuration."""
     chosen: Candidate | None
-    """None where no candidate keeps the bound."""
+    """The chosen candidate; None if no candidate keeps the bound."""
     searched: Mapping[Candidate, Score]
-    """Every candidate by its one short measurement, in the order in which they were measured."""
+    """Candidate -> score of its one short measurement, in the order of the measurements."""
     finals: Mapping[Candidate, Score]
-    """The finalists by their rounds alone: who is picked for a lucky measurement should not be judged by it."""
+    """Finalist -> score of its rounds alone, since a lucky short measurement may have made it a finalist."""
 
     def best(self, candidate: Candidate) -> Score:
-        """The score that counts: of the finals, or of the search for all others."""
+        """Returns the better founded score: that of the finals, or of the search for all others."""
         return self.finals.get(candidate) or self.searched[candidate]
 
 
@@ -53,15 +53,15 @@ def search(
     """Finds the candidate with the highest throughput under the bound.
 
     Args:
-        current: what is configured now, measured first and in every round of the finals.
-        space: what may be chosen.
-        measure: measures a candidate once; what it raises ends the search.
-        goal: the bound.
-        repeats: rounds of the finals, at least 1.
-        on_trial: called before every measurement with the stage, the measurements made in it, and the candidate.
+        current: The current configuration, measured first and in every round of the finals.
+        space: The candidates.
+        measure: Measures a candidate once; its errors end the search.
+        goal: The bound.
+        repeats: Rounds of the finals, at least 1.
+        on_trial: Called before every measurement with the stage, the measurements made in it, and the candidate.
 
     Raises:
-        TuningError: the current configuration cannot be measured.
+        TuningError: The current configuration cannot be measured.
     """
     searched: dict[Candidate, Score] = {}
 
@@ -74,22 +74,23 @@ def search(
     rank(current)
     if fault := searched[current].fault:
         raise TuningError(f"what is configured now cannot be measured, so there is nothing to compare with: {fault}")
-    place = current
+    best = current
     for _ in range(_PASSES):
-        before = place
+        before = best
         for axis in AXES:
-            place = min([place, *space.along(axis, place)], key=rank)
-        if place == before:
+            best = min([best, *space.along(axis, best)], key=rank)
+        if best == before:
             break
-    finalists = [current, *sorted((one for one in searched if one != current), key=rank)[:_FINALISTS]]
-    trials: dict[Candidate, list[Trial]] = {one: [] for one in finalists if not searched[one].fault}
+    challengers = sorted((candidate for candidate in searched if candidate != current), key=rank)[:_FINALISTS]
+    finalists = [candidate for candidate in (current, *challengers) if not searched[candidate].fault]
+    trials: dict[Candidate, list[Trial]] = {candidate: [] for candidate in finalists}
     for turn in range(repeats):
-        for one in list(trials) if turn % 2 == 0 else reversed(list(trials)):
-            on_trial("final", sum(map(len, trials.values())), one)
-            trials[one].append(measure(one))
+        for candidate in finalists if turn % 2 == 0 else reversed(finalists):
+            on_trial("final", sum(map(len, trials.values())), candidate)
+            trials[candidate].append(measure(candidate))
     return SearchResult(
         current=current,
         chosen=choose(trials, goal, current),
         searched=searched,
-        finals={one: score(its, goal) for one, its in trials.items()},
+        finals={candidate: score(rounds, goal) for candidate, rounds in trials.items()},
     )

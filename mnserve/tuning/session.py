@@ -1,4 +1,4 @@
-"""What ``mnserve tune`` does: measure, write the configuration, report."""
+"""Work of ``mnserve tune``: measure, write the configuration, report."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from mnserve.tuning.table import print_result
 
 
 def tune(settings: TuneSettings) -> int:
-    """Measures, writes ``config.pbtxt`` where something better was found, and reports.
+    """Measures, writes ``config.pbtxt`` if another configuration is better, and reports.
 
     Returns:
-        0; whatever goes wrong is an MnServeError.
+        0; every fault is an MnServeError.
 
     Raises:
-        MnServeError: the model cannot be measured, no configuration keeps the bound, or a file cannot be written.
-            What can be found out before anything is measured is.
+        MnServeError: The model cannot be measured, no configuration keeps the bound, or a file cannot be written.
+            Faults are reported before the measurement where possible.
     """
     root, folder = Path(settings.repository), Path(settings.repository) / settings.model
     report = Report.to(settings.json, settings.plot, [folder])
@@ -54,12 +54,12 @@ def tune(settings: TuneSettings) -> int:
     check_shapes_used(settings.shapes, [rows])
     _check_rows(settings, config)
     space = search_space(config, current, settings.limits)
-    # SIGTERM unwinds as Ctrl-C does: neither a server nor the temporary repository is left behind.
+    # SIGTERM unwinds as Ctrl-C does, so that no server and no temporary repository stays behind.
     with signals_unwind() as arm, CandidateRepository.of(root, settings.model) as repository:
         arm()
         measure = ServerMeasurement(
             repository=repository,
-            words=settings.server_words,
+            arguments=settings.server_arguments,
             text=text,
             current=current,
             feeds=random_feeds(config, rows, settings.rows, settings.seed),
@@ -71,20 +71,20 @@ def tune(settings: TuneSettings) -> int:
         )
         with _progress(settings) as on_trial:
             outcome = search(current, space, measure, settings.goal, repeats=settings.repeats, on_trial=on_trial)
-        found = None if outcome.chosen in (None, current) else measure.configuration(outcome.chosen)
+        new_text = None if outcome.chosen in (None, current) else measure.configuration(outcome.chosen)
         result = TuneResult(
             settings=settings,
             machine=describe_machine(),
             outcome=outcome,
             remarks=tuple(_remarks(settings, config, space)),
-            text=found,
+            text=new_text,
         )
         failure: MnServeError | None = None
-        if found is not None and not settings.dry_run:
+        if new_text is not None and not settings.dry_run:
             try:
-                kept = publish(folder, text, found, repository, settings.engine_options)
-                result = result.put_in_place(folder / CONFIG_NAME, kept)
-            except MnServeError as error:  # what was measured is worth reading all the same
+                backup = publish(folder, text, new_text, repository, settings.engine_options)
+                result = result.after_writing(folder / CONFIG_NAME, backup)
+            except MnServeError as error:  # the measurements are reported all the same
                 failure = error
     _deliver(result, report)
     if failure is not None:
@@ -104,12 +104,12 @@ def _deliver(result: TuneResult, report: Report) -> None:
 
 
 def _check_rows(settings: TuneSettings, config: ModelConfig) -> None:
-    name, rows, most = config.name, settings.rows, config.max_batch_size
-    if not most and rows > 1:
+    name, rows, max_rows = config.name, settings.rows, config.max_batch_size
+    if not max_rows and rows > 1:
         raise BenchError(f"--rows is {rows}, and model '{name}' has no batch dimension; leave --rows out")
-    if most and rows > most:
+    if max_rows and rows > max_rows:
         raise BenchError(
-            f"--rows is {rows}, and model '{name}' takes at most {most} rows in a request; lower it, or raise "
+            f"--rows is {rows}, and model '{name}' takes at most {max_rows} rows in a request; lower it, or raise "
             f"max_batch_size in its {CONFIG_NAME} first"
         )
 
@@ -127,7 +127,7 @@ def _remarks(settings: TuneSettings, config: ModelConfig, space: Space) -> list[
 
 @contextmanager
 def _progress(settings: TuneSettings) -> Iterator[Callable[[Stage, int, Candidate], None]]:
-    """A line on a terminal, nothing elsewhere; redrawn between measurements only."""
+    """Shows a progress line on a terminal, which is redrawn between measurements only."""
     console = Console(stderr=True)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     names = {"search": "searching", "final": f"{settings.repeats} rounds of the best"}

@@ -1,4 +1,4 @@
-"""What ``mnserve tune`` is asked to do."""
+"""Settings of ``mnserve tune``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mnserve.bench.options import (
     check_rounds,
     check_seconds,
     check_seed,
-    engine_words,
+    engine_arguments,
     input_shapes,
     whole_numbers,
 )
@@ -25,7 +25,7 @@ from mnserve.tuning.space import SearchLimits
 
 _MAX_CPUS: Final = 65_536
 _MAX_PERCENT: Final = 99.999
-"""Largest percentile below 100: for more, no measurement has calls enough."""
+"""Largest percentile below 100; beyond it no measurement has enough calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class TuneSettings:
     """Finds batch size, delay, threads and instances of a model for a bound on latency, by measuring.
 
     Raises:
-        SettingsError: a value cannot work; the message names the option, the value and the remedy.
+        SettingsError: A value cannot work; the message names the option, the value and the remedy.
     """
 
     repository: str
@@ -113,7 +113,7 @@ class TuneSettings:
 
     @property
     def loads(self) -> tuple[int, ...]:
-        """Numbers of callers in the order given, each once."""
+        """Numbers of callers in the given order, without repetitions."""
         return whole_numbers("--callers", self.callers, what="numbers of callers", example="1,16,64")
 
     @property
@@ -123,12 +123,12 @@ class TuneSettings:
 
     @property
     def goal(self) -> Goal:
-        """What a configuration has to keep."""
+        """Bound that a configuration has to keep."""
         return Goal(latency_ms=self.latency_ms, percentile=self.percentile, rows=self.rows)
 
     @property
     def limits(self) -> SearchLimits:
-        """What the load and the options leave open."""
+        """Limits of the search from the load and the options."""
         return SearchLimits(
             callers=max(self.loads),
             rows=self.rows,
@@ -140,7 +140,7 @@ class TuneSettings:
 
     @property
     def engine_options(self) -> EngineOptions:
-        """How the engine that is looked at first is set up."""
+        """Set-up of the engine in this process that reads the configuration of the model."""
         return EngineOptions(
             providers=provider_names(self.providers),
             provider_options=tuple(parse_option(text) for text in self.provider_options),
@@ -148,11 +148,11 @@ class TuneSettings:
         )
 
     @property
-    def server_words(self) -> list[str]:
-        """Words for `mnserve serve`, which leave threads to the model's configuration.
+    def server_arguments(self) -> list[str]:
+        """Arguments of `mnserve serve`, which leave threads to the configuration of the model.
 
-        What the environment could say is said here: kept answers and limits would be measured instead of the model.
+        Cache and limits are set explicitly: from the environment they would distort the measurement.
         """
-        words = engine_words(0, self.providers, self.provider_options, self.cuda_graph_batches)
-        words += ["--cache-bytes", "0", "--rate-limit", "0", "--rate-burst", "0", "--max-concurrent-requests", "0"]
-        return [*words, "--default-max-batch-size", "32"]
+        arguments = engine_arguments(0, self.providers, self.provider_options, self.cuda_graph_batches)
+        arguments += ["--cache-bytes", "0", "--rate-limit", "0", "--rate-burst", "0", "--max-concurrent-requests", "0"]
+        return [*arguments, "--default-max-batch-size", "32"]

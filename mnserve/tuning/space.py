@@ -1,4 +1,4 @@
-"""Which candidates may be chosen, and those that differ from one in a single respect."""
+"""Search space of a tuning: all candidates, and the neighbors of one candidate along an axis."""
 
 from __future__ import annotations
 
@@ -12,109 +12,110 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import allowed_batch_sizes
 from mnserve.tuning.candidate import Candidate
 
-DELAYS_US: Final = (0, 500, 1_000, 2_000, 5_000)
+_DELAYS_US: Final = (0, 500, 1_000, 2_000, 5_000)
 AXES: Final = ("instances", "threads", "max_batch_size", "delay_us")
-"""Respects in which candidates differ, in the order in which they are searched: engines first, since what is a good
-batch depends on them."""
+"""Axes of the search in their order: engines first, since the best batch size depends on them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchLimits:
-    """What the load and the user leave open."""
+    """Limits of a search, from the load and the options."""
 
     callers: int
-    """Most callers at a time."""
+    """Most concurrent callers."""
     rows: int
     """Rows of every request."""
     latency_ms: float
-    """Bound on the latency."""
+    """Bound on the latency in milliseconds."""
     cpus: int
     """CPUs that threads times instances may take."""
     max_batch_size: int
     """Largest batch size to try; 0 takes what the callers can fill."""
     allow_smaller_batches: bool
-    """Whether requests that are accepted now may be refused afterwards."""
+    """Try batch sizes below the current one, which refuse requests that are accepted now."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Every candidate that may be chosen, axis by axis."""
+    """Space of all candidates, axis by axis."""
 
     batches: tuple[int, ...]
     """Values of ``max_batch_size``; (0,) for a model without a batch dimension."""
     delays_us: tuple[int, ...]
+    """Values of ``delay_us``."""
     cpus: int
+    """CPUs that threads times instances may take."""
 
     def along(self, axis: str, candidate: Candidate) -> tuple[Candidate, ...]:
-        """Candidates that differ from one along an axis, itself left out.
+        """Lists the other candidates that differ from ``candidate`` along one axis.
 
-        More instances get the threads that the CPUs leave for each of them.
+        More instances get fewer threads each, so that the CPUs suffice.
         """
         if axis == "instances":
-            found = [
+            candidates = [
                 replace(candidate, instances=count, threads=min(candidate.threads, self.cpus // count))
                 for count in _powers_of_two(1, min(self.cpus, MAX_INSTANCES))
             ]
         elif axis == "threads":
             share = min(self.cpus // candidate.instances, MAX_THREADS)
             counts = sorted({*_powers_of_two(1, share), share} - {0})
-            found = [replace(candidate, threads=count) for count in counts]
+            candidates = [replace(candidate, threads=count) for count in counts]
         elif axis == "max_batch_size":
-            found = [replace(candidate, max_batch_size=size) for size in self.batches]
+            candidates = [replace(candidate, max_batch_size=size) for size in self.batches]
         else:
-            found = [replace(candidate, delay_us=delay) for delay in self.delays_us]
-        return tuple(one for one in found if one != candidate)
+            candidates = [replace(candidate, delay_us=delay) for delay in self.delays_us]
+        return tuple(other for other in candidates if other != candidate)
 
 
 def search_space(config: ModelConfig, current: Candidate, limits: SearchLimits) -> Space:
-    """The candidates for a model under a load.
+    """Returns the candidates for a model under a load.
 
-    A closed loop never has more rows under way than callers times rows, so larger batches are not tried, nor are delays
-    with a single caller, for whom nobody can come. Batch sizes below the current one would have the server refuse
-    requests that it takes now, and need permission.
+    Callers that wait for answers never have more rows in progress than callers times rows, so larger batches are not
+    tried. A single caller gets no delay, since no other request can join its batch. Batch sizes below the current one
+    would make the server refuse requests that it accepts now, so they need permission.
 
     Args:
-        config: complete configuration of the model.
-        current: what it asks for.
-        limits: what the load and the user leave open.
+        config: Complete configuration of the model.
+        current: Candidate of this configuration.
+        limits: Limits of the search.
 
     Raises:
-        BenchError: no batch size is left.
+        BenchError: No batch size is left.
     """
     batches = _batches(config, current, limits)
-    delays = [delay for delay in DELAYS_US if delay < limits.latency_ms * 1e3]
-    alone = limits.callers == 1 or not config.max_batch_size
+    delays = [delay for delay in _DELAYS_US if delay < limits.latency_ms * 1e3]
+    single_requests = limits.callers == 1 or not config.max_batch_size
     return Space(
         batches=batches,
-        delays_us=tuple(sorted({*(delays if not alone else [0]), current.delay_us})),
+        delays_us=tuple(sorted({*([0] if single_requests else delays), current.delay_us})),
         cpus=limits.cpus,
     )
 
 
 def _batches(config: ModelConfig, current: Candidate, limits: SearchLimits) -> tuple[int, ...]:
-    now = current.max_batch_size
-    if not now:
+    current_size = current.max_batch_size
+    if not current_size:
         return (0,)
-    least = limits.rows if limits.allow_smaller_batches else max(limits.rows, now)
-    most = limits.max_batch_size or max(least, _next_power_of_two(limits.callers * limits.rows))
-    if most < limits.rows:
-        raise BenchError(f"--max-batch-size is {most}, less than the {limits.rows} rows of a request; raise it")
-    if most < least:
+    minimum = limits.rows if limits.allow_smaller_batches else max(limits.rows, current_size)
+    maximum = limits.max_batch_size or max(minimum, _next_power_of_two(limits.callers * limits.rows))
+    if maximum < limits.rows:
+        raise BenchError(f"--max-batch-size is {maximum}, less than the {limits.rows} rows of a request; raise it")
+    if maximum < minimum:
         raise BenchError(
-            f"--max-batch-size is {most}, and model '{config.name}' takes requests of up to {least} rows now; raise "
-            "it, or add --allow-smaller-batches to have larger requests refused"
+            f"--max-batch-size is {maximum}, and model '{config.name}' takes requests of up to {minimum} rows now; "
+            "raise it, or add --allow-smaller-batches to have larger requests refused"
         )
     allowed = allowed_batch_sizes(config)
-    sizes = [size for size in allowed if least <= size <= most] if allowed else _powers_of_two(least, most)
-    return tuple(sorted({*sizes, now}))
+    sizes = [size for size in allowed if minimum <= size <= maximum] if allowed else _powers_of_two(minimum, maximum)
+    return tuple(sorted({*sizes, current_size}))
 
 
-def _powers_of_two(least: int, most: int) -> list[int]:
-    found, size = [], _next_power_of_two(least)
-    while size <= most:
-        found.append(size)
+def _powers_of_two(minimum: int, maximum: int) -> list[int]:
+    powers, size = [], _next_power_of_two(minimum)
+    while size <= maximum:
+        powers.append(size)
         size *= 2
-    return found
+    return powers
 
 
 def _next_power_of_two(number: int) -> int:

@@ -1,4 +1,4 @@
-"""What was measured as a table, for a terminal or a log."""
+"""Table of the result of a tuning, for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mnserve.tuning.result import TuneResult
 
 
 def print_result(result: TuneResult, console: Console) -> None:
-    """One row for each configuration, the best ones first; then the machine, what was chosen, and the notes."""
+    """Prints one row for each configuration, the best first; then the machine, the notes and the verdict."""
     goal, outcome = result.settings.goal, result.outcome
     title = f"{result.settings.model}: {goal.name} within {goal.latency_ms:g} ms"
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
@@ -26,11 +26,12 @@ def print_result(result: TuneResult, console: Console) -> None:
         for heading in (f"p50{load}\nms", f"{goal.name}{load}\nms", f"rows/s{load}"):
             table.add_column(heading, justify="right", overflow="fold")
     table.add_column("bound", no_wrap=True)
-    ranked = sorted(outcome.searched, key=lambda one: (one not in outcome.finals, outcome.best(one).rank(goal)))
-    for place, one in enumerate(ranked):
-        chosen = one == outcome.chosen
-        last = one in outcome.finals and (place + 1 == len(ranked) or ranked[place + 1] not in outcome.finals)
-        table.add_row(*_cells(result, one, batching=batching), style="bold" if chosen else "", end_section=last)
+    ranked = sorted(outcome.searched, key=lambda c: (c not in outcome.finals, outcome.best(c).rank(goal)))
+    for index, candidate in enumerate(ranked):
+        style = "bold" if candidate == outcome.chosen else ""
+        is_finalist = candidate in outcome.finals
+        ends_section = is_finalist and (index + 1 == len(ranked) or ranked[index + 1] not in outcome.finals)
+        table.add_row(*_cells(result, candidate, batching=batching), style=style, end_section=ends_section)
     console.print(table)
     for sentence in (result.caption, *result.notes):
         console.print(Text(sentence), soft_wrap=True)
@@ -39,19 +40,19 @@ def print_result(result: TuneResult, console: Console) -> None:
         console.print(Text(result.done), soft_wrap=True)
 
 
-def _cells(result: TuneResult, one: Candidate, *, batching: bool) -> list[str]:
+def _cells(result: TuneResult, candidate: Candidate, *, batching: bool) -> list[str]:
     outcome, goal = result.outcome, result.settings.goal
     marks = {(True, False): "chosen", (False, True): "now", (True, True): "stays", (False, False): ""}
-    cells = [marks[one == outcome.chosen, one == outcome.current]]
+    cells = [marks[candidate == outcome.chosen, candidate == outcome.current]]
     if batching:
-        cells += [str(one.max_batch_size), f"{one.delay_us / 1e3:g}"]
-    cells += [str(one.instances), str(one.threads)]
-    its = outcome.best(one)
-    for load in its.loads:
+        cells += [str(candidate.max_batch_size), f"{candidate.delay_us / 1e3:g}"]
+    cells += [str(candidate.instances), str(candidate.threads)]
+    score = outcome.best(candidate)
+    for load in score.loads:
         cells += [f"{load.p50_ms:.2f}", f"{load.tail_ms:.2f}", f"{load.rows_per_second:,.0f}"]
-    if not its.loads:
+    if not score.loads:
         cells += ["–"] * (3 * len(result.settings.loads))
-    bound = "failed" if its.fault else "kept" if its.keeps(goal) else "missed"
-    if its.loads and not its.tells(goal):
+    bound = "failed" if score.fault else "kept" if score.keeps_bound(goal) else "missed"
+    if score.loads and not score.has_enough_calls(goal):
         bound += "?"
     return [*cells, bound]

@@ -34,7 +34,7 @@ def test_the_longest_name_there_is(tmp_path: Path) -> None:
         check_writable(tmp_path / ("a" * 256))
 
 
-def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
     """A file is put in place by renaming, which would take the place of a device or pipe."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -65,7 +65,7 @@ async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_m
     gc.collect()
 
 
-async def test_strict(repository: Path, double_model: WriteModel) -> None:
+async def test_a_strict_server_refuses_to_start_with_a_broken_model(repository: Path, double_model: WriteModel) -> None:
     double_model("good")
     (double_model("bad") / "1" / "model.onnx").write_bytes(b"garbage")
     server = Server(settings(repository, strict=True))
@@ -86,7 +86,7 @@ async def test_two_servers_cannot_share_a_port(repository: Path, double_model: W
     assert await first.stop()
 
 
-def test_addresses() -> None:
+def test_addresses_are_joined_and_invalid_hosts_refused() -> None:
     assert join_address("127.0.0.1", 1) == "127.0.0.1:1"
     assert join_address("::1", 1) == "[::1]:1"
     for host in ("no.such.host.invalid", "..", "a" * 100):

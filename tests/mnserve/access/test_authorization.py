@@ -51,7 +51,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 async def status(call: Any) -> grpc.StatusCode:
-    """How a call ends that may be of any kind."""
+    """Returns the status of a call of any kind."""
     return await call.code()  # type: ignore[no-any-return]
 
 
@@ -73,8 +73,8 @@ def test_every_call_is_put_into_one_class() -> None:
     assert right_for("/grpc.health.v1.Health/List") == "infer"  # it tells the names of the models
 
 
-async def test_a_client_of_triton(address: str) -> None:
-    """Its own way of sending a token, and every kind of call."""
+async def test_tokens_of_a_client_of_triton_are_accepted(address: str) -> None:
+    """Triton's client sends its token in its own way; every kind of call is made."""
     image = triton.InferInput("x", [1, 4], "FP32")
     image.set_data_from_numpy(np.ones((1, 4), np.float32))
 
@@ -117,7 +117,7 @@ async def test_a_client_of_triton(address: str) -> None:
     }
 
 
-async def test_streams_of_triton(address: str) -> None:
+async def test_streams_of_a_client_of_triton_need_a_valid_token(address: str) -> None:
     image = triton.InferInput("x", [1, 4], "FP32")
     image.set_data_from_numpy(np.ones((1, 4), np.float32))
 
@@ -166,7 +166,7 @@ async def test_probes_need_no_token_and_reflection_does(channel: grpc.aio.Channe
         ((("authorization-bin", f"Bearer {INFER}".encode()),), CODE.UNAUTHENTICATED, "has no token"),
     ],
 )
-async def test_forms_of_the_metadata(
+async def test_malformed_authorization_metadata_is_refused(
     channel: grpc.aio.Channel, metadata: tuple[tuple[str, Any], ...], code: grpc.StatusCode, words: str
 ) -> None:
     stub: Any = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]

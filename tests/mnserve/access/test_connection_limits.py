@@ -33,7 +33,7 @@ def with_settings(*each: dict[str, Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("address", each, indirect=True)
 
 
-def test_what_gRPC_is_told() -> None:
+def test_settings_become_options_of_gRPC() -> None:
     given = TransportSettings(
         max_metadata_bytes=9000,
         max_concurrent_streams=3,
@@ -123,7 +123,7 @@ async def test_a_burst_of_calls_beside_an_open_one_waits_at_the_client_too(addre
 
 
 def pinging_stream_lives(address: str) -> bool:
-    """Whether a stream of Triton's client lives through pings enough to be disconnected for."""
+    """Returns True if a stream of Triton's client survives more pings than the server allows."""
     image = triton.InferInput("x", [1, 4], "FP32")
     image.set_data_from_numpy(np.ones((1, 4), np.float32))
     failed = threading.Event()

@@ -30,7 +30,7 @@ def granted(limits: RateLimits, caller: str, count: int) -> int:
     return sum(one() for _ in range(count))
 
 
-def test_a_burst_and_then_the_rate() -> None:
+def test_a_caller_gets_a_burst_and_then_the_rate() -> None:
     clock = Clock()
     limits = RateLimits(2, 5, clock)
     assert granted(limits, "a", 9) == 5
@@ -45,7 +45,7 @@ def test_callers_do_not_take_from_each_other() -> None:
     assert [granted(limits, caller, 3) for caller in "ab"] == [2, 2]
 
 
-def test_who_is_refused_is_told_when_to_come_back() -> None:
+def test_a_refusal_has_the_time_of_the_next_permit() -> None:
     clock = Clock()
     limits = RateLimits(4, 1, clock)
     limits.take("a")
@@ -78,7 +78,7 @@ def test_so_many_callers_are_remembered_and_no_more() -> None:
 
 @settings(deadline=None)
 @given(steps=st.lists(st.floats(0, 3), min_size=1, max_size=60), rate=st.floats(0.1, 20), burst=st.integers(1, 10))
-def test_never_more_than_the_burst_and_what_was_refilled(steps: list[float], rate: float, burst: int) -> None:
+def test_no_caller_gets_more_than_the_burst_and_the_refill(steps: list[float], rate: float, burst: int) -> None:
     clock = Clock()
     limits = RateLimits(rate, burst, clock)
     count = 0

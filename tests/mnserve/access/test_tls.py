@@ -43,7 +43,7 @@ def encrypted(ca: str, identity: tuple[str, str] | None = None) -> dict[str, Any
 
 
 async def gets_in(address: str, fields: dict[str, Any]) -> bool:
-    """Whether a client of Triton with these files reaches the model."""
+    """Returns True if a client of Triton with these files reaches the model."""
 
     def ask() -> bool:
         with triton.InferenceServerClient(address, **fields) as client:

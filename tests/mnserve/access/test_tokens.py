@@ -20,7 +20,7 @@ def read(path: str) -> dict[str, str]:
     return dict(read_tokens(Path(path)))
 
 
-def test_a_file_of_tokens(token_file: WriteTokens) -> None:
+def test_tokens_and_rights_are_read_without_comments(token_file: WriteTokens) -> None:
     text = f"\ufeff# who: the shop\n{A}\n\n  {B}  control # the operator\r\n\t#{C} old\n{C} infer\n"
     assert read(token_file(text)) == {A: "infer", B: "control", C: "infer"}
 
@@ -40,7 +40,7 @@ def test_a_file_of_tokens(token_file: WriteTokens) -> None:
         (f"{A}\n{B}\n{A} control\n", "line 3: the token stands further up already"),
     ],
 )
-def test_what_is_no_file_of_tokens_is_said_without_a_token(token_file: WriteTokens, text: str, words: str) -> None:
+def test_messages_about_a_file_of_tokens_contain_no_token(token_file: WriteTokens, text: str, words: str) -> None:
     with pytest.raises(CredentialsError, match=words) as caught:
         read(token_file(text))
     message = str(caught.value).split("tokens", 1)[1]  # behind the name of the file
@@ -67,7 +67,7 @@ def test_a_file_that_others_can_read_is_warned_of(token_file: WriteTokens, caplo
     ]
 
 
-def test_what_a_token_is_good_for() -> None:
+def test_a_token_has_the_right_of_its_line() -> None:
     known = Tokens({A: "infer", B: "control"})
     assert known.right(A) == "infer"
     assert known.right(B) == "control"

@@ -81,7 +81,7 @@ def test_the_ratio_is_model_over_against(
     assert "p99 is close to the slowest call" in out
 
 
-def test_one_model_alone(twins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_model_alone_has_no_ratio(twins: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "result.json"
     assert bench(twins, json=str(out), plot=str(tmp_path / "a.png")) == 0
     text = capsys.readouterr().out
@@ -132,14 +132,14 @@ def test_open_dimensions_take_a_shape(colour_model: Callable[..., Path], reposit
     assert json.loads(out.read_text())["model"]["inputs"] == {"image": ["UINT8", [3, 8, 9]]}
 
 
-def test_nothing_is_timed_when_a_later_batch_cannot_be(twins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_batch_size_is_refused_before_the_timing(twins: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure_module, "interleave", lambda *_, **__: pytest.fail("timed"))
     with pytest.raises(BenchError, match="batch 32 is more than model 'a' takes: max_batch_size is 4"):
         bench(twins, batch="1,32")
 
 
 @pytest.mark.parametrize("option", ["json", "plot"])
-def test_nothing_is_timed_when_the_result_cannot_be_written(
+def test_an_unwritable_result_is_refused_before_the_timing(
     twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
     monkeypatch.setattr(measure_module, "interleave", lambda *_, **__: pytest.fail("timed"))
@@ -150,7 +150,7 @@ def test_nothing_is_timed_when_the_result_cannot_be_written(
         bench(twins, **{option: str(tmp_path / "folder.png")})
 
 
-def test_unknown_models_and_repositories(twins: Path, tmp_path: Path) -> None:
+def test_unknown_models_and_repositories_are_refused(twins: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelNotFoundError, match="has no model 'z'; it has a, b"):
         bench(twins, against="z")
     with pytest.raises(RepositoryNotFoundError, match="does not exist"):
@@ -180,7 +180,9 @@ def test_files_are_written_before_the_table(twins: Path, tmp_path: Path, monkeyp
     assert {"a.json", "a.png"} <= {entry.name for entry in tmp_path.iterdir()}
 
 
-def test_long_names_of_results(twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_names_of_results_are_refused_before_the_timing(
+    twins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(measure_module, "interleave", lambda *_, **__: pytest.fail("timed"))
     with pytest.raises(OutputError, match="names of files have at most 255 bytes"):
         bench(twins, json=str(tmp_path / ("a" * 256)))

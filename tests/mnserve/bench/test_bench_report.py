@@ -1,4 +1,4 @@
-"""Where results go, and where they do not."""
+"""Destinations of results, and places that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``mnserve bench`` refuses before it does anything."""
+"""Settings of ``mnserve bench`` that are refused before any work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_engines_here_and_in_a_server_are_set_up_alike() -> None:
     words = ["cuda.device_id=1"]
     found = settings(providers=("cuda", "cpu"), provider_options=tuple(words), threads=3, cuda_graph_batches=(1, 8))
     serve = ["--intra-op-threads", "3", "--providers", "cuda", "cpu", "--provider-options", *words]
-    assert found.server_words == [*serve, "--cuda-graph-batches", "1", "8"]
+    assert found.server_arguments == [*serve, "--cuda-graph-batches", "1", "8"]
     assert found.engine_options.providers == ("CUDAExecutionProvider", "CPUExecutionProvider")
     assert found.engine_options.provider_options[0].value == "1"
     assert (found.engine_options.intra_op_threads, found.engine_options.cuda_graph_batches) == (3, (1, 8))

@@ -56,7 +56,7 @@ def test_blocks_may_be_nested(number: int) -> None:
             signal.raise_signal(number)
 
 
-def test_what_was_ignored_stays_ignored(number: int) -> None:
+def test_ignored_signals_stay_ignored(number: int) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     try:
         with signals_unwind() as arm:

@@ -91,13 +91,13 @@ ONE = {"x": np.ones((1, 2), np.float32)}
         ("unix:/run/mn.sock", "unix:/run/mn.sock"),
     ],
 )
-def test_addresses(url: str, address: str) -> None:
+def test_addresses_are_completed(url: str, address: str) -> None:
     with Client(url) as client:
         assert client.url == address
 
 
 @pytest.mark.parametrize("url", ["", "http://h:1", "h:port", "h:0", "h:70000", "h:1/path", "a b", "user@h:1", "::1"])
-def test_what_is_no_address(url: str) -> None:
+def test_invalid_addresses_are_refused(url: str) -> None:
     with pytest.raises(SettingsError, match="is not the address of a gRPC server; write HOST:PORT"):
         Client(url)
 
@@ -117,7 +117,7 @@ def test_no_server_is_one_sentence_with_the_remedy() -> None:
         assert client.model_names() == []
 
 
-def test_a_port_that_speaks_something_else(served: tuple[Scripted, str]) -> None:
+def test_a_port_of_another_protocol_is_an_unreachable_server(served: tuple[Scripted, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def speak() -> None:
@@ -226,7 +226,7 @@ def test_known_models_are_not_told_twice(served: tuple[Scripted, str]) -> None:
         client.infer("m", ONE)
 
 
-def test_no_answer_in_time(served: tuple[Scripted, str]) -> None:
+def test_a_missing_answer_is_a_timeout(served: tuple[Scripted, str]) -> None:
     script, url = served
     release = threading.Event()
 

@@ -67,7 +67,9 @@ async def ask(url: str, given: ConnectionSettings | None) -> list[str]:
     return await asyncio.to_thread(names)
 
 
-async def test_with_certificate_and_token(url: str, certificates: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_certificate_and_a_token_open_the_connection(
+    url: str, certificates: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert url.startswith("grpcs://127.0.0.1:")
     assert await ask(url, connection(certificates)) == ["colours"]
     assert await ask(url.removeprefix("grpcs://"), connection(certificates)) == ["colours"]
@@ -77,7 +79,9 @@ async def test_with_certificate_and_token(url: str, certificates: Any, monkeypat
         await ask(url, connection(certificates, token=OTHER))
 
 
-async def test_without_one_of_them(url: str, certificates: Any, other_certificates: Any) -> None:
+async def test_a_call_without_certificate_or_token_is_refused(
+    url: str, certificates: Any, other_certificates: Any
+) -> None:
     def refused(error: type[MnServeError], words: str) -> Any:
         return pytest.raises(error, match=words)
 
@@ -95,7 +99,7 @@ async def test_without_one_of_them(url: str, certificates: Any, other_certificat
         await ask(url.removeprefix("grpcs://"), None)
 
 
-async def test_the_commands(
+async def test_predict_and_bench_reach_a_server_with_tls_and_a_token(
     url: str, certificates: Any, tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = connection(certificates)
@@ -156,7 +160,7 @@ def test_a_client_without_connection_settings_sends_no_token(monkeypatch: pytest
         assert client._metadata == ()
 
 
-def test_what_cannot_be_a_token(token_file: WriteTokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_is_no_token_is_refused(token_file: WriteTokens, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CredentialsError, match="has 2 tokens, and a client shows one"):
         ConnectionSettings(token_file=token_file(f"{INFER}\n{OTHER}\n")).token()
     monkeypatch.setenv("MNSERVE_TOKEN", "short")

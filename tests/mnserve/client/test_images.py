@@ -73,7 +73,7 @@ def test_transparency_is_dropped_as_in_training(tmp_path: Path, colours: np.ndar
     np.testing.assert_array_equal(read_image(path, ANY_RGB), colours)
 
 
-def test_palette_with_transparency(tmp_path: Path) -> None:
+def test_transparency_of_a_palette_is_dropped(tmp_path: Path) -> None:
     image = Image.new("P", (2, 1))
     image.putpalette([10, 20, 30, 200, 100, 50])
     image.putdata([0, 1])
@@ -138,7 +138,7 @@ def test_the_right_size_is_not_touched_by_resize(tmp_path: Path, colours: np.nda
     np.testing.assert_array_equal(read_image(path, PixelSize(channels=3, height=5, width=7), resize=True), colours)
 
 
-def test_missing_empty_and_foreign_files(tmp_path: Path) -> None:
+def test_missing_empty_and_foreign_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"gone\.png: no such file"):
         read_image(tmp_path / "gone.png", ANY_RGB)
     (tmp_path / "zero.png").touch()

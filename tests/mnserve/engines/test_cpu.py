@@ -21,13 +21,13 @@ def _eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
 
 
-def test_without_quota(tmp_path: Path) -> None:
+def test_without_a_quota_the_affinity_mask_counts(tmp_path: Path) -> None:
     assert cgroup_quota(tmp_path) is None
     assert available_cpus(tmp_path) == 8
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("max 100000", 8), ("150000 100000", 2), ("20000 100000", 1), ("", 8)])
-def test_version_2(tmp_path: Path, text: str, cpus: int) -> None:
+def test_the_quota_of_cgroup_version_2_limits_the_cpus(tmp_path: Path, text: str, cpus: int) -> None:
     write(tmp_path, "proc/self/cgroup", "0::/a/b\n")
     write(tmp_path, "sys/fs/cgroup/a/b/cpu.max", text)
     assert available_cpus(tmp_path) == cpus
@@ -48,7 +48,7 @@ def test_inside_a_container_the_path_may_be_out_of_view(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("quota", "cpus"), [("-1", 8), ("250000", 3)])
-def test_version_1(tmp_path: Path, quota: str, cpus: int) -> None:
+def test_the_quota_of_cgroup_version_1_limits_the_cpus(tmp_path: Path, quota: str, cpus: int) -> None:
     write(tmp_path, "proc/self/cgroup", "4:memory:/m\n3:cpu,cpuacct:/a\n")
     write(tmp_path, "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", quota)
     write(tmp_path, "sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000")

@@ -104,7 +104,7 @@ def test_a_missing_provider_that_may_be_missing_leaves_no_graphs(
     assert engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])[0].tolist() == [[2] * 4]
 
 
-def test_outputs_on_request(cuda: Any, onnx_model: WriteModel) -> None:
+def test_each_file_of_a_model_replays_its_own_graphs(cuda: Any, onnx_model: WriteModel) -> None:
     """Each of the two files has buffers of its own; which runs depends on what is asked for."""
     tensor = ("FLOAT", ["batch", 2])
     nodes = [("Add", ["x", "x"], ["y"]), ("Mul", ["x", "x"], ["z"])]

@@ -108,7 +108,7 @@ def test_read_only_and_scattered_inputs(double: Bound) -> None:
         {},
     ],
 )
-def test_what_fits_no_buffer_is_left_to_the_session(double: Bound, feeds: dict[str, Any]) -> None:
+def test_feeds_that_fit_no_buffer_are_left_to_the_session(double: Bound, feeds: dict[str, Any]) -> None:
     assert double.fixed.run(feeds, ("y",)) is None
 
 
@@ -121,7 +121,7 @@ def test_inputs_of_different_batches_fit_no_buffer(onnx_model: WriteModel) -> No
 
 
 @pytest.mark.parametrize("kind", ["BOOL", "UINT8", "INT64", "FLOAT16", "FLOAT", "DOUBLE"])
-def test_element_types(onnx_model: WriteModel, kind: str) -> None:
+def test_every_element_type_passes_the_buffers(onnx_model: WriteModel, kind: str) -> None:
     tensor = (kind, ["batch", 2])
     bound = Bound(onnx_model("same", [("Identity", ["x"], ["y"])], {"x": tensor}, {"y": tensor}), (2, 4))
     dtype = DATATYPES[bound.engine.inputs[0].datatype].dtype

@@ -24,7 +24,7 @@ def identity(write: WriteModel, kind: str) -> OnnxRuntimeEngine:
     return OnnxRuntimeEngine(folder / "1" / "model.onnx", OPTIONS)
 
 
-def test_specs_and_answers(double_model: WriteModel) -> None:
+def test_the_engine_has_the_specs_of_the_file_and_runs_it(double_model: WriteModel) -> None:
     engine = OnnxRuntimeEngine(double_model(width="n") / "1" / "model.onnx", OPTIONS)
     assert engine.inputs == (TensorSpec(name="x", datatype="FP32", shape=(-1, -1)),)
     assert engine.outputs == (TensorSpec(name="y", datatype="FP32", shape=(-1, -1)),)
@@ -57,7 +57,7 @@ def test_specs_and_answers(double_model: WriteModel) -> None:
         ("DOUBLE", "FP64", "f8"),
     ],
 )
-def test_every_element_type(onnx_model: WriteModel, kind: str, datatype: str, dtype: str) -> None:
+def test_every_element_type_is_served_unchanged(onnx_model: WriteModel, kind: str, datatype: str, dtype: str) -> None:
     engine = identity(onnx_model, kind)
     assert engine.inputs[0].datatype == datatype
     array = np.array([[0, 1], [1, 0]], dtype=dtype)
@@ -66,7 +66,7 @@ def test_every_element_type(onnx_model: WriteModel, kind: str, datatype: str, dt
     assert answer.tolist() == array.tolist()
 
 
-def test_strings(onnx_model: WriteModel) -> None:
+def test_strings_are_utf_8_and_others_are_refused(onnx_model: WriteModel) -> None:
     engine = identity(onnx_model, "STRING")
     (answer,) = engine.run({"x": np.array([[b"a", "é".encode()]], dtype=object)}, ["y"])
     assert answer.tolist() == [["a", "é"]]
@@ -82,7 +82,7 @@ def test_a_batch_the_model_cannot_run(double_model: WriteModel, capfd: pytest.Ca
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
-def test_damaged_files(
+def test_damaged_files_are_refused(
     double_model: WriteModel, capfd: pytest.CaptureFixture[str], tmp_path: Path, content: bytes | None
 ) -> None:
     whole = (double_model() / "1" / "model.onnx").read_bytes()
@@ -93,7 +93,7 @@ def test_damaged_files(
     assert capfd.readouterr() == ("", "")
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineLoadError, match=r"none\.onnx"):
         OnnxRuntimeEngine(tmp_path / "none.onnx", OPTIONS)
 

@@ -10,9 +10,9 @@ import pytest
 
 from mnserve.engines.base import Engine, EngineOptions, TensorSpec
 from mnserve.engines.optional_outputs import CoreFirstEngine
-from mnserve.engines.sessions import cpu_alone
+from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import EngineLoadError, EngineRunError
-from mnserve.models.loading import LoadOptions, _first_ready
+from mnserve.models.loading import LoadOptions, _load_best_files
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_files import ModelFiles
 
@@ -59,7 +59,7 @@ def test_parts_that_do_not_belong_together_are_refused(core: Part) -> None:
 
 
 def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tuple[Engine, str, list[Part]]:
-    """What stands for the files of a version, the file that runs, and the parts that were opened."""
+    """Files of a version, with the file that runs and the parts that were opened."""
     parts = {"model.onnx": Part((Y, Z)), "core.onnx": Part((Y,)), "cpu.onnx": Part((Y,))}
     opened: list[Part] = []
 
@@ -68,7 +68,7 @@ def loaded(folder: Path, files: Sequence[str], providers: tuple[str, ...]) -> tu
         return parts[path.name]
 
     options = LoadOptions(engine=EngineOptions(providers=providers), factory=factory, warm_up=False)
-    model = _first_ready(published(folder, files), options)
+    model = _load_best_files(published(folder, files), options)
     return model.engine, model.file, opened
 
 
@@ -108,11 +108,11 @@ def test_the_file_for_cpus_runs_where_there_is_nothing_else(
         assert engine is opened[0]
 
 
-def test_files_that_nobody_vouches_for_are_left_alone(tmp_path: Path) -> None:
+def test_files_without_a_published_hash_are_ignored(tmp_path: Path) -> None:
     files = dataclasses.replace(published(tmp_path, []), export=None)
     whole = Part((Y,))
     parts = {"model.onnx": whole}
-    model = _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
+    model = _load_best_files(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
     assert (model.engine, model.file) == (whole, "model.onnx")
 
 
@@ -120,18 +120,18 @@ def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Y,))
     parts = {"model.onnx": whole, "cpu.onnx": core}
     files = published(tmp_path, ["model.onnx", "cpu.onnx"])
-    model = _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
+    model = _load_best_files(files, LoadOptions(factory=lambda path, options: parts[path.name], warm_up=False))
     assert (model.engine, model.file) == (core, "cpu.onnx")
     assert whole.closed
     assert not core.closed
 
 
-def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> None:
+def test_a_part_that_cannot_be_loaded_closes_the_others(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Z,))
     files = published(tmp_path, ["model.onnx", "core.onnx"])
     parts = {"model.onnx": whole, "core.onnx": core}
     with pytest.raises(EngineLoadError):
-        _first_ready(files, LoadOptions(factory=lambda path, options: parts[path.name]))
+        _load_best_files(files, LoadOptions(factory=lambda path, options: parts[path.name]))
     assert whole.closed
     assert core.closed
 
@@ -142,7 +142,7 @@ def test_nothing_stays_open_where_a_part_cannot_be_loaded(tmp_path: Path) -> Non
 
     whole.closed = False
     with pytest.raises(EngineLoadError, match="damaged"):
-        _first_ready(files, LoadOptions(factory=broken))
+        _load_best_files(files, LoadOptions(factory=broken))
     assert whole.closed
 
 
@@ -156,7 +156,7 @@ def test_a_file_for_cpus_that_this_runtime_cannot_load_is_done_without(
         return Part((Y,) if path.name == "core.onnx" else (Y, Z))
 
     files = published(tmp_path, ["model.onnx", "cpu.onnx", *others])
-    model = _first_ready(files, LoadOptions(factory=factory))
+    model = _load_best_files(files, LoadOptions(factory=factory))
     assert model.file == runs
     assert [spec.name for spec in model.engine.outputs] == ["y", "z"]
     assert "model 'm' version 1 runs without cpu.onnx: com.microsoft.nchwc" in caplog.text
@@ -183,7 +183,7 @@ def test_a_file_for_cpus_that_cannot_be_run_or_is_of_another_model_is_done_witho
         return opened[-1]
 
     files = published(tmp_path, ["model.onnx", "core.onnx", "cpu.onnx"], on_request="z")
-    model = _first_ready(files, LoadOptions(factory=factory))
+    model = _load_best_files(files, LoadOptions(factory=factory))
     assert model.file == "core.onnx"
     assert "model 'm' version 1 runs without cpu.onnx: " in caplog.text
     assert told in caplog.text
@@ -193,7 +193,7 @@ def test_a_file_for_cpus_that_cannot_be_run_or_is_of_another_model_is_done_witho
 def test_a_smaller_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     parts = {"model.onnx": Part((Y, Z)), "core.onnx": Failing((Y,))}
     with pytest.raises(EngineLoadError, match=r"fails on a warm-up batch"):
-        _first_ready(
+        _load_best_files(
             published(tmp_path, ["model.onnx", "core.onnx"], on_request="z"),
             LoadOptions(factory=lambda path, options: parts[path.name]),
         )
@@ -211,5 +211,7 @@ def test_a_smaller_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
         (("NoSuchExecutionProvider",), True, False),
     ],
 )
-def test_when_nothing_but_cpus_computes(providers: tuple[str, ...], allow_fallback: bool, alone: bool) -> None:
-    assert cpu_alone(EngineOptions(providers=providers, allow_fallback=allow_fallback)) is alone
+def test_remote_and_missing_providers_leave_cpus_alone(
+    providers: tuple[str, ...], allow_fallback: bool, alone: bool
+) -> None:
+    assert runs_on_cpus_alone(EngineOptions(providers=providers, allow_fallback=allow_fallback)) is alone

@@ -33,7 +33,7 @@ from mnserve.settings import ServeSettings
         ("VitisAIExecutionProvider", "VitisAIExecutionProvider"),
     ],
 )
-def test_short_names(text: str, name: str) -> None:
+def test_short_names_become_those_of_the_runtime(text: str, name: str) -> None:
     assert provider_name(text) == name
 
 
@@ -132,7 +132,7 @@ def test_engines_are_kept_by_model_versions_and_gpu(tmp_path: Path, monkeypatch:
     assert default_options("CPUExecutionProvider", model) == {}
 
 
-def test_what_a_machine_says_about_its_gpu(tmp_path: Path) -> None:
+def test_driver_and_gpu_models_are_part_of_the_cache_key(tmp_path: Path) -> None:
     (tmp_path / "version").write_text("NVRM version: 580\n")
     for number, name in enumerate(("L4", "H100")):
         folder = tmp_path / "gpus" / str(number)

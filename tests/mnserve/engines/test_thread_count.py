@@ -11,7 +11,7 @@ from google.protobuf import text_format
 from mnserve.engines import thread_count as engine_threads
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
-from mnserve.engines.thread_count import asked_threads, instance_threads
+from mnserve.engines.thread_count import configured_threads, instance_threads
 from mnserve.errors import ModelConfigError
 from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -52,7 +52,7 @@ def test_the_log_says_which_of_two_numbers_counts(caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize("text", ["-1", "two", "", "1025", "1" * 5000, "١"])
 def test_a_number_of_threads_that_cannot_be(text: str) -> None:
     with pytest.raises(ModelConfigError, match=r"intra_op_thread_count is '.{,80}' in config\.pbtxt; it must be 0"):
-        asked_threads(asking(text))
+        configured_threads(asking(text))
 
 
 def test_engines_are_made_with_the_threads_that_the_model_asks_for(

@@ -23,7 +23,7 @@ WriteModel = Callable[..., Path]
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What holds an engine up; opened in the end, so that no thread is left."""
+    """Gate that blocks an engine; opened at the end, so that no thread stays behind."""
     found = threading.Event()
     yield found
     found.set()

@@ -197,7 +197,7 @@ async def test_the_reason_of_a_load_whose_caller_left_is_kept(
     assert "never retrieved" not in caplog.text
 
 
-async def test_a_fault_of_ours_is_logged_where_nobody_waits(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_error_of_a_load_without_a_caller_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     loads, lock, gate = LoadTasks(), asyncio.Lock(), asyncio.Event()
 
     async def fail() -> None:

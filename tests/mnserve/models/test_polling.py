@@ -21,7 +21,7 @@ from mnserve.settings import ServeSettings
 WriteModel = Callable[..., Path]
 
 
-async def test_what_changes_on_disk_changes_what_is_served(repository: Path, double_model: WriteModel) -> None:
+async def test_changes_on_disk_load_and_unload_models(repository: Path, double_model: WriteModel) -> None:
     stays, goes = double_model("stays"), double_model("goes")
     models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
     poller = Poller(repository, models, 1)

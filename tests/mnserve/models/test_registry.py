@@ -68,7 +68,7 @@ async def test_broken_models_stand_beside_good_ones(repository: Path, double_mod
         assert [counters.name for counters in models.counters()] == ["good"]
 
 
-async def test_versions(repository: Path, double_model: WriteModel) -> None:
+async def test_the_default_version_is_the_highest_that_is_ready(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="version_policy { latest { num_versions: 2 } }")
     double_model("m", version=2)
     (double_model("m", version=3) / "3" / "model.onnx").write_bytes(b"garbage")
@@ -90,7 +90,7 @@ async def test_versions(repository: Path, double_model: WriteModel) -> None:
             models.is_ready("m", "x")
 
 
-async def test_every_model_ready(repository: Path, double_model: WriteModel) -> None:
+async def test_the_server_is_ready_while_every_model_is(repository: Path, double_model: WriteModel) -> None:
     double_model("a")
     double_model("b")
     changes: list[bool] = []
@@ -137,12 +137,12 @@ async def test_drain_gives_up_on_an_engine_that_hangs(repository: Path, double_m
     gate.set()
 
 
-async def test_no_repository(tmp_path: Path) -> None:
+async def test_a_missing_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryNotFoundError):
         await Models(tmp_path / "none", LoadOptions()).load_all()
 
 
-def test_limits_from_the_configuration(repository: Path, double_model: WriteModel) -> None:
+def test_limits_come_from_the_configuration(repository: Path, double_model: WriteModel) -> None:
     options = LoadOptions(engine=EngineOptions(intra_op_threads=1), default_max_batch_size=16)
     double_model("bare")
     batching = load(repository, "bare", 1, options).batching

@@ -63,7 +63,7 @@ async def test_loading_again_serves_what_is_on_disk_now(repository: Path, double
         assert len(changes) == 2
 
 
-async def test_what_was_admitted_before_is_still_answered(repository: Path, double_model: WriteModel) -> None:
+async def test_requests_admitted_before_a_reload_are_still_answered(repository: Path, double_model: WriteModel) -> None:
     double_model("m")
     gate, engines = threading.Event(), list[FakeEngine]()
 
@@ -117,7 +117,7 @@ async def test_a_model_that_cannot_be_loaded_again_stays_as_it_was(repository: P
                 await models.load(name)
 
 
-async def test_some_models_alone(repository: Path, double_model: WriteModel) -> None:
+async def test_only_the_named_models_are_loaded(repository: Path, double_model: WriteModel) -> None:
     for name in "abc":
         double_model(name)
     models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))

@@ -70,7 +70,7 @@ def test_models_do_not_share_answers_and_forget_theirs_alone() -> None:
     assert cache.nbytes == 4
 
 
-def test_a_kept_answer_is_a_copy_that_nobody_can_change() -> None:
+def test_a_cached_answer_is_a_read_only_copy() -> None:
     responses = ModelResponses(ResponseCache(1000))
     batch = np.zeros((100, 1), "<f4")
     responses.keep(b"k", [batch[:1]])
@@ -82,7 +82,7 @@ def test_a_kept_answer_is_a_copy_that_nobody_can_change() -> None:
         kept[:] = 1
 
 
-def test_what_was_asked_for_least_lately_goes_first() -> None:
+def test_the_least_recently_used_answer_is_dropped_first() -> None:
     cache = ResponseCache(12)
     responses = ModelResponses(cache)
     for key in (b"a", b"b", b"c"):

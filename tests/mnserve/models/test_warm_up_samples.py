@@ -1,4 +1,4 @@
-"""Samples of config.pbtxt: what they run on, and what is wrong with them."""
+"""Warm-up samples of config.pbtxt: the inputs they run on, and the faults that are refused."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from mnserve.engines.base import TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineLoadError, EngineRunError, ModelConfigError
 from mnserve.models.loading import LoadedModel, LoadOptions, load
+from mnserve.models.warm_up_samples import SampleLimits
 
 WriteModel = Callable[..., Path]
 Array = np.ndarray[Any, Any]
 
 
 class Sampled:
-    """A model ``m`` with one input ``x`` of two elements, and what its engine was run on besides zeros."""
+    """A model ``m`` with one input ``x`` of two elements, and an engine that records its inputs."""
 
     def __init__(self, repository: Path, double_model: WriteModel) -> None:
         self.root = repository
         self._write = double_model
         self.folder = repository / "m"
         self.engine = FakeEngine()
+        self.limits = SampleLimits()
 
     def use(self, datatype: str, function: Callable[[Mapping[str, Array]], Mapping[str, Array]] | None = None) -> None:
         spec = TensorSpec(name="x", datatype=datatype, shape=(-1, 2))
@@ -43,10 +45,11 @@ class Sampled:
 
     def load(self, *samples: str, batch: int = 4, **fields: Any) -> LoadedModel:
         self._write("m", config=f"max_batch_size: {batch} {' '.join(samples)}")
-        return load(self.root, "m", 1, LoadOptions(factory=lambda path, options: self.engine, **fields))
+        options = LoadOptions(factory=lambda path, options: self.engine, sample_limits=self.limits, **fields)
+        return load(self.root, "m", 1, options)
 
     def ran(self, *samples: str, batch: int = 4) -> list[Array]:
-        """The runs after the two of zeros."""
+        """Inputs of the runs after the two of zeros."""
         self.load(*samples, batch=batch)
         return [call["x"] for call in self.engine.calls[2:]]
 
@@ -63,7 +66,7 @@ def sample(data: str, *, kind: str = "FP32", dims: str = "2", name: str = "s", m
     return f'model_warmup {{ name: "{name}" {more} inputs {{ key: "{key}" value {{ {value} }} }} }}'
 
 
-def test_zeros_and_random_numbers(sampled: Sampled) -> None:
+def test_zeros_and_random_numbers_are_run_as_often_as_configured(sampled: Sampled) -> None:
     zeros, once, thrice = (
         sample("zero_data: true", more="batch_size: 3"),
         sample("random_data: true"),
@@ -80,7 +83,7 @@ def test_zeros_and_random_numbers(sampled: Sampled) -> None:
     ("datatype", "kind"),
     [("UINT8", "UINT8"), ("INT64", "INT64"), ("BOOL", "BOOL"), ("FP16", "FP16"), ("BF16", "BF16"), ("BYTES", "STRING")],
 )
-def test_every_type_of_element(sampled: Sampled, datatype: str, kind: str) -> None:
+def test_random_samples_exist_for_every_element_type(sampled: Sampled, datatype: str, kind: str) -> None:
     sampled.use(datatype)
     (run,) = sampled.ran(sample("random_data: true", kind=kind, more="batch_size: 2"))
     assert run.shape == (2, 2)
@@ -227,8 +230,8 @@ def test_samples_that_cannot_be(sampled: Sampled, tmp_path: Path, text: str, wor
 ONCE, THRICE = sample("zero_data: true"), sample("zero_data: true", more="count: 3")
 
 
-def test_as_many_runs_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnserve.models.warm_up_samples.MAX_RUNS", 12)
+def test_as_many_runs_as_the_limit_are_made(sampled: Sampled) -> None:
+    sampled.limits = SampleLimits(runs=12)
     assert len(sampled.ran(*[THRICE] * 3, *[ONCE] * 3)) == 12
 
 
@@ -241,18 +244,16 @@ def test_as_many_runs_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPatc
         ([*[THRICE] * 2, ONCE, "instance_group { count: 2 }"], "are run 14 times in 2 instances; it may be up to 12"),
     ],
 )
-def test_too_many_runs_of_all_samples_together(
-    sampled: Sampled, monkeypatch: pytest.MonkeyPatch, samples: list[str], words: str
-) -> None:
-    monkeypatch.setattr("mnserve.models.warm_up_samples.MAX_RUNS", 12)
+def test_too_many_runs_of_all_samples_together_are_refused(sampled: Sampled, samples: list[str], words: str) -> None:
+    sampled.limits = SampleLimits(runs=12)
     with pytest.raises(ModelConfigError, match=rf"model 'm': .*{words}"):
         sampled.load(*samples)
     assert len(sampled.engine.calls) == 2, "the zeros, and no sample"
     assert sampled.engine.closed
 
 
-def test_as_many_bytes_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnserve.models.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+def test_a_sample_of_as_many_bytes_as_the_limit_is_run(sampled: Sampled) -> None:
+    sampled.limits = SampleLimits(nbytes=32)
     assert len(sampled.ran(sample("zero_data: true", more="batch_size: 4"))) == 1
 
 
@@ -263,15 +264,15 @@ def test_as_many_bytes_as_may_be(sampled: Sampled, monkeypatch: pytest.MonkeyPat
         (sample('input_data_file: "large"'), "has 48 bytes, which is more than the 32 .*; give a lower batch_size"),
     ],
 )
-def test_a_sample_of_too_many_bytes(sampled: Sampled, monkeypatch: pytest.MonkeyPatch, text: str, words: str) -> None:
-    monkeypatch.setattr("mnserve.models.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+def test_a_sample_of_too_many_bytes_is_refused(sampled: Sampled, text: str, words: str) -> None:
+    sampled.limits = SampleLimits(nbytes=32)
     sampled.put("large", bytes(48))
     with pytest.raises(ModelConfigError, match=f"input 'x' {words}"):
         sampled.load(text, batch=8)
 
 
-def test_inputs_that_have_too_many_bytes_together(sampled: Sampled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mnserve.models.warm_up_samples.MAX_SAMPLE_BYTES", 32)
+def test_inputs_with_too_many_bytes_together_are_refused(sampled: Sampled) -> None:
+    sampled.limits = SampleLimits(nbytes=32)
     specs = [TensorSpec(name=name, datatype="FP32", shape=(-1, 2)) for name in "xz"]
     sampled.engine = FakeEngine(inputs=specs, outputs=[TensorSpec(name="y", datatype="FP32", shape=(-1, 2))])
     value = "data_type: TYPE_FP32 dims: [2] zero_data: true"

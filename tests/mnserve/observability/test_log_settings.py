@@ -1,4 +1,4 @@
-"""How much is logged: levels that build on each other, and ids of requests."""
+"""Log settings: levels that build on each other, and ids of requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def steps(control: LogControl) -> str:
     return "".join(name[4] for name in names if control.settings()[name])
 
 
-def test_what_is_told(logger: logging.Logger) -> None:
+def test_settings_follow_the_level_of_the_logger(logger: logging.Logger) -> None:
     assert LogControl("json", logger).settings() == {
         "log_file": "",
         "log_verbose_level": 0,
@@ -74,7 +74,7 @@ def test_levels_that_are_not_named_follow(
         ({"log_info": False, "log_format": "ISO8601"}, "log_format stays 'text'", UnsupportedError),
     ],
 )
-def test_what_cannot_be_changes_nothing(
+def test_an_invalid_setting_changes_no_level(
     wanted: dict[str, LogValue], words: str, kind: type[Exception], logger: logging.Logger
 ) -> None:
     control = LogControl("text", logger)

@@ -37,7 +37,7 @@ def counters() -> ModelCounters:
     return item
 
 
-def test_statistics(counters: ModelCounters) -> None:
+def test_counters_become_the_statistics_of_the_protocol(counters: ModelCounters) -> None:
     message = counters.message()
     assert (message.name, message.version) == ("m", "3")
     assert (message.inference_count, message.execution_count) == (3, 1)
@@ -51,7 +51,7 @@ def test_statistics(counters: ModelCounters) -> None:
     assert (batch.batch_size, batch.compute_infer.count, batch.compute_infer.ns) == (3, 1, 20_000)
 
 
-def test_metrics(counters: ModelCounters) -> None:
+def test_counters_become_metrics_of_triton(counters: ModelCounters) -> None:
     server = MetricsServer("127.0.0.1", 0, lambda: [counters])
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as response:
@@ -148,7 +148,7 @@ def test_closing_waits_for_no_connection(counters: ModelCounters) -> None:
             assert silent.recv(1) == b""
 
 
-def test_port_in_use() -> None:
+def test_a_port_in_use_is_refused() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

@@ -1,4 +1,4 @@
-"""Which requests are traced."""
+"""Trace settings: the choice of the requests that are traced."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_model_differs_and_goes_back() -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["", "m"])
-def test_what_cannot_be_changes_nothing(
+def test_an_invalid_setting_changes_no_choice(
     model: str, wanted: dict[str, list[str]], words: str, kind: type[Exception]
 ) -> None:
     settings = TraceSettings(TraceChoice(rate=7))

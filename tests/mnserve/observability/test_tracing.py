@@ -133,7 +133,7 @@ async def test_requests_of_a_stream_are_traced_each(
     assert sorted(str(span.attributes and span.attributes["mnserve.request.id"]) for span in found) == ["1", "2"]
 
 
-async def test_what_is_traced_can_be_changed_while_it_is_served(
+async def test_trace_settings_can_be_changed_while_a_model_is_served(
     repository: Path, double_model: Callable[..., Path], exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
     double_model("m")

@@ -16,6 +16,7 @@ from PIL import Image
 from mnserve.commands.cli import main
 from mnserve.commands.predict import run
 from mnserve.errors import CorruptModelError, OutputError, SettingsError, TrainingImagesError
+from mnserve.predicting import session
 from mnserve.predicting.models import RemoteModel
 from mnserve.predicting.settings import PredictSettings
 
@@ -167,7 +168,7 @@ def test_images_of_another_model_end_the_command(
 
 
 @pytest.mark.parametrize("option", ["html", "neighbors"])
-def test_options_of_explanations_want_one(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_explanations_need_explain(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingsError, match=f"--{option} is about explanations; add --explain"):
         PredictSettings(model="m", files=["a.png"], **{option: "x"})
     assert main(["predict", "m", "a.png", f"--{option}", "x"]) == 2
@@ -218,22 +219,18 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_old_page(
     assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
 
 
-def test_no_page_where_nothing_was_predicted(explained_model: ExplainedModel, tmp_path: Path) -> None:
+def test_without_a_prediction_no_page_is_written(explained_model: ExplainedModel, tmp_path: Path) -> None:
     assert predict(explained_model(), tmp_path / "gone.png", html=str(tmp_path / "page.html")) == 1
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_page_has_room_for_so_many_images(
-    explained_model: ExplainedModel,
-    colours: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_images_beyond_the_limit_of_a_page_are_left_out_with_a_note(
+    explained_model: ExplainedModel, colours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("mnserve.predicting.page.MAX_IMAGES", 2)
     Image.new("RGB", (6, 4)).save(colours / "3-black.png")
     page = tmp_path / "page.html"
-    assert predict(explained_model(), colours, html=str(page)) == 0
+    settings = PredictSettings(model=str(explained_model()), files=[str(colours)], explain=True, html=str(page))
+    assert session.predict(settings, max_page_images=2) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 4
     assert err == f"mnserve predict: note: {page} shows the first 2 of 4 images\n"

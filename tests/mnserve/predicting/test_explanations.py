@@ -49,6 +49,6 @@ def test_every_image_has_its_own() -> None:
         ({name: array[:1] for name, array in outputs().items()}, r"for 2 image\(s\)"),
     ],
 )
-def test_nothing_is_made_of_outputs_that_are_not_what_they_have_to_be(changes: dict[str, Any], words: str) -> None:
+def test_invalid_outputs_of_an_explanation_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ImageModelError, match=words):
         read_explanations(outputs(**changes), LABELS, 2)

@@ -82,7 +82,7 @@ def test_every_picture_is_seen(page: Path, browser: Chromium, width: int) -> Non
     assert found["title"] == "m: 3 images explained"
 
 
-def test_nothing_is_fetched_and_nothing_complains(page: Path, browser: Chromium) -> None:
+def test_the_page_loads_without_requests_or_errors(page: Path, browser: Chromium) -> None:
     browser.open(page.as_uri(), width=1280)
     browser.evaluate("document.images.length")
     complaints = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")

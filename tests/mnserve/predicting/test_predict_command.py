@@ -96,7 +96,7 @@ def test_json_stays_json_when_files_fail(colour_model: Callable[..., Path], caps
     assert err == "mnserve predict: error: gone.png: no such file; check the name\n"
 
 
-def test_resize_and_grey_model(
+def test_resize_scales_and_a_grey_model_gets_grey(
     colour_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = colour_model("m", dims=(1, 8, 8), labels=("grey",))
@@ -239,7 +239,7 @@ def test_settings_that_cannot_work(fields: dict[str, Any], words: str) -> None:
         PredictSettings(**({"model": "m", "files": ["a.png"]} | fields))
 
 
-def test_folders_that_hold_no_model(tmp_path: Path, repository: Path) -> None:
+def test_folders_without_a_model_are_refused(tmp_path: Path, repository: Path) -> None:
     with pytest.raises(SettingsError, match=r"there is no folder .*bare name of a model on a running server"):
         predict(tmp_path / "gone", "a.png")
     hidden = repository / ".publishing"
@@ -269,10 +269,11 @@ class ModelBehindAWire:
         return self.model.infer(feeds, outputs)
 
 
-def outcomes(folder: Path, images: Path, **options: Any) -> tuple[list[Any], list[int]]:
+def outcomes(folder: Path, images: Path, max_call_bytes: int = 2**20, **options: Any) -> tuple[list[Any], list[int]]:
     with LocalModel.open(folder.parent, folder.name) as local:
         wire = ModelBehindAWire(local, **options)
-        return list(Predictor(wire, top=1, resize=False).predict(sorted(images.iterdir()))), wire.batches
+        predictor = Predictor(wire, top=1, resize=False, max_call_bytes=max_call_bytes)
+        return list(predictor.predict(sorted(images.iterdir()))), wire.batches
 
 
 def test_batches_are_as_large_as_the_model_takes(colour_model: Callable[..., Path], images: Path) -> None:
@@ -281,11 +282,8 @@ def test_batches_are_as_large_as_the_model_takes(colour_model: Callable[..., Pat
     assert [one.top[0].label for one in found] == [*LABELS * 3]
 
 
-def test_a_batch_stays_below_the_message_size(
-    colour_model: Callable[..., Path], images: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mnserve.predicting.predictor._CALL_BYTES", 2 * 6 * 4 * 3)
-    assert outcomes(colour_model("m"), images)[1] == [2, 2, 2, 2, 1]
+def test_a_batch_stays_below_the_message_size(colour_model: Callable[..., Path], images: Path) -> None:
+    assert outcomes(colour_model("m"), images, max_call_bytes=2 * 6 * 4 * 3)[1] == [2, 2, 2, 2, 1]
 
 
 def test_one_refused_image_does_not_take_its_batch_along(colour_model: Callable[..., Path], images: Path) -> None:

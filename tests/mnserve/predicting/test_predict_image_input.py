@@ -1,4 +1,4 @@
-"""Which images a model takes, from its configuration."""
+"""Image input of a model, read from its configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def one_input(datatype: str, dims: list[int], extra: str = "", batch: int = 8, *
 PIXELS = np.arange(2 * 4 * 3, dtype=np.uint8).reshape(2, 4, 3) * 10
 
 
-def test_our_uint8_models() -> None:
+def test_a_model_with_stated_uint8_input_gets_its_pixels() -> None:
     stated = {"layout": "NCHW", "color": "RGB", "scale": "0..255"}
     image_input = ImageInput.from_config(one_input("TYPE_UINT8", [3, 2, 4], input=stated))
     assert (image_input.size.channels, image_input.size.height, image_input.size.width) == (3, 2, 4)
@@ -64,7 +64,7 @@ def test_float_pixels_up_to_255_where_the_model_says_so() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "format: FORMAT_NHWC"])
-def test_channels_last(text: str) -> None:
+def test_channels_last_is_found_from_format_and_dimensions(text: str) -> None:
     image_input = ImageInput.from_config(one_input("TYPE_UINT8", [2, 4, 3], text))
     np.testing.assert_array_equal(image_input.encode([PIXELS])[0], PIXELS)
 

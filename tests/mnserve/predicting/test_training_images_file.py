@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from mnserve.errors import TrainingImagesError
-from mnserve.predicting import training_images_file
-from mnserve.predicting.training_images_file import read_training_images
+from mnserve.predicting.training_images_file import MAX_BYTES, read_training_images
 
 
 @pytest.fixture
@@ -25,15 +24,15 @@ def file(tmp_path: Path, training: dict[str, Any]) -> Path:
     return tmp_path / "neighbors.npz"
 
 
-def refused(file: Path) -> str:
+def refused(file: Path, max_bytes: int = MAX_BYTES) -> str:
     with pytest.raises(TrainingImagesError) as caught:
-        read_training_images(file)
+        read_training_images(file, max_bytes=max_bytes)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
-def test_what_was_written_is_read(file: Path, training: dict[str, Any]) -> None:
+def test_written_images_are_read(file: Path, training: dict[str, Any]) -> None:
     found = read_training_images(file)
     first, second = found.of_entry(1, 2, ("red", "green", "blue"))
     assert (first.position, first.label, second.position, second.label) == (40, "green", 70000, "green")
@@ -55,7 +54,7 @@ def test_files_that_are_not_there_or_may_not_be_read(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("size", [0, 3, 100, -1, -40])
-def test_a_truncated_file(file: Path, size: int) -> None:
+def test_a_truncated_file_is_refused(file: Path, size: int) -> None:
     file.write_bytes(file.read_bytes()[:size])
     assert "is damaged" in refused(file)
 
@@ -70,12 +69,12 @@ def test_a_member_that_is_no_array(file: Path, training: dict[str, Any], content
     assert "labels is |S" in refused(file)
 
 
-def test_two_images_in_one_position(file: Path, training: dict[str, Any]) -> None:
+def test_two_images_in_one_position_are_refused(file: Path, training: dict[str, Any]) -> None:
     np.savez_compressed(file, **training | {"positions": np.zeros_like(training["positions"])})
     assert "have the same position" in refused(file)
 
 
-def test_a_flipped_bit(file: Path, training: dict[str, Any]) -> None:
+def test_a_flipped_bit_is_refused(file: Path, training: dict[str, Any]) -> None:
     np.savez(file, **training)
     content = bytearray(file.read_bytes())
     content[content.index(training["images"].tobytes()) + 9] ^= 1
@@ -84,7 +83,7 @@ def test_a_flipped_bit(file: Path, training: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("content", [b"text", b"\x93NUMPY\x01\x00", b"PK\x05\x06" + b"\0" * 18])
-def test_files_of_another_kind(file: Path, content: bytes) -> None:
+def test_files_of_another_kind_are_refused(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     assert "is no file of training images" in refused(file)
 
@@ -104,7 +103,6 @@ def test_nothing_is_unpickled(file: Path, training: dict[str, Any], tmp_path: Pa
 def test_a_file_that_unpacks_to_too_much_is_not_unpacked(
     file: Path, training: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_images_file, "MAX_BYTES", 100_000)
     np.savez_compressed(file, **training | {"images": np.zeros((5, 3, 100, 100), np.uint8)})
     assert file.stat().st_size < 10_000
 
@@ -112,18 +110,17 @@ def test_a_file_that_unpacks_to_too_much_is_not_unpacked(
         pytest.fail("unpacked")
 
     monkeypatch.setattr(np, "load", unpacked)
-    assert "claims 15" in refused(file)
-    assert "the limit is 100,000" in refused(file)
+    assert "claims 15" in refused(file, 100_000)
+    assert "the limit is 100,000" in refused(file, 100_000)
 
 
-def test_a_file_that_is_too_large_as_it_lies_there_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the list of an archive claims says nothing about bytes that it leaves out."""
+def test_a_file_with_too_many_unlisted_bytes_is_not_read(file: Path) -> None:
+    """The list of an archive does not count bytes outside of its members."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("unlisted", bytes(100_000))
         archive.filelist.pop()
     read_training_images(file)
-    monkeypatch.setattr(training_images_file, "MAX_BYTES", 100_000)
-    assert "the limit is 100,000" in refused(file)
+    assert "the limit is 100,000" in refused(file, 100_000)
 
 
 def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str, Any]) -> None:
@@ -155,7 +152,7 @@ def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str,
         ({"entry_labels": np.zeros(2, np.int64)}, "images of 3 entries, but 2 classes"),
     ],
 )
-def test_arrays_that_contradict_something(
+def test_contradictory_arrays_are_refused(
     file: Path, training: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     arrays = {name: array for name, array in (training | changes).items() if array is not None}

@@ -33,7 +33,7 @@ def spoilt(text: str, data: st.DataObject) -> str:
     )
 
 
-def test_what_a_client_reads_back_can_be_given_again() -> None:
+def test_a_configuration_that_a_client_reads_can_be_sent_again() -> None:
     config = ModelConfig(name="m", max_batch_size=4, default_model_filename="net.onnx")
     config.input.add(name="x", data_type="TYPE_FP32", dims=[2**40, -1])
     config.parameters["mn.labels"].string_value = '["a", "b"]'
@@ -43,12 +43,12 @@ def test_what_a_client_reads_back_can_be_given_again() -> None:
     assert parse_override("{}", "m") == ModelConfig(name="m")
 
 
-def test_as_long_as_it_may_be() -> None:
+def test_a_configuration_as_long_as_the_limit_is_read() -> None:
     assert parse_override("{}".ljust(2**18), "m") == ModelConfig(name="m")
 
 
 @pytest.mark.parametrize("text", ["{}".ljust(2**18 + 1), '{"a":' * 2**18])
-def test_what_is_too_long_is_not_read(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_configuration_that_is_too_long_is_not_parsed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("mnserve.repository.config_override.parse_json", None)
     with pytest.raises(InvalidRequestError, match=r"has \d+ characters, expected at most 262144; put") as caught:
         parse_override(text, "m")
@@ -130,7 +130,7 @@ INTERNALS = (
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED)
-def test_what_is_refused(text: str, words: str) -> None:
+def test_faults_of_a_configuration_are_named(text: str, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words) as caught:
         parse_override(text, "m")
     check_sentence(str(caught.value))

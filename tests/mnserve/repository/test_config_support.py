@@ -1,4 +1,4 @@
-"""What config.pbtxt may ask for and does not get: refused or warned about, never left out in silence."""
+"""Unsupported settings of config.pbtxt: refused or warned about, never ignored in silence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mnserve.engines.base import EngineOptions
 from mnserve.errors import ModelConfigError
 from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.config_support import check_supported, ignored
+from mnserve.repository.config_support import check_supported, ignored_settings
 
 BOTH = 'input { name: "x" data_type: TYPE_FP32 dims: [3, 8] } output { name: "y" data_type: TYPE_INT64 dims: [] }'
 
@@ -40,12 +40,12 @@ def parse(text: str) -> ModelConfig:
         'model_repository_agents { agents { name: "checksum" } }',
     ],
 )
-def test_what_would_be_ignored_although_answers_depend_on_it(text: str) -> None:
+def test_unsupported_settings_that_affect_answers_are_refused(text: str) -> None:
     with pytest.raises(ModelConfigError, match=r"model 'm': config\.pbtxt asks for"):
         check_supported(parse(text))
 
 
-def test_supported() -> None:
+def test_a_supported_configuration_is_accepted() -> None:
     check_supported(parse(f'platform: "onnxruntime_onnx" backend: "onnxruntime" max_batch_size: 4 {BOTH}'))
 
 
@@ -63,14 +63,16 @@ def test_supported() -> None:
         ('parameters { key: "inter_op_thread_count" value { string_value: "2" } }', "--inter-op-threads"),
     ],
 )
-def test_what_is_done_without_is_named(text: str, words: str) -> None:
+def test_ignored_settings_are_named(text: str, words: str) -> None:
     check_supported(parse(text))
-    (found,) = ignored(parse(text))
+    (found,) = ignored_settings(parse(text))
     assert words in found
 
 
-def test_nothing_is_named_where_nothing_is_done_without() -> None:
-    assert ignored(parse(f"max_batch_size: 4 instance_group {{ count: 2 }} dynamic_batching {{ }} {BOTH}")) == []
+def test_a_supported_configuration_has_no_ignored_settings() -> None:
+    assert (
+        ignored_settings(parse(f"max_batch_size: 4 instance_group {{ count: 2 }} dynamic_batching {{ }} {BOTH}")) == []
+    )
 
 
 def test_the_log_says_what_is_ignored(

@@ -37,7 +37,7 @@ def test_everything_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (), (2,)])
-def test_no_batch_dimension_without_a_leading_dimension_of_any_size(shape: tuple[int, ...]) -> None:
+def test_a_fixed_leading_dimension_is_no_batch_dimension(shape: tuple[int, ...]) -> None:
     fixed = TensorSpec(name="x", datatype="FP32", shape=shape)
     config = filled("", (fixed,))
     assert config.max_batch_size == 0
@@ -46,7 +46,7 @@ def test_no_batch_dimension_without_a_leading_dimension_of_any_size(shape: tuple
     assert signature(config, (fixed,), (Y,)).full_shape(signature(config, (fixed,), (Y,)).inputs[0]) == list(shape)
 
 
-def test_what_the_file_says_stays() -> None:
+def test_settings_of_the_file_are_kept() -> None:
     config = filled(f"max_batch_size: 8 {BOTH}")
     assert config.max_batch_size == 8
     assert list(config.input[0].dims) == [3, 8]
@@ -88,7 +88,7 @@ def test_not_every_output_has_to_be_offered() -> None:
         ('parameters { key: "allow_non_finite" value { string_value: "maybe" } }', "maybe"),
     ],
 )
-def test_configuration_and_engine_disagree(text: str, words: str) -> None:
+def test_a_configuration_that_contradicts_the_engine_is_refused(text: str, words: str) -> None:
     with pytest.raises(ModelConfigError, match=f"model 'm'.*{words}"):
         signature(filled(text), (X,), (Y,))
 

@@ -17,7 +17,7 @@ from mnserve.repository.reader import read_model
 WriteModel = Callable[..., Path]
 
 
-def test_hashes(repository: Path, double_model: WriteModel) -> None:
+def test_a_changed_file_fails_its_hash(repository: Path, double_model: WriteModel) -> None:
     folder = double_model("m") / "1"
     digest = hashlib.sha256((folder / "model.onnx").read_bytes()).hexdigest()
     (folder / "export.json").write_text(json.dumps({"sha256": {"model.onnx": digest}}))

@@ -1,4 +1,4 @@
-"""What is found on disk, and what is refused."""
+"""Reader of a repository: models and versions that are found, and files that are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mnserve.repository.reader import list_models, list_versions, read_model, se
 WriteModel = Callable[..., Path]
 
 
-def test_models_and_versions(repository: Path, double_model: WriteModel) -> None:
+def test_models_and_versions_are_listed_in_order(repository: Path, double_model: WriteModel) -> None:
     double_model("b")
     double_model("a")
     double_model("a", version=10)
@@ -52,13 +52,13 @@ def test_configuration_and_export_are_read(repository: Path, double_model: Write
     assert files.export == {"schema": 1}
 
 
-def test_default_model_filename(repository: Path, double_model: WriteModel) -> None:
+def test_the_configuration_can_name_the_model_file(repository: Path, double_model: WriteModel) -> None:
     folder = double_model("m", config='default_model_filename: "net.onnx"')
     (folder / "1" / "model.onnx").rename(folder / "1" / "net.onnx")
     assert read_model(repository, "m").model_path.name == "net.onnx"
 
 
-def test_no_repository(tmp_path: Path) -> None:
+def test_a_missing_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryNotFoundError, match="does not exist"):
         list_models(tmp_path / "none")
     (tmp_path / "file").write_text("")
@@ -74,7 +74,7 @@ def test_names_that_are_no_models(repository: Path, double_model: WriteModel, na
         read_model(repository, name)
 
 
-def test_no_such_version(repository: Path, double_model: WriteModel) -> None:
+def test_a_missing_version_is_refused(repository: Path, double_model: WriteModel) -> None:
     double_model("m")
     with pytest.raises(VersionNotFoundError, match="no version 4; it has 1"):
         read_model(repository, "m", 4)
@@ -91,7 +91,9 @@ def test_no_such_version(repository: Path, double_model: WriteModel) -> None:
         ('name: "other"', "'other'"),
     ],
 )
-def test_wrong_configuration(repository: Path, double_model: WriteModel, config: str, words: str) -> None:
+def test_a_malformed_configuration_is_refused(
+    repository: Path, double_model: WriteModel, config: str, words: str
+) -> None:
     double_model("m", config=config)
     with pytest.raises(ModelConfigError, match=words):
         read_model(repository, "m")
@@ -140,13 +142,13 @@ def test_a_configuration_may_be_a_link(repository: Path, double_model: WriteMode
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "\udcff", pytest.param("[" * 100_000, id="deep")])
-def test_unreadable_export(repository: Path, double_model: WriteModel, text: str) -> None:
+def test_an_unreadable_export_file_is_refused(repository: Path, double_model: WriteModel, text: str) -> None:
     (double_model("m") / "1" / "export.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(CorruptModelError, match="export it again"):
         read_model(repository, "m")
 
 
-def test_missing_model_file(repository: Path, double_model: WriteModel) -> None:
+def test_a_missing_model_file_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "1" / "model.onnx").unlink()
     with pytest.raises(
         CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
@@ -165,7 +167,7 @@ def test_missing_model_file(repository: Path, double_model: WriteModel) -> None:
         ("specific { versions: [3, 1] }", [1, 3]),
     ],
 )
-def test_version_policy(policy: str, expected: list[int]) -> None:
+def test_the_version_policy_selects_versions(policy: str, expected: list[int]) -> None:
     config = text_format.Parse(f"version_policy {{ {policy} }}" if policy else "", ModelConfig())
     assert served_versions(config, [1, 3, 5]) == expected
     assert served_versions(ModelConfig(), []) == []
@@ -213,7 +215,7 @@ def test_names_that_are_too_long(repository: Path, double_model: WriteModel) -> 
         read_model(repository, "m")
 
 
-def test_a_model_that_vanishes_between_two_looks(
+def test_a_model_that_vanishes_meanwhile_is_not_found(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(double_model("m"))

@@ -34,15 +34,15 @@ def test_a_score_has_the_worst_of_the_loads() -> None:
     assert sixteen.rows_per_second == pytest.approx(80)
     assert found.rows_per_second == pytest.approx(40)  # the geometric mean
     assert found.tail_ms == 30.0
-    assert not found.keeps(GOAL)
-    assert found.keeps(Goal(latency_ms=30.0, percentile=90.0, rows=2))
+    assert not found.keeps_bound(GOAL)
+    assert found.keeps_bound(Goal(latency_ms=30.0, percentile=90.0, rows=2))
 
 
 def test_one_busy_round_does_not_decide() -> None:
     trials = [*rounds(100, 110, latency=10), *rounds(20, latency=500)]
     assert score(trials, GOAL).tail_ms == 10
     assert score(trials, GOAL).rows_per_second == pytest.approx(100)
-    assert not score([*trials, *rounds(20, 20, latency=500)], GOAL).keeps(GOAL)
+    assert not score([*trials, *rounds(20, 20, latency=500)], GOAL).keeps_bound(GOAL)
 
 
 def test_no_trial_has_no_score_and_a_fault_has_no_numbers() -> None:
@@ -50,7 +50,7 @@ def test_no_trial_has_no_score_and_a_fault_has_no_numbers() -> None:
         score([], GOAL)
     found = score([*rounds(100), Trial(fault="lost")], GOAL)
     assert (found.loads, found.fault) == ((), "lost")
-    assert not found.keeps(GOAL)
+    assert not found.keeps_bound(GOAL)
 
 
 def test_failures_rank_behind_those_that_miss_the_bound_and_they_behind_the_others() -> None:
@@ -108,7 +108,7 @@ def test_calls_that_tell_a_percentile_from_the_slowest_one(percentile: float, ca
     def tail(number: int) -> float:
         latencies = (1.0,) * (number - 1) + (9.0,)
         found = score([Trial(slots={1: Slot(latencies_ms=latencies, wall_s=1.0)})], goal)
-        assert found.tells(goal) == (number >= calls)
+        assert found.has_enough_calls(goal) == (number >= calls)
         return found.tail_ms
 
     assert tail(calls) == (1.0 if percentile < 100 else 9.0)
@@ -120,4 +120,4 @@ def test_the_round_with_the_fewest_calls_counts() -> None:
     slots = [Slot(latencies_ms=(1.0,) * count, wall_s=1.0) for count in (30, 9, 30)]
     found = score([Trial(slots={1: one}) for one in slots], GOAL)
     assert (found.loads[0].calls, found.least_calls) == (69, 9)
-    assert not found.tells(GOAL)
+    assert not found.has_enough_calls(GOAL)

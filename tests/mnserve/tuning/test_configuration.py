@@ -59,13 +59,13 @@ def five_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_what_a_configuration_amounts_to(text: str, candidate: Candidate) -> None:
+def test_a_configuration_has_its_candidate(text: str, candidate: Candidate) -> None:
     assert current_candidate(parse(text)) == candidate
 
 
 @pytest.mark.parametrize("text", ["", FULL, "max_batch_size: 4 instance_group { }"])
 @pytest.mark.parametrize("candidate", [CHOSEN, replace(CHOSEN, delay_us=0, instances=1)])
-def test_what_is_written_amounts_to_the_candidate(text: str, candidate: Candidate) -> None:
+def test_a_written_configuration_has_the_candidate(text: str, candidate: Candidate) -> None:
     assert current_candidate(parse(configured(text, candidate))) == candidate
 
 

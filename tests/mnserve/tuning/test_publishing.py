@@ -71,7 +71,7 @@ def test_line_ends_are_kept_to_the_last_byte(model: Path) -> None:
         "}",
     ],
 )
-def test_what_a_server_would_refuse_is_never_put_in_place(model: Path, text: str) -> None:
+def test_a_configuration_that_a_server_would_refuse_is_never_written(model: Path, text: str) -> None:
     with pytest.raises(
         TuningError, match=r"the configuration that was found would be refused \(model 'm'.*\); nothing was written"
     ):
@@ -80,7 +80,7 @@ def test_what_a_server_would_refuse_is_never_put_in_place(model: Path, text: str
 
 
 @pytest.mark.parametrize("now", ["max_batch_size: 9", None])
-def test_a_file_that_somebody_has_changed_is_left_alone(model: Path, now: str | None) -> None:
+def test_a_file_that_changed_meanwhile_is_left_alone(model: Path, now: str | None) -> None:
     (model / "config.pbtxt").unlink()
     if now is not None:
         (model / "config.pbtxt").write_text(now)

@@ -62,7 +62,7 @@ def test_the_best_of_every_respect_is_found_without_trying_all() -> None:
     assert all(one.instances * one.threads <= 8 for one in machine.asked)
 
 
-def test_what_depends_on_a_later_respect_is_found_in_another_pass() -> None:
+def test_an_optimum_that_depends_on_a_later_axis_is_found_in_another_pass() -> None:
     """More instances help with large batches alone, and batches are looked at after instances."""
 
     def formula(one: Candidate) -> tuple[float, float]:
@@ -99,7 +99,7 @@ def test_throughput_beyond_the_bound_does_not_count() -> None:
     outcome = run(Machine(formula))
     assert outcome.chosen is not None
     assert outcome.chosen.instances == 2
-    assert outcome.best(outcome.chosen).keeps(GOAL)
+    assert outcome.best(outcome.chosen).keeps_bound(GOAL)
     assert any(its.tail_ms > GOAL.latency_ms for its in outcome.searched.values())
 
 
@@ -115,7 +115,7 @@ def test_no_candidate_keeps_the_bound() -> None:
     assert min(its.tail_ms for its in outcome.finals.values()) == 42.0
 
 
-def test_what_is_configured_stays_where_nothing_is_better() -> None:
+def test_the_current_configuration_stays_without_a_better_one() -> None:
     outcome = run(Machine(lambda one: (200.0, 5.0) if one == NOW else (100.0, 10.0)))
     assert outcome.chosen == NOW
     assert NOW in outcome.finals
@@ -185,12 +185,12 @@ def test_a_candidate_that_fails_in_the_finals_is_not_chosen() -> None:
     assert outcome.chosen is None or outcome.chosen.instances < 8
 
 
-def test_what_is_configured_has_to_be_measurable() -> None:
+def test_a_current_configuration_that_cannot_be_measured_ends_the_search() -> None:
     with pytest.raises(TuningError, match=r"configured now cannot be measured, .*: the queue is full"):
         run(lambda _: Trial(fault="the queue is full"))
 
 
-def test_what_the_measurement_raises_ends_the_search() -> None:
+def test_errors_of_the_measurement_end_the_search() -> None:
     def interrupted(_: Candidate) -> Trial:
         raise KeyboardInterrupt
 

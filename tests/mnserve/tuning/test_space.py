@@ -1,4 +1,4 @@
-"""Which candidates there are: what the model, the load, the CPUs and the options leave."""
+"""Search space of a tuning: limits of the model, the load, the CPUs and the options."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def batches(now: int, text: str = "", **limits: Any) -> tuple[int, ...]:
         (0, {"max_batch_size": 64}, (0,)),
     ],
 )
-def test_batch_sizes(now: int, limits: dict[str, Any], expected: tuple[int, ...]) -> None:
+def test_batch_sizes_are_powers_of_two_that_the_callers_fill(
+    now: int, limits: dict[str, Any], expected: tuple[int, ...]
+) -> None:
     assert batches(now, **limits) == expected
 
 
@@ -63,7 +65,7 @@ def test_a_model_with_certain_sizes_is_tried_at_those_alone() -> None:
         ({"max_batch_size": 8, "rows": 9}, r"--max-batch-size is 8, less than the 9 rows of a request; raise it"),
     ],
 )
-def test_what_leaves_no_batch_size(limits: dict[str, Any], words: str) -> None:
+def test_limits_that_leave_no_batch_size_are_refused(limits: dict[str, Any], words: str) -> None:
     with pytest.raises(BenchError, match=words):
         batches(32, **limits)
 
@@ -80,7 +82,9 @@ def test_what_leaves_no_batch_size(limits: dict[str, Any], words: str) -> None:
         ({"latency_ms": 0.1}, 8, 0, (0,)),
     ],
 )
-def test_delays(limits: dict[str, Any], max_batch_size: int, now: int, delays: tuple[int, ...]) -> None:
+def test_delays_stay_below_the_bound_and_need_several_callers(
+    limits: dict[str, Any], max_batch_size: int, now: int, delays: tuple[int, ...]
+) -> None:
     current = Candidate(max_batch_size=max_batch_size, delay_us=now, instances=1, threads=1)
     space = search_space(ModelConfig(max_batch_size=max_batch_size), current, SearchLimits(**(LIMITS | limits)))
     assert space.delays_us == delays

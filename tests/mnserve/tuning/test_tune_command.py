@@ -68,7 +68,7 @@ def files(model: Path) -> dict[str, str]:
     return {entry.name: entry.read_text() for entry in model.iterdir() if entry.is_file()}
 
 
-def test_what_is_found_is_written_and_told(
+def test_the_chosen_configuration_is_written_and_reported(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     tried = machine(instances_help)
@@ -128,7 +128,7 @@ def test_no_candidate_writes_nothing_and_says_how_far_it_got(
     assert json.loads((tmp_path / "a.json").read_text())["chosen"] is None
 
 
-def test_what_is_best_already_stays_to_the_letter(
+def test_a_current_configuration_that_is_best_stays_to_the_letter(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = Candidate(max_batch_size=8, delay_us=0, instances=1, threads=4)
@@ -278,7 +278,7 @@ def test_slow_candidates_are_measured_for_the_calls_of_the_percentile(
         ("max_batch_size: 8", {"json": "/nowhere/a.json"}, OutputError, "the folder /nowhere does not exist"),
     ],
 )
-def test_what_is_found_out_before_anything_is_measured(
+def test_faults_are_reported_before_the_measurement(
     repository: Path,
     double_model: Callable[..., Path],
     machine: Any,
@@ -323,7 +323,7 @@ def test_inputs_that_cannot_be_made_up(
     assert tried == []
 
 
-def test_candidates_in_words() -> None:
+def test_candidates_are_described_in_words() -> None:
     one = Candidate(max_batch_size=8, delay_us=500, instances=1, threads=2)
     assert one.label == "batches of up to 8, delay 0.5 ms, 1 instance of 2 threads"
     assert replace(one, max_batch_size=0, instances=2, threads=1).label == "2 instances of 1 thread"

@@ -38,7 +38,7 @@ def test_options_of_the_measured_server_win_over_the_environment(
     monkeypatch.setenv("MNSERVE_CACHE_BYTES", "1000")
     monkeypatch.setenv("MNSERVE_RATE_LIMIT", "1")
     monkeypatch.setenv("MNSERVE_DEFAULT_MAX_BATCH_SIZE", "2")
-    words = ["serve", "r", *settings().server_words]
+    words = ["serve", "r", *settings().server_arguments]
     assert command_line(words) == (0, ServeSettings(repository="r", providers=("cpu",)))
 
 
@@ -76,7 +76,7 @@ def test_options_of_the_measured_server_win_over_the_environment(
         ({"cuda_graph_batches": (8,)}, "CUDAExecutionProvider is not among the providers"),
     ],
 )
-def test_what_cannot_work(fields: dict[str, Any], words: str) -> None:
+def test_values_that_cannot_work_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         settings(**fields)
 
@@ -95,7 +95,7 @@ WHOLE = ("rows", "repeats", "max-batch-size", "cpus", "seed")
 def test_every_number_that_cannot_work_is_refused_in_a_sentence(
     option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the option, the value and what would do, on one line, and nothing of the parser."""
+    """The message names the option, the value and a valid one, on one line, without words of the parser."""
     bound = [] if option == "latency-ms" else ["--latency-ms=20"]
     assert cli.main(["tune", "r", "m", *bound, f"--{option}={value}"]) == 2
     error = capsys.readouterr().err
