@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import ModelNotReadyError, StartError
-from mnserve.execution.batch import InferenceWork
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 from mnserve.server import Server, check_port_free, join_address
