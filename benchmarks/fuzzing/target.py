@@ -17,13 +17,12 @@ from fuzzing.dice import Dice
 from fuzzing.signatures import RULES, SIGNATURES
 from fuzzing.structured import nearly_valid
 from mnserve.batching.request_limits import request_limits
-from mnserve.codec.decoding import DecodedRequest, check_request
+from mnserve.codec.decoding import InferenceWork, check_request
 from mnserve.codec.encoding import encode_response
 from mnserve.codec.shared_memory import Region, Regions
 from mnserve.codec.signature import RequestSignature
 from mnserve.codec.tensors import raw_to_array
 from mnserve.errors import MnServeError
-from mnserve.execution.batch import InferenceWork
 from mnserve.models.response_cache import key_of
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.wire import has_more_fields
@@ -81,53 +80,50 @@ class Target:
     def _checked(self, request: pb.ModelInferRequest, signature: RequestSignature, number: int) -> None:
         regions = self._regions if number % 4 != 3 else None
         try:
-            urgent = request_limits(request, RULES[number % len(RULES)], None)
+            limits = request_limits(request, RULES[number % len(RULES)], now=0.0, remaining=None)
             checked = check_request(request, signature, regions)
             _ = checked.large
-            decoded = checked.decode()
-            _check_decoded(decoded, signature)
-            work = InferenceWork(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
-            if work.nbytes < 0 or len(key_of(work)) != 16 or (urgent.seconds or 0) < 0 or urgent.wait < 0:
-                raise Finding(f"{work.nbytes} bytes, {urgent}")
+            work = checked.decode()
+            _check_decoded(work, signature)
+            if work.nbytes < 0 or len(key_of(work)) != 16 or (limits.deadline or 0) < 0 or limits.max_wait < 0:
+                raise Finding(f"{work.nbytes} bytes, {limits}")
             response = encode_response(
                 signature=signature,
                 version=1,
                 request_id=request.id,
-                names=decoded.outputs,
-                arrays=[decoded.feeds[name] for name in decoded.outputs],
+                names=work.outputs,
+                arrays=[work.feeds[name] for name in work.outputs],
                 max_bytes=_MAX_ANSWER if number % 3 == 1 else None,
                 targets=checked.targets,
                 regions=regions,
             )
-            self._check_answer(pb.ModelInferResponse.FromString(response.SerializeToString()), decoded, signature)
+            self._check_answer(pb.ModelInferResponse.FromString(response.SerializeToString()), work, signature)
         except MnServeError as error:
             _check_refusal(error)
             self.outcomes[type(error).__name__] += 1
         else:
             self.outcomes["answered"] += 1
 
-    def _check_answer(
-        self, response: pb.ModelInferResponse, decoded: DecodedRequest, signature: RequestSignature
-    ) -> None:
+    def _check_answer(self, response: pb.ModelInferResponse, work: InferenceWork, signature: RequestSignature) -> None:
         for output, raw in zip(response.outputs, response.raw_output_contents, strict=True):
             rule = signature.output_rules[output.name]
             if "shared_memory_region" in output.parameters:
                 continue  # two outputs may lie in the same place
             array = raw_to_array(raw, rule.datatype, list(output.shape), output.name)
-            sent = decoded.feeds[output.name]
+            sent = work.feeds[output.name]
             if array.shape != sent.shape or (array.tobytes() != sent.tobytes() and array.tolist() != sent.tolist()):
                 raise Finding(f"'{output.name}' went out as {array!r}, and was {sent!r}")
 
 
-def _check_decoded(decoded: DecodedRequest, signature: RequestSignature) -> None:
-    if not 1 <= decoded.rows <= max(1, signature.max_batch_size) or not decoded.outputs:
-        raise Finding(f"{decoded.rows} rows, outputs {decoded.outputs}")
-    if list(decoded.feeds) != [rule.name for rule in signature.inputs]:
-        raise Finding(f"inputs {list(decoded.feeds)}")
+def _check_decoded(work: InferenceWork, signature: RequestSignature) -> None:
+    if not 1 <= work.rows <= max(1, signature.max_batch_size) or not work.outputs:
+        raise Finding(f"{work.rows} rows, outputs {work.outputs}")
+    if list(work.feeds) != [rule.name for rule in signature.inputs]:
+        raise Finding(f"inputs {list(work.feeds)}")
     for rule in signature.inputs:
-        array, full = decoded.feeds[rule.name], signature.full_shape(rule)
+        array, full = work.feeds[rule.name], signature.full_shape(rule)
         fits = array.ndim == len(full) and all(size in (-1, got) for size, got in zip(full, array.shape, strict=True))
-        batched = signature.max_batch_size == 0 or array.shape[0] == decoded.rows
+        batched = signature.max_batch_size == 0 or array.shape[0] == work.rows
         if not fits or not batched or array.dtype != rule.datatype.dtype:
             raise Finding(f"'{rule.name}' is {array.dtype} {array.shape}, expected {rule.datatype.name} {full}")
         if full[:1] == [-1] and array.shape[0] == 0:

@@ -1,7 +1,8 @@
-"""Dynamic batching: who waits, who runs together, and who is let go.
+"""Dynamic batching: requests of one model are admitted, queued, joined to batches, and answered.
 
-An idle instance takes what is waiting at once; batches form by themselves while all are busy. A delay that waits for
-company is optional. ``mnserve.batching.request_queue`` has the order, ``mnserve.execution.instances`` the runs.
+An idle instance takes the waiting requests at once; batches form by themselves while all are busy. A queue delay, in
+which an idle instance waits for more requests, is optional. ``mnserve.batching.request_queue`` has the order of the
+requests, ``mnserve.batching.dispatcher`` forms the batches, ``mnserve.execution.instances`` runs them.
 
 One Batcher belongs to one model and one event loop. Each engine runs in a thread of its own; everything else happens
 on the loop, so no locks are needed against threads. All times are monotonic.
@@ -11,28 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Callable, Sequence
 
-from mnserve.batching.admission import check_admission_limits
-from mnserve.batching.dispatch_timer import DispatchTimer
+from mnserve.batching.dispatcher import Dispatcher
+from mnserve.batching.failures import Failures
 from mnserve.batching.options import BatcherOptions
-from mnserve.batching.queue_delay import remaining_delay
-from mnserve.batching.queue_policy import QueueRules
-from mnserve.batching.request_queue import InferenceResult, RequestQueue, WaitingRequest
-from mnserve.batching.time_limits import TimeLimits
-from mnserve.errors import (
-    DeadlineExceededError,
-    EngineInputError,
-    ModelNotReadyError,
-    StoppingError,
-)
-from mnserve.execution.batch import BatchResult, InferenceWork
-from mnserve.execution.health_options import PROBE_SECONDS, EngineHealthOptions
-from mnserve.execution.instances import Instance, Instances, Run
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.batching.request_queue import RequestQueue
+from mnserve.codec.decoding import InferenceWork
+from mnserve.errors import DeadlineExceededError, ModelNotReadyError, StoppingError
+from mnserve.execution.batch import Batch
+from mnserve.execution.clock import Clock
+from mnserve.execution.health_options import EngineHealthOptions
+from mnserve.execution.instances import BatchQueue, Instance, Instances
+from mnserve.execution.request import WaitingRequest
+from mnserve.execution.results import BatchResult, InferenceResult
+from mnserve.execution.state import ServingState
 
-__all__ = ["Batcher", "InferenceResult"]
+__all__ = ["Batcher"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,12 +38,15 @@ class Batcher:
     """Queues requests for the instances of one model and runs them in batches.
 
     Args:
-        instances: What runs them, at least one; their threads are shut down in the end.
+        instances: Engines with their threads, at least one; the threads are shut down in the end.
         name: Name of the model, for messages.
         options: Limits.
-        on_batch: Called on the loop after every successful run.
-        on_death: Called with the reason once nothing can be run any more: an engine that is broken, or a fault of ours.
-        watch: When an engine counts as broken.
+        on_batch: Called on the loop after every successful batch.
+        on_death: Called with the reason once nothing can be run any more: a broken engine, or a fault of ours.
+        health: Rules by which an engine counts as broken.
+        clock: Monotonic time.
+        queue: Queue of the waiting requests, made for the same options; None makes one.
+        batches: Queue between the batcher and its engines; None makes one.
     """
 
     def __init__(
@@ -57,287 +57,233 @@ class Batcher:
         options: BatcherOptions,
         on_batch: Callable[[BatchResult], None] | None = None,
         on_death: Callable[[str], None] | None = None,
-        watch: EngineHealthOptions | None = None,
+        health: EngineHealthOptions | None = None,
+        clock: Clock | None = None,
+        queue: RequestQueue | None = None,
+        batches: BatchQueue | None = None,
     ) -> None:
         self._name = name
-        self._options = options
         self._on_batch = on_batch
         self._on_death = on_death
-        self._watch = watch or EngineHealthOptions()
-        self._engines = Instances(
+        self._health = health or EngineHealthOptions()
+        self._clock = clock or Clock()
+        self._instances = Instances(
             instances,
             batched=options.max_batch_size > 0,
             max_rows=options.max_batch_size,
-            run_timeout=self._watch.run_timeout,
+            run_timeout=self._health.run_timeout,
             on_done=self._done,
-            on_hang=self._hang,
+            on_timeout=self._time_out,
+            clock=self._clock,
+            batches=batches,
         )
-        self._waiting = RequestQueue(options.max_batch_size, options.preferred_sizes)
-        self._running: set[WaitingRequest] = set()
-        self._ahead: Run | None = None
-        self._may_run_ahead = options.queue == QueueRules()
-        self._run_seconds = 0.0
-        self._probed = -math.inf
-        self._alarm = DispatchTimer(self._dispatch)
-        self._idle = asyncio.Event()
-        self._stopping = False
-        self._dead: str | None = None
+        self._queue = RequestQueue(options, name=name, clock=self._clock) if queue is None else queue
+        self._dispatcher = Dispatcher(
+            self._queue, self._instances, options, clock=self._clock, on_due=self._form_batches
+        )
+        self._failures = Failures(name, self._health, self._clock)
+        self._default_limits = RequestLimits.under(options.queue)
+        self._finished = asyncio.Event()
+        self._state = ServingState.RUNNING
+        self._fault = ""
+
+    @property
+    def state(self) -> ServingState:
+        """State, as :class:`ServingState` draws it."""
+        return self._state
 
     @property
     def waiting_requests(self) -> int:
-        """Requests that wait for a run."""
-        return len(self._waiting) + (0 if self._ahead is None else len(self._ahead.requests))
+        """Number of requests that wait for an engine."""
+        prepared = self._dispatcher.prepared
+        return len(self._queue) + (0 if prepared is None else len(prepared.requests))
 
     @property
     def waiting_rows(self) -> int:
-        """Rows that wait for a run."""
-        return self._waiting.rows + self._rows_ahead
+        """Number of rows that wait for an engine."""
+        prepared = self._dispatcher.prepared
+        return self._queue.rows + (0 if prepared is None else prepared.rows)
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of the tensors that wait for a run."""
-        return self._waiting.nbytes + self._bytes_ahead
+        """Bytes of the tensors that wait for an engine."""
+        prepared = self._dispatcher.prepared
+        return self._queue.nbytes + (0 if prepared is None else prepared.nbytes)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing runs."""
-        return self._idle.is_set() or not (self._waiting or self._running or self._engines.outstanding)
+        """True if nothing waits and nothing runs."""
+        return self._finished.is_set() or not (self._queue or self._instances.outstanding)
 
     @property
     def hung(self) -> bool:
-        """Whether some run did not end in time: its thread, and what it holds, are lost."""
-        return self._engines.hung
+        """True if a batch did not end in time: its thread, and what it holds, are lost."""
+        return self._instances.state is ServingState.BROKEN
 
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
-        self._engines.start()
-        self._alarm.set()
+        self._instances.start()
+        self._dispatcher.wake()
 
-    async def infer(
-        self, work: InferenceWork, *, deadline: float | None = None, level: int | None = None, wait: float = 0.0
-    ) -> InferenceResult:
-        """Waits for a turn, runs, and returns this caller's rows.
+    async def infer(self, work: InferenceWork, limits: RequestLimits | None = None) -> InferenceResult:
+        """Queues a request, and waits for its outputs.
 
         Args:
             work: The request; at most ``max_batch_size`` rows.
-            deadline: When the caller's time is up, on the event loop's clock.
-            level: Its priority level; None is the default.
-            wait: Seconds that it asks to wait for its turn at most, which its level's policy may allow; 0 for no limit.
+            limits: Its priority and times; None for those of a request that asks for nothing.
 
         Raises:
             QueueFullError: Too many requests, rows or bytes are waiting.
             QueueTimeoutError: It waited longer than it may.
             StoppingError: The batcher admits nothing new.
-            ModelNotReadyError: An engine is broken, or a batch loop died.
+            ModelNotReadyError: An engine is broken, or the batcher is.
             DeadlineExceededError: Time is up; also while the engine is busy.
             EngineRunError: The engine failed on this request alone.
         """
-        loop = asyncio.get_running_loop()
-        rules = self._options.queue
-        level = rules.default_level if level is None else level
-        self.check_admission(work.rows, work.nbytes, level=level)
-        if deadline is not None and deadline <= loop.time():
+        limits = self._default_limits if limits is None else limits
+        self._check_admission(work.rows, work.nbytes, limits.level)
+        if limits.deadline is not None and limits.deadline <= self._clock.seconds():
             raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
-        limits = TimeLimits.of(rules.policy(level), deadline=deadline, asked=wait)
-        item = self._waiting.add(
+        request = self._queue.add(
             work,
-            loop.create_future(),
-            level=level,
-            deadline=deadline,
-            delay_until=loop.time() + limits.longest / 2 if limits.refusable else None,
+            asyncio.get_running_loop().create_future(),
+            level=limits.level,
+            deadline=limits.deadline,
+            delay_until=self._clock.seconds() + limits.max_wait / 2 if limits.refuses_late else None,
         )
-        # An engine that waits for company goes on waiting unless this request changes how long.
-        if not self._alarm.sleeping or deadline is not None or limits.refusable or self._waiting.has_full_batch:
-            self._alarm.set()
-        timers = limits.start(item, self._waiting, self._name)
+        self._dispatcher.on_arrival(limits)
+        timers = limits.start_timers(request, self._queue)
         try:
-            return await item.future
+            return await request.future
         finally:
             for timer in timers:
                 timer.cancel()
-            self._waiting.remove(item)  # the caller may have been cancelled while it waited
-            if item.future.done() and not item.future.cancelled():
-                item.future.exception()  # asyncio logs exceptions that nobody looked at
+            self._queue.remove(request)  # the caller may have been cancelled while it waited
+            if request.future.done() and not request.future.cancelled():
+                request.future.exception()  # asyncio logs exceptions that were never looked at
 
-    def refuse(self) -> None:
-        """Admits nothing new from now on."""
-        self._stopping = True
-        self._alarm.set()
+    def reject_early(self, rows: int, level: int = 0) -> None:
+        """Rejects a request that would not be admitted now, before the work of decoding it.
 
-    async def drain(self) -> None:
-        """Admits nothing new, finishes what waits, and ends the threads."""
-        self.refuse()
-        await self._idle.wait()
-        self._engines.stop()
-
-    def abort(self) -> None:
-        """Gives up on everything that waits or runs; for a drain that takes too long."""
-        self._stopping = True
-        self._fail_all(StoppingError(f"model '{self._name}': the server stopped before this request could finish"))
-        self._discard()
-        self._running.clear()
-        self._engines.stop()
-        self._idle.set()
-
-    # Admission ------------------------------------------------------------------------------------------------
-
-    def check_admission(self, rows: int, nbytes: int = 0, *, level: int = 0) -> None:
-        """Whether a request would be let in now.
+        Args:
+            rows: Rows of the request.
+            level: Its priority level.
 
         Raises:
-            ModelNotReadyError: An engine is broken, or a batch loop died.
+            ModelNotReadyError: An engine is broken, or the batcher is.
             StoppingError: Nothing new is admitted.
             QueueFullError: Too many requests, rows or bytes are waiting.
         """
-        if self._dead is not None:
-            raise ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}")
-        if self._stopping:
+        self._check_admission(rows, 0, level)
+
+    def refuse(self) -> None:
+        """Admits nothing new from now on."""
+        self._state = self._state.moved_to(ServingState.DRAINING)
+        self._dispatcher.wake()
+
+    async def drain(self) -> None:
+        """Admits nothing new, finishes the waiting requests, and ends the threads."""
+        self.refuse()
+        await self._finished.wait()
+        self._state = self._state.moved_to(ServingState.STOPPED)
+        self._instances.stop()
+
+    def abort(self) -> None:
+        """Gives up on everything that waits or runs; for a drain that takes too long."""
+        self._state = self._state.moved_to(ServingState.STOPPED)
+        self._fail_all(StoppingError(f"model '{self._name}': the server stopped before this request could finish"))
+        self._discard_batches()
+        self._instances.stop()
+        self._finished.set()
+
+    def _check_admission(self, rows: int, nbytes: int, level: int) -> None:
+        if self._state is ServingState.BROKEN:
+            raise ModelNotReadyError(f"model '{self._name}' is not ready: {self._fault}")
+        if self._state is not ServingState.RUNNING:
             raise StoppingError(f"model '{self._name}' is stopping and takes no new requests; try another server")
-        room = (self._rows_ahead, self._bytes_ahead)
-        check_admission_limits(
-            self._waiting, self._options, self._name, rows=rows, nbytes=nbytes, level=level, ahead=room
-        )
+        self._queue.check_room(rows, nbytes, level, self._dispatcher.prepared)
 
-    def _fail_all(self, error: Exception) -> None:
-        for item in [*self._running, *self._waiting.take_all()]:
-            if not item.future.done():
-                item.future.set_exception(error)
+    # Batches --------------------------------------------------------------------------------------------------
 
-    # Dispatch -------------------------------------------------------------------------------------------------
-
-    def _dispatch(self) -> None:
-        self._alarm.clear()
+    def _form_batches(self) -> None:
         try:
-            while self._dead is None and self._waiting and self._run_next():
-                pass
-        except BaseException as error:  # noqa: BLE001 (whatever it was, nobody may wait for ever)
+            self._dispatcher.form_batches(may_delay=self._state is ServingState.RUNNING)
+        except BaseException as error:  # noqa: BLE001 (whatever it was, no caller may wait for ever)
             self._die(error)
-        if self._stopping and not self._engines.outstanding and not self._waiting:
-            self._idle.set()
+        if self._state is not ServingState.RUNNING and not self._instances.outstanding and not self._queue:
+            self._finished.set()
 
-    def _run_next(self) -> bool:
-        """Has the next batch run if it may; returns whether there may be another one."""
-        busy = self._engines.outstanding - len(self._engines)
-        if busy > 0:
-            return False
-        if busy == 0:
-            # Every engine is busy. A whole batch would not change any more until one is done, so it is laid out now.
-            if self._may_run_ahead and self._ahead is None and self._waiting.next_is_whole:
-                self._ahead = self._run(self._waiting.take_batch(), ahead=True)
-            return False
-        left, due = 0.0, False
-        if not self._stopping:
-            left, due = remaining_delay(self._waiting, self._options, self._run_seconds)
-        if left > 0:
-            self._alarm.set(left)
-            return False
-        self._run(self._waiting.take_batch(as_many_as_fit=due))
-        return True
-
-    def _run(self, batch: Sequence[WaitingRequest], *, ahead: bool = False) -> Run | None:
-        if not batch:
-            return None
-        if not ahead:
-            _log.debug("model '%s': running %d requests", self._name, len(batch))
-        run = Run(batch, [item.work for item in batch])
-        self._running.update(batch)
-        self._engines.put(run)
-        return run
-
-    def _done(self, run: Run, outcome: BatchResult | BaseException | None) -> None:
-        """A run is done: the next one first, then the answers."""
-        if self._ahead is not None:
-            _log.debug("model '%s': running %d requests", self._name, len(self._ahead.requests))
-            self._ahead = None
-        if run.began_ns:
-            self._run_seconds = (time.monotonic_ns() - run.began_ns) / 1e9
+    def _done(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
+        """Ends a batch. An engine is given the next one first, then callers get their answers."""
+        self._dispatcher.on_done(batch)
         if isinstance(outcome, BatchResult):
-            self._dispatch()
+            self._form_batches()
         try:
-            self._hand_out(run, outcome)
+            self._settle(batch, outcome)
         except BaseException as error:  # noqa: BLE001 (the same)
-            self._die(error)
-        self._running.difference_update(item for item in run.requests if item.future.done())  # others are run again
+            self._die(error, batch.requests)
         if not isinstance(outcome, BatchResult):
-            self._dispatch()
+            self._form_batches()
 
-    def _hand_out(self, run: Run, outcome: BatchResult | BaseException | None) -> None:
-        if isinstance(outcome, BaseException):
-            self._fail(run, outcome)
-            return
-        if outcome is None or not run.requests:
+    def _settle(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
+        if isinstance(outcome, BatchResult):
+            self._answer(batch, outcome)
+        elif outcome is not None and batch.requests:
+            for further in self._failures.follow_up(batch, outcome):
+                if self._state is not ServingState.BROKEN and not self._finished.is_set():
+                    self._instances.put(further)
+        elif outcome is not None:
+            self._break(f"its engine fails on what it ran when it was loaded ({outcome})")
+
+    def _answer(self, batch: Batch, result: BatchResult) -> None:
+        if not batch.requests:
             return
         if self._on_batch is not None:
-            self._on_batch(outcome)
-        for item, arrays in zip(run.requests, outcome.answers, strict=True):
-            if not item.future.done():
-                queue_ns = run.began_ns - item.admitted_ns
-                item.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=outcome.times))
+            self._on_batch(result)
+        for request, arrays in zip(batch.requests, result.outputs, strict=True):
+            if not request.future.done():
+                queue_ns = batch.started_ns - request.admitted_ns
+                request.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=result.times))
 
-    # Failures -------------------------------------------------------------------------------------------------
+    # Faults ---------------------------------------------------------------------------------------------------
 
-    def _fail(self, run: Run, error: BaseException) -> None:
-        """A run failed. Each of its requests is run alone, so that only the guilty one gets the error."""
-        if not run.requests:
-            self._break(f"its engine fails on what it ran when it was loaded ({error})")
-        elif len(run.requests) > 1:
-            _log.warning("model '%s': a batch of %d requests failed, retrying singly", self._name, len(run.requests))
-            for item in run.requests:
-                if not item.future.done() and self._dead is None:
-                    self._engines.put(Run([item], [item.work]))
-        else:
-            if not run.requests[0].future.done():
-                run.requests[0].future.set_exception(error)
-            self._probe(error)
-
-    def _probe(self, error: BaseException) -> None:
-        """After a failure: whether the engine still runs what it ran when it was loaded."""
-        probe, now = self._watch.probe, time.monotonic()
-        if (
-            probe is None
-            or self._dead is not None
-            or self._idle.is_set()
-            or isinstance(error, EngineInputError)
-            or now - self._probed < PROBE_SECONDS
-        ):
-            return
-        self._probed = now
-        self._engines.put(Run([], [probe]))
-
-    def _hang(self, run: Run) -> None:
-        if self._idle.is_set():
+    def _time_out(self, batch: Batch) -> None:
+        if self._finished.is_set():
             return  # given up before
-        self._break(f"a run of its engine has not ended after {self._watch.run_timeout:g} s")
-        self._running.difference_update(run.requests)  # they were told
-        self._dispatch()
+        self._break(f"a run of its engine has not ended after {self._health.run_timeout:g} s", batch.requests)
+        self._form_batches()
 
-    def _break(self, reason: str) -> None:
-        """An engine is broken: nobody waits for it any longer, and a run that hangs is left to itself."""
-        _log.error("model '%s': %s", self._name, reason)
-        self._latch(f"{reason}; load the model again, or restart the server")
+    def _break(self, fault: str, requests: Sequence[WaitingRequest] = ()) -> None:
+        """Refuses all requests since an engine is broken; a batch that hangs is left to itself."""
+        _log.error("model '%s': %s", self._name, fault)
+        self._enter_broken(f"{fault}; load the model again, or restart the server", requests)
 
-    def _die(self, error: BaseException) -> None:
+    def _die(self, error: BaseException, requests: Sequence[WaitingRequest] = ()) -> None:
+        """Refuses all requests since this code has a fault."""
         _log.error("model '%s': its batch loop died", self._name, exc_info=error)
-        self._latch(f"its batch loop died ({type(error).__name__}: {error}); restart the server")
+        self._enter_broken(f"its batch loop died ({type(error).__name__}: {error}); restart the server", requests)
 
-    def _latch(self, reason: str) -> None:
-        """Nothing is run from now on."""
-        first, self._dead = self._dead is None, self._dead or reason
-        self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._dead}"))
-        self._discard()
-        if first and self._on_death is not None:
-            self._on_death(self._dead)
+    def _enter_broken(self, fault: str, requests: Sequence[WaitingRequest]) -> None:
+        """Refuses all requests from now on.
 
-    def _discard(self) -> None:
-        """Forgets what no engine has begun; its callers were told."""
-        self._ahead = None
-        for run in self._engines.discard():
-            self._running.difference_update(run.requests)
+        Args:
+            fault: Reason, with the remedy.
+            requests: Requests that neither wait nor belong to a batch of the instances.
+        """
+        before, self._state = self._state, self._state.moved_to(ServingState.BROKEN)
+        entered = self._state is not before
+        self._fault = fault if entered else self._fault
+        self._fail_all(ModelNotReadyError(f"model '{self._name}' is not ready: {self._fault}"), requests)
+        self._discard_batches()
+        if entered and self._on_death is not None:
+            self._on_death(self._fault)
 
-    @property
-    def _rows_ahead(self) -> int:
-        return 0 if self._ahead is None else self._ahead.rows
+    def _fail_all(self, error: Exception, requests: Sequence[WaitingRequest] = ()) -> None:
+        for request in [*requests, *self._instances.requests(), *self._queue.take_all()]:
+            if not request.future.done():
+                request.future.set_exception(error)
 
-    @property
-    def _bytes_ahead(self) -> int:
-        return 0 if self._ahead is None else self._ahead.nbytes
+    def _discard_batches(self) -> None:
+        """Takes back the batches that no engine has begun; their callers were told."""
+        self._dispatcher.prepared = None
+        self._instances.discard()

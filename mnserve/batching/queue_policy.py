@@ -1,9 +1,10 @@
-"""Who goes first, how many may wait and for how long: the rules of a waiting line."""
+"""Rules of a request queue: priority levels, and how many requests of each may wait for how long."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 __all__ = ["QueuePolicy", "QueueRules"]
 
@@ -13,9 +14,9 @@ class QueuePolicy:
     """Limits of the requests of one priority level.
 
     Attributes:
-        max_requests: Most of them that may wait; 0 is no limit.
-        timeout: Seconds that each of them may wait; 0 is no limit.
-        delay_late: Put one that waited longer behind the others of its level instead of refusing it.
+        max_requests: Most requests that may wait; 0 is no limit.
+        timeout: Seconds that each request may wait; 0 is no limit.
+        delay_late: Put a request that waited longer behind the others of its level instead of refusing it.
         allow_override: Let a request ask for a shorter time.
     """
 
@@ -26,14 +27,14 @@ class QueuePolicy:
 
     @property
     def limits_waiting(self) -> bool:
-        """Whether a time that a request brings is one in the queue, and not one until the answer."""
+        """True if the time that a request brings is one in the queue, and not one until the answer."""
         return self.timeout > 0 or self.allow_override
 
-    def longest_wait(self, asked: float = 0.0) -> float:
-        """Seconds that a request may wait; 0 is no limit.
+    def max_wait(self, asked: float = 0.0) -> float:
+        """Resolves the seconds that a request may wait; 0 is no limit.
 
         Args:
-            asked: What the request asks for; 0 where it asks for nothing.
+            asked: Seconds that the request asks for; 0 where it asks for nothing.
         """
         if not asked or not self.allow_override:
             return self.timeout
@@ -42,12 +43,12 @@ class QueuePolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueRules:
-    """The policies of every priority level.
+    """Policies of all priority levels.
 
     Attributes:
         levels: Number of priority levels, of which 1 goes first; 0 where all requests are equal.
         default_level: Level of requests that name none.
-        default_policy: For levels without one of their own.
+        default_policy: Policy of levels without one of their own.
         policies: Level -> policy.
     """
 
@@ -57,11 +58,16 @@ class QueueRules:
     policies: Mapping[int, QueuePolicy] = field(default_factory=dict)
 
     def policy(self, level: int) -> QueuePolicy:
-        """The policy of one level."""
+        """Finds the policy of one level."""
         return self.policies.get(level, self.default_policy)
 
+    @cached_property
+    def policy_by_default(self) -> QueuePolicy:
+        """Policy of requests that name no level."""
+        return self.policy(self.default_level)
+
     @property
-    def most_requests(self) -> int:
+    def max_requests(self) -> int:
         """Most requests that may wait at all levels with a limit together."""
         others = max(1, self.levels) - len(self.policies)
-        return others * self.default_policy.max_requests + sum(item.max_requests for item in self.policies.values())
+        return others * self.default_policy.max_requests + sum(policy.max_requests for policy in self.policies.values())

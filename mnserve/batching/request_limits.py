@@ -1,32 +1,79 @@
-"""How urgent a request is: its deadline, and the parameters ``priority`` and ``timeout``."""
+"""Limits of one request: its priority and its times, from the message and gRPC's deadline to the timers."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple, Self
 
 from mnserve.batching.queue_policy import QueueRules
-from mnserve.errors import InvalidRequestError
+from mnserve.batching.request_queue import RequestQueue
+from mnserve.errors import DeadlineExceededError, InvalidRequestError, QueueTimeoutError
+from mnserve.execution.request import WaitingRequest
 from mnserve.protocol import service_pb2 as pb
 
 __all__ = ["RequestLimits", "request_limits"]
 
 
 class RequestLimits(NamedTuple):
-    """How urgent a request is.
+    """Priority and times of a request, with the policy of its priority level applied.
 
     Attributes:
-        level: Its priority level.
-        seconds: Seconds until its caller's time is up; None where it never is.
-        wait: Seconds that it asks to wait for its turn at most; 0 where it does not ask.
+        level: Priority level.
+        deadline: Time at which the caller's time is up, on the event loop's clock; None for no limit.
+        max_wait: Seconds that the request may wait in the queue; 0 for no limit.
+        delay_late: Put the request behind the others of its level after that time, instead of refusing it.
     """
 
-    level: int
-    seconds: float | None = None
-    wait: float = 0.0
+    level: int = 0
+    deadline: float | None = None
+    max_wait: float = 0.0
+    delay_late: bool = False
+
+    @classmethod
+    def under(
+        cls, rules: QueueRules, level: int | None = None, *, deadline: float | None = None, asked_wait: float = 0.0
+    ) -> Self:
+        """Applies the policy of a priority level.
+
+        Args:
+            rules: Queue rules of the model.
+            level: Priority level; None is the default one.
+            deadline: Time at which the caller's time is up, on the event loop's clock.
+            asked_wait: Seconds that the request asks to wait at most; 0 where it does not ask.
+        """
+        level = rules.default_level if level is None else level
+        policy = rules.policy(level)
+        return cls(level, deadline, policy.max_wait(asked_wait), policy.delay_late)
+
+    @property
+    def refuses_late(self) -> bool:
+        """True if the request is refused once it has waited for too long."""
+        return self.max_wait > 0 and not self.delay_late
+
+    def start_timers(self, request: WaitingRequest, queue: RequestQueue) -> Iterable[asyncio.TimerHandle]:
+        """Starts the timers of a waiting request; to be cancelled once it has its answer.
+
+        Args:
+            request: The request.
+            queue: Queue that it waits in.
+        """
+        if self.deadline is None and not self.max_wait:
+            return ()
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+        if self.deadline is not None:
+            timers.append(loop.call_at(self.deadline, _expire, request, queue))
+        if self.max_wait:
+            on_late = _postpone if self.delay_late else _refuse
+            timers.append(loop.call_later(self.max_wait, on_late, request, queue))
+        return timers
 
 
-def request_limits(request: pb.ModelInferRequest, rules: QueueRules, remaining: float | None) -> RequestLimits:
-    """How urgent a request is by gRPC's deadline and its own parameters.
+def request_limits(
+    request: pb.ModelInferRequest, rules: QueueRules, *, now: float, remaining: float | None
+) -> RequestLimits:
+    """Reads the limits of a request from gRPC's deadline and the parameters ``priority`` and ``timeout``.
 
     ``timeout`` is a time in the queue where the policy of its level has one, and counts there if it may be overridden.
     Elsewhere it is a time until the answer, like gRPC's deadline, and the sooner of both counts.
@@ -34,19 +81,23 @@ def request_limits(request: pb.ModelInferRequest, rules: QueueRules, remaining: 
     Args:
         request: The message.
         rules: Queue rules of the model.
+        now: Time on the event loop's clock.
         remaining: Seconds until gRPC's deadline; None where there is none.
 
     Raises:
         InvalidRequestError: A parameter has no sense.
     """
+    deadline = None if remaining is None else now + remaining
     if not request.parameters:
-        return RequestLimits(level=rules.default_level, seconds=remaining)
+        policy = rules.policy_by_default
+        return RequestLimits(rules.default_level, deadline, policy.timeout, policy.delay_late)
     level = _level(request, rules)
     timeout = (_integer(request, "timeout", "0 (none) or more microseconds") or 0) / 1e6
     if rules.policy(level).limits_waiting:
-        return RequestLimits(level=level, seconds=remaining, wait=timeout)
-    limits = [seconds for seconds in (remaining, timeout or None) if seconds is not None]
-    return RequestLimits(level=level, seconds=min(limits, default=None))
+        return RequestLimits.under(rules, level, deadline=deadline, asked_wait=timeout)
+    if timeout:
+        deadline = now + timeout if deadline is None else min(deadline, now + timeout)
+    return RequestLimits.under(rules, level, deadline=deadline)
 
 
 def _level(request: pb.ModelInferRequest, rules: QueueRules) -> int:
@@ -59,7 +110,7 @@ def _level(request: pb.ModelInferRequest, rules: QueueRules) -> int:
 
 
 def _integer(request: pb.ModelInferRequest, name: str, expected: str) -> int | None:
-    """A parameter, or None where the request does not have it."""
+    """Reads a parameter; None where the request does not have it."""
     if name not in request.parameters:
         return None
     parameter = request.parameters[name]
@@ -70,3 +121,33 @@ def _integer(request: pb.ModelInferRequest, name: str, expected: str) -> int | N
     if value < 0:
         raise InvalidRequestError(f"parameter '{name}' is {value}, expected {expected}")
     return value
+
+
+def _expire(request: WaitingRequest, queue: RequestQueue) -> None:
+    """Ends a request whose deadline has passed, in the queue or in a batch."""
+    queue.remove(request)
+    if not request.future.done():
+        request.future.set_exception(
+            DeadlineExceededError(f"model '{queue.name}': the deadline passed before the answer was there")
+        )
+
+
+def _refuse(request: WaitingRequest, queue: RequestQueue) -> None:
+    """Ends a request that has waited for too long, if it waits still."""
+    if request not in queue:
+        return
+    queue.remove(request)
+    if not request.future.done():
+        waited_ms = (queue.clock.ns() - request.admitted_ns) / 1e6
+        request.future.set_exception(
+            QueueTimeoutError(
+                f"model '{queue.name}': Request timeout expired: it waited in the queue for {waited_ms:.3g} ms, all "
+                "that it may; try again later"
+            )
+        )
+
+
+def _postpone(request: WaitingRequest, queue: RequestQueue) -> None:
+    """Puts a request that has waited for too long behind the others of its level, if it waits still."""
+    if request in queue:
+        queue.postpone(request)

@@ -1,69 +1,48 @@
-"""The requests that wait for one model: whose turn it is, who may share a run with whom, and how many rows there are.
+"""Queue of the requests that wait for one model: their order, who may share a batch, and how many may wait.
 
-Only requests whose inputs have the same shapes (rows apart) share a run. A run always serves the request whose turn it
-is and those behind it in its bucket, in order. Among equals that is the oldest, so nothing is overtaken for ever; a
+Only requests whose inputs have the same shapes (rows apart) share a batch. A batch always serves the first request in
+the order and those behind it in its bucket. Among equals the first is the oldest, so none is overtaken for ever; a
 higher priority overtakes a lower one for as long as there is any of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable
 
-from mnserve.batching.priority_queue import Earliest, PriorityQueue, Rank
-from mnserve.execution.batch import Array, BatchTimes, InferenceWork
+from mnserve.batching.options import BatcherOptions
+from mnserve.batching.priority_queue import Earliest, PriorityQueue
+from mnserve.codec.decoding import InferenceWork
+from mnserve.errors import QueueFullError
+from mnserve.execution.batch import Batch
+from mnserve.execution.clock import Clock
+from mnserve.execution.request import WaitingRequest
+from mnserve.execution.results import InferenceResult
 
-__all__ = ["InferenceResult", "RequestQueue", "WaitingRequest"]
-
-
-class InferenceResult(NamedTuple):
-    """What a caller gets.
-
-    Attributes:
-        arrays: The outputs asked for, (B_i, ...).
-        queue_ns: Time from admission to the start of the batch.
-        times: Durations of the batch's stages.
-    """
-
-    arrays: list[Array]
-    queue_ns: int
-    times: BatchTimes
-
-
-class WaitingRequest:
-    """A request and the future on which its caller waits."""
-
-    __slots__ = ("admitted_ns", "bucket", "future", "number", "rank", "work")
-
-    def __init__(
-        self, number: int, work: InferenceWork, bucket: Hashable, rank: Rank, future: asyncio.Future[InferenceResult]
-    ) -> None:
-        self.number = number
-        self.work = work
-        self.bucket = bucket
-        self.rank = rank
-        self.future = future
-        self.admitted_ns = time.monotonic_ns()
+__all__ = ["RequestQueue"]
 
 
 class RequestQueue:
-    """Requests in the order of their arrival, in the order of their turns, and the latter by bucket.
+    """Requests in the order of their arrival, in the order in which they run, and the latter by bucket.
 
     Operations take constant time where all requests are equal and have no time limit, and otherwise logarithmic time;
     only a batch of a preferred size takes a look at the levels that are there.
 
     Args:
-        max_batch_size: Most rows in one run; 0 where requests run one by one.
-        preferred_sizes: Rows at which a batch is left as it is.
+        options: Limits of the batcher.
+        name: Name of the model, for messages.
+        clock: Monotonic time.
     """
 
-    def __init__(self, max_batch_size: int, preferred_sizes: Sequence[int] = ()) -> None:
-        self._max_batch_size = max_batch_size
-        self._preferred = frozenset(preferred_sizes)
-        self._enough = min(self._preferred, default=max(1, max_batch_size))
+    def __init__(self, options: BatcherOptions, *, name: str, clock: Clock | None = None) -> None:
+        self.name = name
+        self.clock = Clock() if clock is None else clock
+        self._options = options
+        self._max_batch_size = options.max_batch_size
+        self._preferred = frozenset(options.preferred_sizes)
+        self._full_rows = min(self._preferred, default=max(1, options.max_batch_size))
+        self._max_requests = {level: policy.max_requests for level, policy in options.queue.policies.items()}
         self._requests: OrderedDict[int, WaitingRequest] = OrderedDict()
         self._by_priority: PriorityQueue[WaitingRequest] = PriorityQueue()
         self._buckets: dict[Hashable, PriorityQueue[WaitingRequest]] = {}
@@ -85,29 +64,63 @@ class RequestQueue:
 
     @property
     def has_full_batch(self) -> bool:
-        """Whether some bucket holds a whole batch, or as many rows as the smallest preferred one."""
+        """True if a bucket holds a full batch, or as many rows as the smallest preferred one."""
         return bool(self._full_buckets)
 
     @property
-    def next_is_whole(self) -> bool:
-        """Whether the request whose turn it is, and those behind it in its bucket, have the rows of a whole batch."""
-        return bool(self._by_priority) and self._bucket_rows[self._by_priority.first().bucket] >= max(
-            1, self._max_batch_size
-        )
+    def next_is_full(self) -> bool:
+        """True if the first request and those behind it in its bucket have the rows of a full batch."""
+        if not self._by_priority:
+            return False
+        return self._bucket_rows[self._by_priority.first().bucket] >= max(1, self._max_batch_size)
 
     @property
     def first_deadline(self) -> float:
-        """The earliest deadline of those that wait, on the event loop's clock; infinity where there is none."""
+        """Earliest deadline of a waiting request, on the event loop's clock; infinity where there is none."""
         return self._deadlines.first()
 
     @property
     def delay_until(self) -> float:
-        """When the first of those that wait stops waiting for company, on the same clock; infinity where none does."""
+        """Earliest time at which a request ends the queue delay, on the same clock; infinity where none does."""
         return self._delay_deadlines.first()
 
     def count(self, level: int) -> int:
-        """Requests of a priority level that wait."""
+        """Counts the waiting requests of a priority level."""
         return self._by_priority.count((level, False)) + self._by_priority.count((level, True))
+
+    def check_room(self, rows: int, nbytes: int, level: int, prepared: Batch | None = None) -> None:
+        """Checks that one more request may wait.
+
+        Args:
+            rows: Rows of the request.
+            nbytes: Bytes of its tensors; 0 where they are not known yet.
+            level: Its priority level.
+            prepared: Batch that has left the queue and waits for an engine; its requests count as waiting.
+
+        Raises:
+            QueueFullError: Too many requests, rows or bytes are waiting.
+        """
+        options, waiting_rows, waiting_bytes = self._options, self.rows, self.nbytes
+        if prepared is not None:
+            waiting_rows += prepared.rows
+            waiting_bytes += prepared.nbytes
+        if waiting_rows + rows > options.max_queue_rows:
+            raise QueueFullError(
+                f"model '{self.name}': {waiting_rows} rows are waiting, and {rows} more would exceed the limit of "
+                f"{options.max_queue_rows}; try again later"
+            )
+        if waiting_rows and waiting_bytes + nbytes > options.max_queue_bytes:
+            raise QueueFullError(
+                f"model '{self.name}': {waiting_bytes} bytes are waiting, and {nbytes} more would exceed the limit of "
+                f"{options.max_queue_bytes}; try again later"
+            )
+        limit = self._max_requests.get(level, options.queue.default_policy.max_requests)
+        if limit and self.count(level) >= limit:
+            of_level = f" of priority level {level}" if options.queue.levels else ""
+            raise QueueFullError(
+                f"model '{self.name}': {self.count(level)} requests{of_level} are waiting, and max_queue_size is "
+                f"{limit}; try again later"
+            )
 
     def add(
         self,
@@ -122,15 +135,22 @@ class RequestQueue:
 
         Args:
             work: The request.
-            future: Where its caller waits.
+            future: Future on which its caller waits.
             level: Its priority level.
-            deadline: When its caller's time is up, on the event loop's clock.
-            company_until: When it stops waiting for company, on the same clock.
+            deadline: Time at which its caller's time is up, on the event loop's clock.
+            delay_until: Time at which it ends the queue delay, on the same clock.
         """
-        request = WaitingRequest(self._arrivals, work, self._bucket_of(work), (level, False), future)
+        request = WaitingRequest(
+            number=self._arrivals,
+            work=work,
+            bucket=self._bucket_of(work),
+            rank=(level, False),
+            future=future,
+            admitted_ns=self.clock.ns(),
+        )
         self._arrivals += 1
         self._requests[request.number] = request
-        self._queue(request)
+        self._insert(request)
         self._set_rows(request.bucket, self._bucket_rows.get(request.bucket, 0) + work.rows)
         if deadline is not None:
             self._deadlines.add(deadline, request.number)
@@ -141,10 +161,10 @@ class RequestQueue:
         return request
 
     def remove(self, request: WaitingRequest) -> None:
-        """Takes a request out; nothing happens if it is not there any more."""
+        """Takes a request out; does nothing if it is not there any more."""
         if self._requests.pop(request.number, None) is None:
             return
-        self._unqueue(request)
+        self._take_out(request)
         self._set_rows(request.bucket, self._bucket_rows[request.bucket] - request.work.rows)
         if not self._buckets[request.bucket]:
             del self._buckets[request.bucket], self._bucket_rows[request.bucket]
@@ -152,37 +172,37 @@ class RequestQueue:
         self.nbytes -= request.work.nbytes
 
     def postpone(self, request: WaitingRequest) -> None:
-        """Puts a request that waits behind all others of its level, and those that will come."""
-        self._unqueue(request)
+        """Puts a waiting request behind all others of its level, and those that will come."""
+        self._take_out(request)
         request.rank = (request.rank[0], True)
-        self._queue(request)
+        self._insert(request)
 
     def oldest(self) -> WaitingRequest:
-        """The request that has waited longest; there must be one."""
+        """Finds the request that has waited longest; there must be one."""
         return next(iter(self._requests.values()))
 
     def take_batch(self, *, as_many_as_fit: bool = False) -> list[WaitingRequest]:
-        """Takes the request whose turn it is and those behind it in its bucket; not those already answered.
+        """Takes the first request and those behind it in its bucket; not those already answered.
 
         Args:
             as_many_as_fit: Take them whatever sizes are preferred; otherwise the largest preferred size that they make
                 up in their order, and as many as fit where they make up none.
         """
         while self._by_priority:
-            head = self._by_priority.first()
-            if not head.future.done():
+            first = self._by_priority.first()
+            if not first.future.done():
                 break
-            self.remove(head)  # it must not choose the bucket
+            self.remove(first)  # it must not choose the bucket
         else:
             return []
-        line = self._buckets[head.bucket]
+        bucket = self._buckets[first.bucket]
         limit = self._max_batch_size
         if self._preferred and not as_many_as_fit:
-            limit = self._largest_preferred(line) or limit
+            limit = self._largest_preferred(bucket) or limit
         batch: list[WaitingRequest] = []
         rows = 0
-        while line:
-            request = line.first()
+        while bucket:
+            request = bucket.first()
             if batch and rows + request.work.rows > limit:
                 break
             self.remove(request)
@@ -198,31 +218,31 @@ class RequestQueue:
             self.remove(request)
         return requests
 
-    def _largest_preferred(self, line: PriorityQueue[WaitingRequest]) -> int:
-        """The largest preferred size that the first requests of a bucket make up; 0 where they make up none."""
-        rows, found = 0, 0
-        for request in line:
+    def _largest_preferred(self, bucket: PriorityQueue[WaitingRequest]) -> int:
+        """Finds the largest preferred size that the first requests of a bucket make up; 0 where they make up none."""
+        rows, size = 0, 0
+        for request in bucket:
             rows += 0 if request.future.done() else request.work.rows
             if rows > self._max_batch_size:
                 break
             if rows in self._preferred:
-                found = rows
-        return found
+                size = rows
+        return size
 
-    def _queue(self, request: WaitingRequest) -> None:
+    def _insert(self, request: WaitingRequest) -> None:
         self._by_priority.append(request.rank, request.number, request)
         bucket = self._buckets.get(request.bucket)
         if bucket is None:
             bucket = self._buckets[request.bucket] = PriorityQueue()
         bucket.append(request.rank, request.number, request)
 
-    def _unqueue(self, request: WaitingRequest) -> None:
+    def _take_out(self, request: WaitingRequest) -> None:
         self._by_priority.remove(request.rank, request.number)
         self._buckets[request.bucket].remove(request.rank, request.number)
 
     def _set_rows(self, bucket: Hashable, rows: int) -> None:
         self._bucket_rows[bucket] = rows
-        if rows >= self._enough:
+        if rows >= self._full_rows:
             self._full_buckets.add(bucket)
         else:
             self._full_buckets.discard(bucket)

@@ -1,4 +1,4 @@
-"""The tensor element types of the Open Inference Protocol and what they are called elsewhere.
+"""Element types of tensors in the Open Inference Protocol, with their names elsewhere.
 
 =========  ==============  ================  =============================
 protocol   config.pbtxt    numpy             typed contents field
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -39,9 +40,9 @@ class Datatype:
     Attributes:
         name: Name in the protocol, such as ``FP32``.
         config_type: Number in the enum ``DataType`` of the model configuration.
-        dtype: How elements are held; little-endian in raw contents.
-        contents: Field of ``InferTensorContents`` that carries it, or None where it is raw only.
-        floating: Whether elements can be NaN or infinite.
+        dtype: Type of the elements in arrays; little-endian in raw contents.
+        contents: Field of ``InferTensorContents`` that carries the elements; None for a type that is raw only.
+        floating: Elements can be NaN or infinite.
     """
 
     name: str
@@ -50,13 +51,13 @@ class Datatype:
     contents: str | None
     floating: bool = False
 
-    @property
+    @cached_property
     def is_bytes(self) -> bool:
-        """Whether elements have a length of their own (BYTES)."""
+        """True if elements have a length of their own (BYTES)."""
         return self.dtype.kind == "O"
 
     def zeros(self, shape: Sequence[int]) -> np.ndarray[Any, Any]:
-        """Zeros, or strings without content, of a shape."""
+        """Makes an array of zeros, or of empty strings."""
         return np.full(shape, b"", dtype=object) if self.is_bytes else np.zeros(shape, dtype=self.dtype)
 
 
@@ -92,5 +93,5 @@ def _all() -> dict[str, Datatype]:
 DATATYPES: Final = MappingProxyType(_all())
 """Protocol name -> type."""
 
-BY_CONFIG_TYPE: Final = MappingProxyType({item.config_type: item for item in DATATYPES.values()})
+BY_CONFIG_TYPE: Final = MappingProxyType({datatype.config_type: datatype for datatype in DATATYPES.values()})
 """Number of the enum ``DataType`` -> type."""

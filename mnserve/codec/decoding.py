@@ -1,4 +1,6 @@
-"""Inference requests -> arrays, as pure functions; ``mnserve.codec.request_layout`` has the rules of their form.
+"""Decoding of inference requests: a message becomes the arrays that an engine takes.
+
+Pure functions; ``mnserve.codec.request_layout`` has the rules of names, types, shapes and parameters.
 
 Shapes: B rows of the batch; a model with ``max_batch_size`` 0 has no batch dimension and its requests count as one
 row. Every fault of a request is an InvalidRequestError (or UnsupportedError) that names what came and what was
@@ -8,12 +10,14 @@ expected; nothing that passes here is refused later for its form.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mnserve.codec.request_layout import RequestLayout, describe, layout_key, read_layout
+from mnserve.codec.request_layout import MAX_DIMENSIONS, RequestLayout, describe, read_layout
 from mnserve.codec.shared_memory import Regions, Slice
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.codec.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, first_non_finite, raw_to_array
@@ -21,84 +25,87 @@ from mnserve.errors import InvalidRequestError
 from mnserve.protocol import service_pb2 as pb
 
 __all__ = [
-    "MAX_FORMS",
+    "MAX_LAYOUTS",
     "CheckedRequest",
-    "DecodedRequest",
+    "InferenceWork",
     "check_request",
     "decode_request",
+    "layout_key",
 ]
 
 Array = np.ndarray[Any, Any]
 
-MAX_FORMS: Final = 1024
-"""Forms of requests that are remembered for each model."""
+MAX_LAYOUTS: Final = 1024
+"""Layouts of requests that are remembered for each model."""
 
 
-class DecodedRequest(NamedTuple):
-    """A request that keeps every rule.
+@dataclass(kw_only=True, eq=False, slots=True)
+class InferenceWork:
+    """Work for an engine: the decoded request of one caller.
 
     Attributes:
-        feeds: Arrays in the order of the model's inputs, (B, *dims) or (*dims); read-only views of the message.
+        feeds: Input name -> (B, *dims) array in the order of the model's inputs, (*dims) for a model without a batch
+            dimension. Read-only views of the message where that is possible.
         rows: B, or 1 for a model without a batch dimension.
-        outputs: Outputs wanted, in the order of the answer.
+        outputs: Names of the outputs wanted, in the order of the answer.
+        nbytes: Memory of ``feeds``; strings count with what they hold.
     """
 
     feeds: Mapping[str, Array]
     rows: int
     outputs: tuple[str, ...]
+    nbytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.nbytes = sum([_nbytes(array) for array in self.feeds.values()])
 
 
 class CheckedRequest(NamedTuple):
-    """A request whose form keeps every rule; what its tensors hold was not looked at yet.
+    """A request whose layout keeps every rule; its tensors are not decoded yet.
 
     Attributes:
         request: The message.
         signature: The model's signature.
-        form: What was found.
+        layout: Layout of the request.
         sources: Inputs that lie in shared memory, and where.
         targets: Outputs that are wanted in shared memory, and where.
-        regions: What callers have registered; None where there is no shared memory.
+        regions: Shared memory that callers have registered; None where there is none.
     """
 
     request: pb.ModelInferRequest
     signature: RequestSignature
-    form: RequestLayout
+    layout: RequestLayout
     sources: Mapping[str, Slice]
     targets: Mapping[str, Slice]
     regions: Regions | None
 
     @property
-    def rows(self) -> int:
-        """B, or 1 for a model without a batch dimension."""
-        return self.form.rows
-
-    @property
     def large(self) -> bool:
-        """Whether decoding it takes more than about a millisecond."""
-        if self.form.large or self.request.raw_input_contents:
-            return self.form.large
+        """True if decoding takes more than about a millisecond."""
+        if self.layout.large or self.request.raw_input_contents:
+            return self.layout.large
         typed, shared = 0, 0
-        for rule, shape, nbytes in zip(self.signature.inputs, self.form.shapes, self.form.nbytes, strict=True):
+        for rule, shape, nbytes in zip(self.signature.inputs, self.layout.shapes, self.layout.nbytes, strict=True):
             if rule.name in self.sources:
                 shared += nbytes or 0
             else:
                 typed += math.prod(shape)
         return typed * TYPED_WORK + shared > INLINE_BYTES
 
-    def decode(self) -> DecodedRequest:
+    def decode(self) -> InferenceWork:
         """Takes the tensors out; depends on nothing but the message, so any thread may do it.
 
         Raises:
-            InvalidRequestError: What a tensor holds does not fit its shape and type, or is not finite.
+            InvalidRequestError: A tensor's content does not fit its shape and type, or is not finite.
         """
-        raw, form, signature = self.request.raw_input_contents, self.form, self.signature
+        raw, layout, signature = self.request.raw_input_contents, self.layout, self.signature
         feeds: dict[str, Array] = {}
         for rule, position, shape, nbytes in zip(
-            signature.inputs, form.positions, form.shapes, form.nbytes, strict=True
+            signature.inputs, layout.positions, layout.shapes, layout.nbytes, strict=True
         ):
-            raw_position = form.raw_positions[position]
+            raw_position = layout.raw_positions[position]
             if raw_position is None or not raw:
-                array = self._elsewhere(rule, position, shape)
+                array = self._decode_elsewhere(rule, position, shape)
             else:
                 if self.request.inputs[position].HasField("contents"):
                     what = describe(rule, signature)
@@ -111,10 +118,10 @@ class CheckedRequest(NamedTuple):
             if rule.datatype.floating and not signature.allow_non_finite:
                 _refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
-        return DecodedRequest(feeds=feeds, rows=form.rows, outputs=form.outputs)
+        return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs)
 
-    def _elsewhere(self, rule: TensorRule, position: int, shape: Sequence[int]) -> Array:
-        """A tensor that comes as typed contents, or in shared memory."""
+    def _decode_elsewhere(self, rule: TensorRule, position: int, shape: Sequence[int]) -> Array:
+        """Decodes a tensor that comes as typed contents, or in shared memory."""
         what = describe(rule, self.signature)
         if rule.name in self.sources:
             assert self.regions is not None
@@ -124,15 +131,15 @@ class CheckedRequest(NamedTuple):
 
 def decode_request(
     request: pb.ModelInferRequest, signature: RequestSignature, regions: Regions | None = None
-) -> DecodedRequest:
-    """Checks a request and takes its tensors out: check_request and CheckedRequest.decode in one."""
+) -> InferenceWork:
+    """Checks a request and decodes it: :func:`check_request` and :meth:`CheckedRequest.decode` in one."""
     return check_request(request, signature, regions).decode()
 
 
 def check_request(
     request: pb.ModelInferRequest, signature: RequestSignature, regions: Regions | None = None
 ) -> CheckedRequest:
-    """Checks the form of a request against the model's signature; quick, whatever its tensors hold.
+    """Checks the layout of a request against the model's signature; quick, whatever its tensors hold.
 
     Args:
         request: The message.
@@ -144,21 +151,51 @@ def check_request(
         UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
     """
     key = layout_key(request, signature)
-    if key is not None and (known := signature.forms.get(key)) is not None:
+    if key is not None and (known := signature.layouts.get(key)) is not None:
         return CheckedRequest(request, signature, known, {}, {}, regions)
-    form, sources, targets = read_layout(request, signature, regions)
+    layout, sources, targets = read_layout(request, signature, regions)
     if key is not None:
-        if len(signature.forms) >= MAX_FORMS:
-            signature.forms.clear()
-        signature.forms[key] = form
-    return CheckedRequest(request, signature, form, sources, targets, regions)
+        if len(signature.layouts) >= MAX_LAYOUTS:
+            signature.layouts.clear()
+        signature.layouts[key] = layout
+    return CheckedRequest(request, signature, layout, sources, targets, regions)
+
+
+def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Hashable:
+    """Collects all that the layout of a request depends on, so that an equal one is checked once.
+
+    Returns:
+        The key, or None for a request that is checked every time: one with parameters, or with more of anything than a
+        request that keeps the rules.
+    """
+    inputs, outputs = request.inputs, request.outputs
+    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):
+        return None
+    key: list[Hashable] = [len(request.raw_input_contents)]
+    for tensor in inputs:
+        shape = tensor.shape
+        if tensor.parameters or len(shape) > MAX_DIMENSIONS:
+            return None
+        key += (tensor.name, tensor.datatype, tuple(shape))
+    for output in outputs:
+        if output.parameters:
+            return None
+        key.append(output.name)
+    return tuple(key)
 
 
 def _refuse_non_finite(array: Array, rule: TensorRule, signature: RequestSignature) -> None:
-    found = first_non_finite(array, rule.datatype)
-    if found is not None:
-        count, index = found
+    non_finite = first_non_finite(array, rule.datatype)
+    if non_finite is not None:
+        count, index = non_finite
         raise InvalidRequestError(
             f"{describe(rule, signature)} has {count} values that are NaN or infinite, the first at index "
             f'{list(index)}; clean the data, or set the model parameter allow_non_finite to "true" in config.pbtxt'
         )
+
+
+def _nbytes(array: Array) -> int:
+    """Counts the memory of an array; that of strings takes a look at each."""
+    if array.dtype != object:
+        return array.nbytes
+    return array.nbytes + sum(sys.getsizeof(element) for element in array.flat)

@@ -1,4 +1,4 @@
-"""The form of an inference request: what can be checked, and remembered, without looking into its tensors.
+"""Layout of an inference request: what can be checked, and remembered, without looking into its tensors.
 
 Shapes: B rows of the batch; a model with ``max_batch_size`` 0 has no batch dimension and its requests count as one
 row. Every fault is an InvalidRequestError (or UnsupportedError) that names what came and what was expected.
@@ -7,7 +7,7 @@ row. Every fault is an InvalidRequestError (or UnsupportedError) that names what
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -20,22 +20,22 @@ from mnserve.errors import InvalidRequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.text.names import shortened
 
-__all__ = ["MAX_BYTES_ELEMENTS", "RequestLayout", "describe", "layout_key", "read_layout"]
+__all__ = ["MAX_BYTES_ELEMENTS", "MAX_DIMENSIONS", "RequestLayout", "describe", "read_layout"]
 
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""
-_MOST_DIMENSIONS: Final = 32
-"""Shapes of more are not looked at but for their length: a message of 64 MiB may be one shape."""
+MAX_DIMENSIONS: Final = 32
+"""Longer shapes are looked at only for their length: a message of 64 MiB may be one shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestLayout:
-    """What requests of one form have in common, however different their tensors are.
+    """Names, shapes and places of the tensors of a request; equal for many requests.
 
     Attributes:
-        positions: For each of the model's inputs, in order, where the request has it.
-        raw_positions: For each position of the request, which of the raw contents is its; None for shared memory.
+        positions: For each of the model's inputs, in order, its position in the request.
+        raw_positions: For each position of the request, its place among the raw contents; None for shared memory.
         shapes: Shapes of the model's inputs, (B, *dims) or (*dims).
         nbytes: Their sizes as raw contents; None where elements have lengths of their own.
         rows: B, or 1 for a model without a batch dimension.
@@ -51,28 +51,11 @@ class RequestLayout:
 
     @cached_property
     def large(self) -> bool:
-        """Whether decoding raw contents takes more than about a millisecond. Strings count as large: their sizes are
-        not known before they are taken apart."""
+        """True if decoding raw contents takes more than about a millisecond.
+
+        Strings count as large: their sizes are not known before they are taken apart.
+        """
         return None in self.nbytes or sum(nbytes or 0 for nbytes in self.nbytes) > INLINE_BYTES
-
-
-def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Hashable:
-    """All that the form of a request depends on; None where it has parameters, which are looked at every time, or more
-    of anything than a request that keeps the rules."""
-    inputs, outputs = request.inputs, request.outputs
-    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):
-        return None
-    key: list[Hashable] = [len(request.raw_input_contents)]
-    for tensor in inputs:
-        shape = tensor.shape
-        if tensor.parameters or len(shape) > _MOST_DIMENSIONS:
-            return None
-        key += (tensor.name, tensor.datatype, tuple(shape))
-    for wanted in outputs:
-        if wanted.parameters:
-            return None
-        key.append(wanted.name)
-    return tuple(key)
 
 
 def read_layout(
@@ -86,14 +69,14 @@ def read_layout(
         regions: Shared memory that callers have registered; None where there is none.
 
     Returns:
-        Its form; inputs that lie in shared memory, and where; outputs that are wanted there, and where.
+        Its layout; inputs that lie in shared memory, and where; outputs that are wanted there, and where.
 
     Raises:
         InvalidRequestError: The request breaks a rule.
         UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
     """
     _refuse_parameters(request.parameters, ("sequence_id",), "the request")
-    tensors = _by_name(request, signature)
+    positions = _positions(request, signature)
     outputs = _requested_outputs(request, signature)
     sources = slices(request.inputs, "input", signature.model, regions)
     targets = slices(request.outputs, "output", signature.model, regions)
@@ -101,7 +84,7 @@ def read_layout(
     shapes: list[list[int]] = []
     rows: int | None = None
     for rule in signature.inputs:
-        shape = _check_shape(request.inputs[tensors[rule.name]], rule, signature)
+        shape = _check_shape(request.inputs[positions[rule.name]], rule, signature)
         if signature.max_batch_size > 0:
             if rows is not None and shape[0] != rows:
                 raise InvalidRequestError(
@@ -110,8 +93,8 @@ def read_layout(
                 )
             rows = shape[0]
         shapes.append(shape)
-    form = RequestLayout(
-        positions=tuple(tensors[rule.name] for rule in signature.inputs),
+    layout = RequestLayout(
+        positions=tuple(positions[rule.name] for rule in signature.inputs),
         raw_positions=raw_positions,
         shapes=tuple(shapes),
         nbytes=tuple(
@@ -121,11 +104,11 @@ def read_layout(
         rows=1 if rows is None else rows,
         outputs=outputs,
     )
-    return form, sources, targets
+    return layout, sources, targets
 
 
-def _by_name(request: pb.ModelInferRequest, signature: RequestSignature) -> dict[str, int]:
-    """Input name -> position in the request, after checking that exactly the model's inputs are there."""
+def _positions(request: pb.ModelInferRequest, signature: RequestSignature) -> dict[str, int]:
+    """Maps input names to positions in the request, after checking that exactly the model's inputs are there."""
     positions: dict[str, int] = {}
     for position, tensor in enumerate(request.inputs):
         name = tensor.name
@@ -149,10 +132,10 @@ def _requested_outputs(request: pb.ModelInferRequest, signature: RequestSignatur
     rules = signature.output_rules
     if not request.outputs:
         return signature.default_outputs
-    wanted: dict[str, None] = {}
+    names: dict[str, None] = {}
     for tensor in request.outputs:
         name = tensor.name
-        if name in wanted:
+        if name in names:
             raise InvalidRequestError(f"model '{signature.model}': output '{shortened(name)}' is requested twice")
         if name not in rules:
             raise InvalidRequestError(
@@ -160,14 +143,14 @@ def _requested_outputs(request: pb.ModelInferRequest, signature: RequestSignatur
             )
         if tensor.parameters:
             _refuse_parameters(tensor.parameters, ("classification",), f"output '{name}'")
-        wanted[name] = None
-    return tuple(wanted)
+        names[name] = None
+    return tuple(names)
 
 
 def _raw_positions(
     request: pb.ModelInferRequest, signature: RequestSignature, sources: Mapping[str, Slice]
 ) -> tuple[int | None, ...]:
-    """For each input of a request its place among the raw contents, which those in shared memory have none of."""
+    """Finds each input's place among the raw contents; None for an input in shared memory."""
     raw, positions, count = request.raw_input_contents, list[int | None](), 0
     for tensor in request.inputs:
         shared = tensor.name in sources
@@ -186,7 +169,7 @@ def _raw_positions(
 
 
 def describe(rule: TensorRule, signature: RequestSignature) -> str:
-    """How messages call an input."""
+    """Names an input for messages."""
     return f"model '{signature.model}': input '{rule.name}'"
 
 
@@ -223,7 +206,7 @@ def _check_shape(
 
 
 def _refuse_parameters(parameters: Mapping[str, Any], unsupported: Sequence[str], owner: str) -> None:
-    """Parameters that would change the answer are refused where they do not work; others are ignored."""
+    """Refuses parameters that would change the answer and do not work here; others are ignored."""
     for name in unsupported:
         if name in parameters:
             raise UnsupportedError(f"{owner} has the parameter '{name}', but {name} is not supported; leave it out")

@@ -1,4 +1,4 @@
-"""What requests to a model have to look like, and its answers do look like.
+"""Signature of a model: the tensors that its requests must have, and those that its answers have.
 
 Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``max_batch_size`` > 0.
 """
@@ -17,7 +17,7 @@ __all__ = ["RequestSignature", "TensorRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRule:
-    """What one input or output looks like.
+    """Name, element type and sizes of one input or output.
 
     Attributes:
         name: Name in the protocol.
@@ -32,14 +32,14 @@ class TensorRule:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestSignature:
-    """What requests to a model have to look like.
+    """Inputs, outputs and limits that requests to a model are checked against.
 
     Attributes:
         model: Name of the model, for messages.
         max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
         inputs: Inputs, all of them required.
         outputs: Outputs on offer.
-        on_request: Names of the outputs that only those get who name them.
+        on_request: Names of the outputs that a request gets only by naming them.
         allow_non_finite: Let NaN and infinite inputs through.
     """
 
@@ -62,21 +62,21 @@ class RequestSignature:
 
     @cached_property
     def default_outputs(self) -> tuple[str, ...]:
-        """What a request gets that names no outputs, in the model's order."""
+        """Outputs for a request that names none, in the model's order."""
         return tuple(name for name in self.output_rules if name not in self.on_request)
 
     @cached_property
-    def forms(self) -> dict[Hashable, Any]:
-        """What ``mnserve.codec.decoding`` remembers of requests that kept the rules."""
+    def layouts(self) -> dict[Hashable, Any]:
+        """Layouts of requests that kept the rules, as ``mnserve.codec.decoding`` remembers them."""
         return {}
 
     def is_empty_batch(self, rule: TensorRule, shape: Sequence[int]) -> bool:
-        """Whether a tensor of this shape has no rows, on which some engines crash, so that none ever gets there.
+        """True if a tensor of this shape has no rows; some engines crash on that, so none ever gets there.
 
         The first dimension of a model without a batch dimension counts too, where it may have any size.
         """
         return bool(shape) and shape[0] == 0 and self.full_shape(rule)[0] == -1
 
     def full_shape(self, rule: TensorRule) -> list[int]:
-        """The shape clients see: ``dims``, behind -1 where the model has a batch dimension."""
+        """Shape that clients see: ``dims``, behind -1 where the model has a batch dimension."""
         return [-1, *rule.dims] if self.max_batch_size > 0 else list(rule.dims)

@@ -1,1 +1,1 @@
-"""Run batches on engine instances, each in a thread, under a watchdog."""
+"""Batches of requests on engine instances, each in a thread of its own, under limits of time."""

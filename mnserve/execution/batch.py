@@ -1,77 +1,85 @@
-"""One run of the engine for several callers: run what was joined, and cut the answer apart again.
+"""Batch of requests: one run of an engine answers all of them.
 
-Shapes: request i brings B_i rows; the batch has B = sum of B_i. Called from a model's worker thread.
+Shapes: request i brings B_i rows; the batch has B = sum of B_i.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import Engine
 from mnserve.errors import EngineRunError
+from mnserve.execution.batch_memory import Lease
+from mnserve.execution.request import WaitingRequest
+from mnserve.execution.results import BatchResult, BatchTimes
 
-__all__ = ["NO_TIMES", "BatchResult", "BatchTimes", "InferenceWork", "execute"]
+__all__ = ["Batch", "execute"]
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(kw_only=True, eq=False)
-class InferenceWork:
-    """What one caller wants computed.
+class Batch:
+    """A batch on its way through an engine.
 
     Attributes:
-        feeds: Input name -> (B_i, ...) array; without the leading dimension where the model has none.
-        rows: B_i, or 1 for a model without a batch dimension.
-        outputs: Names of the outputs wanted.
-    """
-
-    feeds: Mapping[str, Array]
-    rows: int
-    outputs: tuple[str, ...]
-
-    @cached_property
-    def nbytes(self) -> int:
-        """Memory of ``feeds``; strings count with what they hold, which takes a look at each."""
-        return sum([_nbytes(array) for array in self.feeds.values()])
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchTimes:
-    """How long each stage of a batch took, in nanoseconds."""
-
-    input_ns: int
-    infer_ns: int
-    output_ns: int
-
-
-NO_TIMES = BatchTimes(input_ns=0, infer_ns=0, output_ns=0)
-"""Of an answer for which nothing was run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchResult:
-    """The answers to one batch.
-
-    Attributes:
-        answers: For each caller the arrays it asked for, (B_i, ...) views of the batch's outputs.
+        requests: Requests that it answers; none for a probe of the engine.
+        works: Work of each of them, or the probe.
         rows: B.
-        times: Durations of the stages.
+        nbytes: Memory of the inputs.
+        feeds: Inputs joined, name -> (B, ...); None until they are. A single request is taken as it is.
+        lease: Memory that the joined inputs were written to, which is given back; None where there is none.
+        join_ns: Duration of joining.
+        started_ns: Time at which an engine took the batch, on the monotonic clock; 0 before.
+        paused_seconds: Seconds for which the process had stood still, in all, when the batch started.
+        timed_out: The batch did not end in time: its requests were refused, and its outcome is dropped.
     """
 
-    answers: list[list[Array]]
-    rows: int
-    times: BatchTimes
+    __slots__ = (
+        "feeds",
+        "join_ns",
+        "lease",
+        "nbytes",
+        "paused_seconds",
+        "requests",
+        "rows",
+        "started_ns",
+        "timed_out",
+        "works",
+    )
+
+    def __init__(self, requests: Sequence[WaitingRequest], works: Sequence[InferenceWork]) -> None:
+        self.requests = requests
+        self.works = works
+        self.feeds: Mapping[str, Array] | None = None
+        if len(works) == 1:
+            self.feeds, self.rows, self.nbytes = works[0].feeds, works[0].rows, works[0].nbytes
+        else:
+            self.rows = sum([work.rows for work in works])
+            self.nbytes = sum([work.nbytes for work in works])
+        self.lease: Lease | None = None
+        self.join_ns = 0
+        self.started_ns = 0
+        self.paused_seconds = 0.0
+        self.timed_out = False
+
+    @property
+    def has_waiters(self) -> bool:
+        """True if a caller still waits for the batch, or it is a probe; may be asked in any thread."""
+        return not self.requests or not all(request.future.done() for request in self.requests)
 
 
 def execute(
-    engine: Engine, works: Sequence[InferenceWork], feeds: Mapping[str, Array], *, batched: bool
+    engine: Engine,
+    works: Sequence[InferenceWork],
+    feeds: Mapping[str, Array],
+    *,
+    batched: bool,
+    join_ns: int = 0,
 ) -> BatchResult:
     """Runs the engine once for all callers. Their inputs differ in nothing but the number of rows.
 
@@ -79,36 +87,34 @@ def execute(
         engine: The engine.
         works: At least one caller's work; exactly one where ``batched`` is false.
         feeds: Their inputs joined: name -> (B, ...).
-        batched: Whether the model has a batch dimension.
+        batched: The model has a batch dimension.
+        join_ns: Duration of joining them.
 
     Raises:
         EngineRunError: The engine failed, or answered with another number of rows than it was given.
     """
-    rows = sum(work.rows for work in works)
+    rows = sum([work.rows for work in works])
     wanted = {name for work in works for name in work.outputs}
     names = [spec.name for spec in engine.outputs if spec.name in wanted]
     started = time.perf_counter_ns()
     arrays = dict(zip(names, engine.run(feeds, names), strict=True))
-    ran = time.perf_counter_ns()
+    ended = time.perf_counter_ns()
     if batched:
         _check_rows(arrays, rows)
-    answers = _split(works, arrays) if len(works) > 1 else [[arrays[name] for name in works[0].outputs]]
-    times = BatchTimes(input_ns=0, infer_ns=ran - started, output_ns=time.perf_counter_ns() - ran)
-    return BatchResult(answers=answers, rows=rows, times=times)
-
-
-def _nbytes(array: Array) -> int:
-    return array.nbytes if array.dtype != object else array.nbytes + sum(sys.getsizeof(item) for item in array.flat)
+    outputs = _split(works, arrays) if len(works) > 1 else [[arrays[name] for name in works[0].outputs]]
+    times = BatchTimes(input_ns=join_ns, infer_ns=ended - started, output_ns=time.perf_counter_ns() - ended)
+    return BatchResult(outputs=outputs, rows=rows, times=times)
 
 
 def _split(works: Sequence[InferenceWork], arrays: Mapping[str, Array]) -> list[list[Array]]:
-    answers = []
+    """Cuts the outputs of a batch into those of each caller."""
+    outputs = []
     start = 0
     for work in works:
         stop = start + work.rows
-        answers.append([arrays[name][start:stop] for name in work.outputs])
+        outputs.append([arrays[name][start:stop] for name in work.outputs])
         start = stop
-    return answers
+    return outputs
 
 
 def _check_rows(arrays: Mapping[str, Array], rows: int) -> None:

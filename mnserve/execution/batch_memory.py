@@ -1,4 +1,4 @@
-"""Memory in which the rows of several requests are laid out for one run, used again by later runs.
+"""Memory in which the rows of several requests are joined for one batch, used again by later batches.
 
 Shapes: request i brings B_i rows of (*dims); the batch has B = sum of B_i rows.
 """
@@ -12,28 +12,28 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from mnserve.execution.batch import InferenceWork
+from mnserve.codec.decoding import InferenceWork
 
-__all__ = ["BatchMemory", "Lease"]
+__all__ = ["MAX_BYTES", "MAX_SHAPES", "MIN_BYTES", "BatchMemory", "Lease"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 _Key: TypeAlias = tuple[str, tuple[int, ...], str, int]
 
-_LEAST_BYTES: Final = 2**17
+MIN_BYTES: Final = 2**17
 """Smaller batches come from the allocator, which does not go to the operating system for them. Larger ones would come
 as fresh pages every time, and touching those costs more than writing the rows."""
-_MOST_BYTES: Final = 2**28
+MAX_BYTES: Final = 2**28
 """Memory that one model keeps."""
-_SHAPES: Final = 8
+MAX_SHAPES: Final = 8
 """Shapes of rows whose memory is kept."""
 
 
 class Lease:
-    """The joined inputs of one batch, and the memory that they lie in.
+    """Joined inputs of one batch, and the memory that they lie in.
 
     Attributes:
         feeds: Input name -> (B, *dims) array.
-        blocks: What goes back once the batch has run.
+        blocks: Memory to give back once the batch has run; none where the inputs are the allocator's.
     """
 
     __slots__ = ("blocks", "feeds")
@@ -42,53 +42,63 @@ class Lease:
         self.feeds = feeds
         self.blocks = blocks
 
-    def shares(self, array: Array) -> bool:
-        """Whether an output of the engine lies in this memory, so that the next batch would write over it."""
+    def detached(self, outputs: list[list[Array]]) -> list[list[Array]]:
+        """Copies outputs of an engine that lie in this memory: the next batch would write over them.
+
+        Args:
+            outputs: Arrays of each caller.
+        """
+        if not self.blocks:
+            return outputs
+        return [[array.copy() if self._holds(array) else array for array in arrays] for arrays in outputs]
+
+    def _holds(self, array: Array) -> bool:
         return any(np.may_share_memory(array, block) for _, block in self.blocks)
 
 
 class BatchMemory:
-    """Joins the inputs of requests, in any thread.
+    """Joins the inputs of several requests, in any thread.
 
     Args:
         max_rows: Most rows of a batch.
         spare: Blocks of each shape that are kept; as many as there are batches at a time.
+        max_bytes: Most bytes that are kept.
     """
 
-    def __init__(self, max_rows: int, spare: int) -> None:
+    def __init__(self, max_rows: int, spare: int, max_bytes: int = MAX_BYTES) -> None:
         self._max_rows = max_rows
         self._spare = spare
+        self._max_bytes = max_bytes
         self._free: OrderedDict[_Key, list[Array]] = OrderedDict()
-        self._kept = 0
         self._lock = Lock()
+        self.kept_bytes = 0
+        """Memory that is kept for later batches."""
 
     def join(self, works: Sequence[InferenceWork], rows: int) -> Lease:
-        """Writes every row once, side by side; a single request is taken as it is.
+        """Writes every row once, side by side.
 
         Args:
             works: Requests whose inputs differ in nothing but the number of rows.
             rows: B.
         """
-        if len(works) == 1:
-            return Lease(works[0].feeds)
         feeds: dict[str, Array] = {}
         blocks: list[tuple[_Key, Array]] = []
         for name, first in works[0].feeds.items():
             parts = [work.feeds[name] for work in works]
-            if first.dtype == object or sum(part.nbytes for part in parts) < _LEAST_BYTES:
+            if first.dtype == object or sum(part.nbytes for part in parts) < MIN_BYTES:
                 feeds[name] = np.concatenate(parts)
                 continue
-            room = min(self._max_rows, 1 << (rows - 1).bit_length())
-            key = (name, first.shape[1:], first.dtype.str, room)
+            block_rows = min(self._max_rows, 1 << (rows - 1).bit_length())
+            key = (name, first.shape[1:], first.dtype.str, block_rows)
             block = self._take(key)
             if block is None:
-                block = np.empty((room, *first.shape[1:]), dtype=first.dtype)
+                block = np.empty((block_rows, *first.shape[1:]), dtype=first.dtype)
             blocks.append((key, block))
             feeds[name] = np.concatenate(parts, out=block[:rows])
         return Lease(feeds, blocks)
 
     def give_back(self, lease: Lease) -> None:
-        """Takes the memory of a batch that has run."""
+        """Keeps the memory of a batch that has run for later ones."""
         blocks, lease.blocks = lease.blocks, ()
         if not blocks:
             return
@@ -96,12 +106,12 @@ class BatchMemory:
             for key, block in blocks:
                 free = self._free.setdefault(key, [])
                 self._free.move_to_end(key)
-                if len(free) < self._spare and self._kept + block.nbytes <= _MOST_BYTES:
+                if len(free) < self._spare and self.kept_bytes + block.nbytes <= self._max_bytes:
                     free.append(block)
-                    self._kept += block.nbytes
-            while len(self._free) > _SHAPES:
+                    self.kept_bytes += block.nbytes
+            while len(self._free) > MAX_SHAPES:
                 _, dropped = self._free.popitem(last=False)
-                self._kept -= sum(block.nbytes for block in dropped)
+                self.kept_bytes -= sum(block.nbytes for block in dropped)
 
     def _take(self, key: _Key) -> Array | None:
         with self._lock:
@@ -109,5 +119,5 @@ class BatchMemory:
             if not free:
                 return None
             block = free.pop()
-            self._kept -= block.nbytes
+            self.kept_bytes -= block.nbytes
             return block

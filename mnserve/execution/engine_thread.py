@@ -1,4 +1,4 @@
-"""The one thread that an engine belongs to: it loads it, and then runs it."""
+"""Thread of one engine, in which the engine is loaded and then run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PREFIX: Final = "engine-"
 
 
 class EngineThread:
-    """Does one thing after the other in a thread of its own.
+    """Calls functions one after the other in a thread of its own.
 
     A ThreadPoolExecutor would be joined when the interpreter exits, which an engine that hangs would hold up for ever,
     and costs a lock, a future and a chain of callbacks for every batch.
 
     Args:
-        name: What its engine is for.
+        name: Name of the model, for the name of the thread.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ class EngineThread:
 
     @staticmethod
     def any_alive() -> bool:
-        """Whether some thread of an engine, of whatever model, has not ended."""
+        """True if a thread of any engine has not ended."""
         return any(thread.name.startswith(_PREFIX) for thread in threading.enumerate())
 
     def post(self, function: Callable[[], object]) -> None:
@@ -48,25 +48,25 @@ class EngineThread:
     async def call(
         self, function: Callable[[], _Result], unwanted: Callable[[_Result], object] | None = None
     ) -> _Result:
-        """Calls a function and waits for what it returns or raises.
+        """Calls a function and waits for its result.
 
         Args:
-            function: What is called; a caller that is cancelled does not stop it.
-            unwanted: Called, in the thread as well, with what ``function`` returned if its caller was cancelled.
+            function: The function; a caller that is cancelled does not stop it.
+            unwanted: Called, in the thread as well, with the result of ``function`` if its caller was cancelled.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_Result] = loop.create_future()
         returned: list[_Result] = []
 
-        def keep() -> _Result:
+        def call_and_keep() -> _Result:
             returned.append(function())
             return returned[0]
 
-        self.post(partial(_answer, keep, future, loop))
+        self.post(partial(_settle, call_and_keep, future, loop))
         try:
             return await future
         except asyncio.CancelledError:
-            # The function is still to end, or has just ended; either way this comes after it.
+            # The function has yet to end, or has just ended; either way the disposal comes after it.
             if unwanted is not None:
                 self.post(partial(_dispose, unwanted, returned))
             raise
@@ -78,21 +78,22 @@ class EngineThread:
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
-            del call  # holds what it was given until the next one
+            del call  # would hold its arguments until the next one
 
 
-def _answer(function: Callable[[], _Result], future: asyncio.Future[_Result], loop: asyncio.AbstractEventLoop) -> None:
+def _settle(function: Callable[[], _Result], future: asyncio.Future[_Result], loop: asyncio.AbstractEventLoop) -> None:
+    """Calls a function, and settles a future with its result or its error."""
     settle: Callable[[], None]
     try:
         settle = partial(future.set_result, function())
-    except BaseException as error:  # noqa: BLE001 (goes to whoever waits)
+    except BaseException as error:  # noqa: BLE001 (goes to the caller)
         settle = partial(future.set_exception, error)
     with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
         loop.call_soon_threadsafe(lambda: None if future.done() else settle())
 
 
 def _dispose(unwanted: Callable[[_Result], object], returned: list[_Result]) -> None:
-    """Hands over what a function returned; nothing where it raised."""
+    """Disposes of the result of a function; there is none where it raised."""
     try:
         for result in returned:
             unwanted(result)

@@ -169,7 +169,12 @@ class Models:
             InvalidRequestError: The version is not a number.
             ModelNotReadyError: The model is there but cannot answer.
         """
-        return find_version(name, self._entry(name), version)
+        entry = self._entry(name)
+        if not version and entry.served:
+            newest = entry.served[max(entry.served)]
+            if newest.fault is None:
+                return newest
+        return find_version(name, entry, version)
 
     def check_known(self, name: str) -> None:
         """Whether there is such a model, loaded or not.

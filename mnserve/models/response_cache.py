@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mnserve.execution.batch import InferenceWork
+from mnserve.codec.decoding import InferenceWork
 
 Array = np.ndarray[Any, Any]
 

@@ -45,7 +45,7 @@ class ServedModel:
             options=model.batching,
             on_batch=self.counters.record_batch,
             on_death=self._died,
-            watch=model.watch,
+            health=model.watch,
         )
 
     def take_over(self) -> None:

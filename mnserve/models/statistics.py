@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from mnserve.execution.batch import BatchResult, BatchTimes
+from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.protocol import service_pb2 as pb
 
 __all__ = ["FAILURE_REASONS", "Duration", "ModelCounters"]
@@ -74,13 +74,13 @@ class ModelCounters:
         self._last_inference_ms = 0
         self._batches: dict[int, _BatchCounters] = {}
 
-    def record_batch(self, execution: BatchResult) -> None:
+    def record_batch(self, result: BatchResult) -> None:
         """Counts one successful run of the engine."""
         self.runs += 1
-        batch = self._batches.setdefault(execution.rows, _BatchCounters())
-        batch.input.add(execution.times.input_ns)
-        batch.infer.add(execution.times.infer_ns)
-        batch.output.add(execution.times.output_ns)
+        batch = self._batches.setdefault(result.rows, _BatchCounters())
+        batch.input.add(result.times.input_ns)
+        batch.infer.add(result.times.infer_ns)
+        batch.output.add(result.times.output_ns)
 
     def record_success(self, *, rows: int, total_ns: int, queue_ns: int, times: BatchTimes) -> None:
         """Counts one answered request. A batch's durations count in full for each of its requests."""
@@ -92,12 +92,12 @@ class ModelCounters:
         self.output.add(times.output_ns)
         self._last_inference_ms = time.time_ns() // 1_000_000  # wall clock: the protocol wants a date
 
-    def record_kept(self, *, total_ns: int, lookup_ns: int) -> None:
+    def record_cache_hit(self, *, total_ns: int, lookup_ns: int) -> None:
         """Counts one request whose answer had been given before; its rows were computed then."""
         self.success.add(total_ns)
         self.cache_hit.add(lookup_ns)
 
-    def record_miss(self, lookup_ns: int) -> None:
+    def record_cache_miss(self, lookup_ns: int) -> None:
         """Counts one request that was looked for among kept answers in vain."""
         self.cache_miss.add(lookup_ns)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import Engine
 from mnserve.errors import EngineLoadError, EngineRunError, MnServeError, ModelConfigError
-from mnserve.execution.batch import InferenceWork, execute
+from mnserve.execution.batch import execute
 from mnserve.models.warm_up_samples import Sample
 
 _log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ def run_samples(engine: Engine, rules: RequestSignature, samples: Iterable[Sampl
         try:
             for _ in range(sample.runs):
                 execution = execute(engine, [sample.work], sample.work.feeds, batched=rules.max_batch_size > 0)
-            _check_outputs(rules, dict(zip(sample.work.outputs, execution.answers[0], strict=True)))
+            _check_outputs(rules, dict(zip(sample.work.outputs, execution.outputs[0], strict=True)))
         except (MnServeError, MemoryError) as error:
             raise EngineLoadError(
                 f"model '{rules.model}' fails on the warm-up sample '{sample.name}' of config.pbtxt: "
@@ -100,7 +101,7 @@ def _run_zeros(engine: Engine, rules: RequestSignature, rows: int, outputs: tupl
         raise EngineLoadError(
             f"model '{rules.model}' fails on a warm-up batch of {rows} rows of zeros: {error}"
         ) from error
-    _check_outputs(rules, dict(zip(outputs, execution.answers[0], strict=True)))
+    _check_outputs(rules, dict(zip(outputs, execution.outputs[0], strict=True)))
 
 
 def _shape(rule: TensorRule, rows: int, rules: RequestSignature) -> list[int]:

@@ -14,11 +14,11 @@ from typing import Any, Final
 import numpy as np
 
 from mnserve.codec.datatypes import BY_CONFIG_TYPE, Datatype
+from mnserve.codec.decoding import InferenceWork
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.codec.tensors import element_count, raw_to_array
 from mnserve.engines.instance_groups import instance_count
 from mnserve.errors import InvalidRequestError, ModelConfigError
-from mnserve.execution.batch import InferenceWork
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelWarmup
 
 Array = np.ndarray[Any, Any]

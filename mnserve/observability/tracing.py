@@ -11,8 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mnserve.batching.request_queue import InferenceResult
 from mnserve.errors import StartError
+from mnserve.execution.results import InferenceResult
 from mnserve.models.served import ServedModel
 from mnserve.observability.trace_settings import TraceSettings
 from mnserve.status import status_code

@@ -1,4 +1,4 @@
-"""One inference request from the message that came to the message that goes, and what is counted of it."""
+"""Path of one inference request: from its message to the message of the answer, with its statistics."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import asyncio
 import logging
 import time
 from functools import partial
-from typing import NamedTuple
 
 from mnserve.access.rate_limits import RateLimits
 from mnserve.batching.request_limits import request_limits
-from mnserve.batching.request_queue import InferenceResult
-from mnserve.codec.decoding import CheckedRequest, check_request
+from mnserve.codec.decoding import check_request
 from mnserve.codec.encoding import encode_response, is_large
 from mnserve.codec.shared_memory import Regions
 from mnserve.errors import MnServeError, StoppingError
-from mnserve.execution.batch import NO_TIMES, InferenceWork
+from mnserve.execution.results import NO_TIMES, InferenceResult
 from mnserve.models.registry import Models, ServedModel
 from mnserve.models.response_cache import key_of
 from mnserve.observability.logs import REQUEST_ID
@@ -23,33 +21,9 @@ from mnserve.observability.tracing import RequestTrace
 from mnserve.protocol import service_pb2 as pb
 from mnserve.status import failure_reason
 
-__all__ = ["Call", "Inference"]
+__all__ = ["Inference"]
 
 _log = logging.getLogger(__name__)
-
-
-class Call(NamedTuple):
-    """How a request came.
-
-    Attributes:
-        remaining: Seconds until the caller's deadline; None where there is none.
-        trace: Gets to know how it went; None where the request is not traced.
-        caller: Who sent it, for limits of rates.
-    """
-
-    remaining: float | None = None
-    trace: RequestTrace | None = None
-    caller: str = ""
-
-
-class _Done(NamedTuple):
-    """An answer, and what is counted of it."""
-
-    response: pb.ModelInferResponse
-    rows: int
-    answer: InferenceResult
-    kept: bool  # given before, and kept
-    lookup_ns: int
 
 
 class Inference:
@@ -59,7 +33,7 @@ class Inference:
         models: What is served.
         max_message_bytes: Largest answer; None for no limit.
         regions: Shared memory of callers on this machine; None where it is not offered.
-        limits: How many requests a caller may send; None for no limit.
+        rates: Limits of requests of each caller; None for no limit.
     """
 
     def __init__(
@@ -67,109 +41,117 @@ class Inference:
         models: Models,
         max_message_bytes: int | None = None,
         regions: Regions | None = None,
-        limits: RateLimits | None = None,
+        rates: RateLimits | None = None,
     ) -> None:
-        self._limits = limits
+        self._rates = rates
         self._models = models
         self._max_message_bytes = max_message_bytes
         self._regions = regions
 
-    async def answer(self, request: pb.ModelInferRequest, call: Call) -> pb.ModelInferResponse:
-        """The answer to one request.
+    async def answer(
+        self,
+        request: pb.ModelInferRequest,
+        *,
+        remaining: float | None = None,
+        trace: RequestTrace | None = None,
+        caller: str = "",
+    ) -> pb.ModelInferResponse:
+        """Answers one request, and counts it.
 
         Args:
             request: The message.
-            call: How it came.
+            remaining: Seconds until the caller's deadline; None where there is none.
+            trace: Takes the course of the request; None where it is not traced.
+            caller: Sender of the request, for limits of rates.
 
         Raises:
-            RequestError, EngineError: Whatever ``mnserve.status`` has a code for.
+            RequestError, EngineError: An error that ``mnserve.status`` has a code for.
         """
         REQUEST_ID.set(request.id)
         try:
-            served, done = await self._counted(request, call)
+            return await self._answer(request, remaining, trace, caller)
         except BaseException as error:
-            if call.trace is not None:
-                call.trace.failed(error)
+            if trace is not None:
+                trace.failed(error)
             raise
-        if call.trace is not None:
-            call.trace.answered(served, done.rows, done.answer)
-        return done.response
 
-    async def _counted(self, request: pb.ModelInferRequest, call: Call) -> tuple[ServedModel, _Done]:
-        started, limits = time.perf_counter_ns(), self._limits
+    async def _answer(
+        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None, caller: str
+    ) -> pb.ModelInferResponse:
+        started, rates = time.perf_counter_ns(), self._rates
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
-                if limits is not None:
-                    limits.take(call.caller)
-                    limits = None  # once, however often the model is replaced meanwhile
-                done = await self._run(served, request, call)
+                if rates is not None:
+                    rates.take(caller)
+                    rates = None  # once, however often the model is replaced meanwhile
+                return await self._run(served, request, started, remaining, trace)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
-                    continue  # between finding it and asking it; nothing was admitted there
+                    continue  # between finding the model and asking it; nothing was admitted there
                 reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
                 served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
                 _log.debug("model '%s': a request ended as %s: %s", served.model.name, reason, error)
                 raise
-            total_ns, answer = time.perf_counter_ns() - started, done.answer
-            if done.kept:
-                served.counters.record_kept(total_ns=total_ns, lookup_ns=done.lookup_ns)
-            else:
-                served.counters.record_success(
-                    rows=done.rows, total_ns=total_ns, queue_ns=answer.queue_ns, times=answer.times
-                )
-            if _log.isEnabledFor(logging.DEBUG):
-                text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
-                name, version = served.model.name, served.model.version
-                _log.debug(text, name, version, done.rows, total_ns / 1e6, answer.queue_ns / 1e6)
-            return served, done
 
-    async def _run(self, served: ServedModel, request: pb.ModelInferRequest, call: Call) -> _Done:
-        batcher, responses = served.batcher, served.model.responses
-        urgent = request_limits(request, served.model.batching.queue, call.remaining)
-        deadline = None if urgent.seconds is None else asyncio.get_running_loop().time() + urgent.seconds
-        checked = check_request(request, served.model.signature, self._regions)
-        batcher.check_admission(checked.rows, level=urgent.level)  # before the work of decoding is done for nothing
-        work = await asyncio.to_thread(_decode, checked) if checked.large else _decode(checked)
-        if call.trace is not None:
-            call.trace.admitted()
-        key, kept, lookup_ns = b"", None, 0
+    async def _run(
+        self,
+        served: ServedModel,
+        request: pb.ModelInferRequest,
+        started: int,
+        remaining: float | None,
+        trace: RequestTrace | None,
+    ) -> pb.ModelInferResponse:
+        model, batcher, responses = served.model, served.batcher, served.model.responses
+        limits = request_limits(request, model.batching.queue, now=time.monotonic(), remaining=remaining)
+        checked = check_request(request, model.signature, self._regions)
+        batcher.reject_early(checked.layout.rows, limits.level)
+        large = checked.large
+        work = await asyncio.to_thread(checked.decode) if large else checked.decode()
+        if trace is not None:
+            trace.admitted()
+        cached, cache_key, lookup_ns = None, b"", 0
         if responses is not None:
-            began = time.perf_counter_ns()
-            key = await asyncio.to_thread(key_of, work) if checked.large else key_of(work)
-            kept = responses.find(key)
-            lookup_ns = time.perf_counter_ns() - began
-        if kept is not None:
-            answer = InferenceResult(arrays=kept, queue_ns=0, times=NO_TIMES)
+            lookup_started = time.perf_counter_ns()
+            cache_key = await asyncio.to_thread(key_of, work) if large else key_of(work)
+            cached = responses.find(cache_key)
+            lookup_ns = time.perf_counter_ns() - lookup_started
+        if cached is None:
+            result = await batcher.infer(work, limits)
         else:
-            answer = await batcher.infer(work, deadline=deadline, level=urgent.level, wait=urgent.wait)
+            result = InferenceResult(arrays=cached, queue_ns=0, times=NO_TIMES)
         encode = partial(
             encode_response,
-            signature=served.model.signature,
-            version=served.model.version,
+            signature=model.signature,
+            version=model.version,
             request_id=request.id,
             names=work.outputs,
-            arrays=answer.arrays,
+            arrays=result.arrays,
             max_bytes=self._max_message_bytes,
             targets=checked.targets,
             regions=self._regions,
         )
-        response = await asyncio.to_thread(encode) if is_large(answer.arrays) else encode()
-        if responses is not None and kept is None:
-            responses.keep(key, answer.arrays)
-            served.counters.record_miss(lookup_ns)
-        return _Done(response, work.rows, answer, kept is not None, lookup_ns)
+        response = await asyncio.to_thread(encode) if is_large(result.arrays) else encode()
+        if responses is not None and cached is None:
+            responses.keep(cache_key, result.arrays)
+            served.counters.record_cache_miss(lookup_ns)
+        total_ns = time.perf_counter_ns() - started
+        if cached is None:
+            served.counters.record_success(
+                rows=work.rows, total_ns=total_ns, queue_ns=result.queue_ns, times=result.times
+            )
+        else:
+            served.counters.record_cache_hit(total_ns=total_ns, lookup_ns=lookup_ns)
+        if _log.isEnabledFor(logging.DEBUG):
+            text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
+            _log.debug(text, model.name, model.version, work.rows, total_ns / 1e6, result.queue_ns / 1e6)
+        if trace is not None:
+            trace.answered(served, work.rows, result)
+        return response
 
     def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:
-        """Whether a request means another model by now than when it was looked up."""
+        """True if a request means another model by now than when it was looked up."""
         try:
             return self._models.find(request.model_name, request.model_version) is not served
         except MnServeError:
             return False
-
-
-def _decode(checked: CheckedRequest) -> InferenceWork:
-    decoded = checked.decode()
-    work = InferenceWork(feeds=decoded.feeds, rows=decoded.rows, outputs=decoded.outputs)
-    _ = work.nbytes  # counted here, where it holds up nobody
-    return work

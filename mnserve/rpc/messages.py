@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from mnserve.rpc.wire import has_more_fields
 
-__all__ = ["MAX_FIELDS", "checked"]
+__all__ = ["MAX_FIELDS", "CheckedService", "checked"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -30,6 +30,29 @@ class _Refused:
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+
+
+class CheckedService(grpc.GenericRpcHandler):
+    """Methods of a service behind the check of their messages.
+
+    Args:
+        inner: The service.
+    """
+
+    def __init__(self, inner: grpc.GenericRpcHandler) -> None:
+        self._inner = inner
+        self._handlers: dict[str, Handler] = {}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
+        """See :meth:`grpc.GenericRpcHandler.service`."""
+        method = handler_call_details.method
+        handler = self._handlers.get(method)
+        if handler is None:
+            unchecked = self._inner.service(handler_call_details)
+            if unchecked is None:
+                return None  # not kept: clients may make up as many methods as they like
+            handler = self._handlers[method] = checked(unchecked)
+        return handler
 
 
 class _BrokenStreamError(Exception):

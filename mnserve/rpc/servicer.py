@@ -17,7 +17,7 @@ from mnserve.failing import fail, refusal
 from mnserve.models.registry import Models, ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.control_calls import ControlCalls, ServiceOptions
-from mnserve.rpc.inference import Call, Inference
+from mnserve.rpc.inference import Inference
 from mnserve.rpc.streaming import answer_in_order
 
 __all__ = ["Servicer"]
@@ -138,8 +138,7 @@ class Servicer(ControlCalls):
             trace = offered.tracing.begin(method, request.model_name, request.id, metadata)
         if offered.limits is not None:
             caller = caller_of(context, by_token=offered.by_token)
-        call = Call(remaining=context.time_remaining(), trace=trace, caller=caller)
-        return await self._inference.answer(request, call)
+        return await self._inference.answer(request, remaining=context.time_remaining(), trace=trace, caller=caller)
 
     async def _find(
         self,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from mnserve.access.authorization import PUBLIC
-from mnserve.rpc.messages import checked
+from mnserve.rpc.messages import CheckedService, checked
 
 __all__ = ["PROBES", "Services"]
 
@@ -39,7 +39,7 @@ class Services:
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         """See :meth:`grpc.aio.Server.add_generic_rpc_handlers`."""
-        self._server.add_generic_rpc_handlers(tuple(_Checked(handler) for handler in generic_rpc_handlers))
+        self._server.add_generic_rpc_handlers(tuple(CheckedService(handler) for handler in generic_rpc_handlers))
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Handler]) -> None:
         """See :meth:`grpc.aio.Server.add_registered_method_handlers`."""
@@ -48,22 +48,3 @@ class Services:
         }
         if probes:
             self._server.add_registered_method_handlers(service_name, probes)
-
-
-class _Checked(grpc.GenericRpcHandler):
-    """The methods of a service behind the check of their messages."""
-
-    def __init__(self, inner: grpc.GenericRpcHandler) -> None:
-        self._inner = inner
-        self._handlers: dict[str, Handler] = {}
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
-        """See :meth:`grpc.GenericRpcHandler.service`."""
-        method = handler_call_details.method
-        handler = self._handlers.get(method)
-        if handler is None:
-            found = self._inner.service(handler_call_details)
-            if found is None:
-                return None  # not kept: clients may make up as many methods as they like
-            handler = self._handlers[method] = checked(found)
-        return handler

@@ -13,8 +13,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mnserve.access.addresses import check_port_free, join_address
+from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import ModelNotReadyError, StartError
-from mnserve.execution.batch import InferenceWork
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 from mnserve.server import Server

@@ -1,4 +1,4 @@
-"""Batches: who runs together, who is let go, and that nobody gets another's rows."""
+"""Batches: requests that run together, that are refused, and that each get their own rows."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     DeadlineExceededError,
@@ -22,16 +24,16 @@ from mnserve.errors import (
     SettingsError,
     StoppingError,
 )
-from mnserve.execution.batch import BatchResult, InferenceWork
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
+from mnserve.execution.results import BatchResult, InferenceResult
 
 Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Holds the engine; opened at the end whatever happens, so that no thread is left behind."""
+    """Gate that holds the engine; opened at the end in any case, so that no thread is left behind."""
     event = threading.Event()
     yield event
     event.set()
@@ -59,7 +61,7 @@ def firsts(answer: InferenceResult) -> list[float]:
 
 
 async def until(condition: Any) -> None:
-    """Waits for something that another thread or task brings about."""
+    """Waits for an effect of another thread or task."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.001)
@@ -78,8 +80,8 @@ class Running:
         await until(self.engine.started.is_set)
         return task
 
-    def submit(self, item: InferenceWork, **fields: Any) -> asyncio.Task[InferenceResult]:
-        task = asyncio.ensure_future(self.batcher.infer(item, **fields))
+    def submit(self, item: InferenceWork, **limits: Any) -> asyncio.Task[InferenceResult]:
+        task = asyncio.ensure_future(self.batcher.infer(item, RequestLimits(**limits)))
         self.tasks.append(task)
         return task
 
@@ -93,7 +95,7 @@ def start(engine: FakeEngine, **fields: Any) -> Running:
     return Running(batcher, engine)
 
 
-async def test_an_idle_engine_takes_what_is_there() -> None:
+async def test_an_idle_engine_takes_a_request_at_once() -> None:
     run = start(FakeEngine())
     assert firsts(await run.submit(work(1, 2))) == [2, 4]
     assert run.batches() == [2]
@@ -111,7 +113,7 @@ async def test_batches_form_while_the_engine_is_busy(gate: threading.Event) -> N
     await run.batcher.drain()
 
 
-async def test_a_single_request_is_not_copied() -> None:
+async def test_a_single_request_runs_without_a_copy() -> None:
     run = start(FakeEngine())
     item = work(1)
     await run.submit(item)
@@ -153,7 +155,7 @@ async def test_a_large_request_is_not_starved_by_small_ones(gate: threading.Even
     await run.batcher.drain()
 
 
-async def test_a_cancelled_caller_does_not_hold_back_its_batch_mates(gate: threading.Event) -> None:
+async def test_a_cancelled_caller_does_not_hold_back_its_batch(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     await run.hold()
     tasks = [run.submit(work(value)) for value in (1, 2, 3)]
@@ -168,7 +170,7 @@ async def test_a_cancelled_caller_does_not_hold_back_its_batch_mates(gate: threa
     await run.batcher.drain()
 
 
-async def test_a_caller_cancelled_while_its_batch_runs(gate: threading.Event) -> None:
+async def test_a_caller_cancelled_while_its_batch_runs_frees_the_engine(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     first = await run.hold()
     first.cancel()
@@ -179,7 +181,7 @@ async def test_a_caller_cancelled_while_its_batch_runs(gate: threading.Event) ->
     await run.batcher.drain()
 
 
-async def test_a_deadline_fires_while_the_engine_is_busy(gate: threading.Event) -> None:
+async def test_a_deadline_ends_a_waiting_request_while_the_engine_is_busy(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     held = await run.hold()
     soon = asyncio.get_running_loop().time() + 0.02
@@ -194,7 +196,7 @@ async def test_a_deadline_fires_while_the_engine_is_busy(gate: threading.Event) 
     assert run.batches() == [1]  # the expired request never ran
 
 
-async def test_a_deadline_fires_inside_the_running_batch(gate: threading.Event) -> None:
+async def test_a_deadline_ends_a_request_inside_a_running_batch(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     late = run.submit(work(1), deadline=asyncio.get_running_loop().time() + 0.05)
     await until(run.engine.started.is_set)
@@ -204,7 +206,7 @@ async def test_a_deadline_fires_inside_the_running_batch(gate: threading.Event) 
     await run.batcher.drain()
 
 
-async def test_a_deadline_that_has_passed() -> None:
+async def test_a_deadline_that_has_passed_is_refused_on_arrival() -> None:
     run = start(FakeEngine())
     with pytest.raises(DeadlineExceededError):
         await run.submit(work(1), deadline=asyncio.get_running_loop().time() - 1)
@@ -286,7 +288,7 @@ async def test_a_dead_loop_fails_its_callers_and_the_model() -> None:
     await batcher.drain()
 
 
-async def test_drain_refuses_the_new_and_finishes_the_old(gate: threading.Event) -> None:
+async def test_a_drain_refuses_new_requests_and_finishes_the_waiting_ones(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     await run.hold()
     tasks = [run.submit(work(value)) for value in range(7)]
@@ -300,7 +302,7 @@ async def test_drain_refuses_the_new_and_finishes_the_old(gate: threading.Event)
     await drained
 
 
-async def test_abort_fails_what_waits_and_what_runs(gate: threading.Event) -> None:
+async def test_an_abort_fails_waiting_and_running_requests(gate: threading.Event) -> None:
     run = start(FakeEngine(gate=gate))
     held = await run.hold()
     waiting = run.submit(work(1))
@@ -322,8 +324,8 @@ async def test_without_a_batch_dimension_requests_run_one_by_one(gate: threading
     await run.batcher.drain()
 
 
-async def test_no_exception_is_left_unseen(gate: threading.Event) -> None:
-    """asyncio complains about exceptions that nobody retrieved; a caller that left must not cause that."""
+async def test_no_exception_stays_unretrieved(gate: threading.Event) -> None:
+    """asyncio complains about exceptions that were never retrieved; a caller that left must not cause that."""
     complaints: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
     run = start(FakeEngine(gate=gate, function=poison))
@@ -339,7 +341,7 @@ async def test_no_exception_is_left_unseen(gate: threading.Event) -> None:
     assert complaints == []
 
 
-def test_options_that_cannot_work() -> None:
+def test_options_that_cannot_work_are_refused() -> None:
     with pytest.raises(SettingsError, match="3 rows, less than one batch of 4"):
         options(max_queue_rows=3)
     with pytest.raises(SettingsError, match="delay"):
@@ -365,7 +367,7 @@ async def test_the_queue_is_bounded_in_bytes(gate: threading.Event) -> None:
     await run.batcher.drain()
 
 
-async def test_a_request_that_would_wait_alone_is_let_in_whatever_its_size() -> None:
+async def test_a_request_that_would_wait_alone_is_admitted_whatever_its_size() -> None:
     run = start(FakeEngine(), max_queue_bytes=1)
     assert firsts(await run.submit(work(1, width=100))) == [2]
     await run.batcher.drain()

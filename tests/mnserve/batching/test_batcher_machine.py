@@ -1,17 +1,16 @@
-"""The batcher against a model of it, step by step: whose turn it is, who is refused, and what every caller gets.
+"""The batcher against a model of it, step by step: the order of requests, refusals, and the answer of every caller.
 
-Nothing is left to chance: the clock of the loop is turned by hand, and an engine's answer arrives when a rule says so.
+Nothing is left to chance: the clock is turned by hand, and an engine's answer arrives when a rule says so. The batcher
+is given its clock, its threads and the queue between both, and is asked through its public names only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.queue_policy import QueuePolicy, QueueRules
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
     DeadlineExceededError,
@@ -31,11 +32,13 @@ from mnserve.errors import (
     QueueTimeoutError,
     StoppingError,
 )
-from mnserve.execution import instances
-from mnserve.execution.batch import BatchResult, InferenceWork
+from mnserve.execution.batch import Batch
+from mnserve.execution.clock import Clock
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.health_options import EngineHealthOptions
-from mnserve.execution.instances import Instance, Instances, Run
+from mnserve.execution.instances import Instance
+from mnserve.execution.results import InferenceResult
+from mnserve.execution.state import ServingState
 
 Array = np.ndarray[Any, Any]
 POISON = -1.0
@@ -49,6 +52,7 @@ POLICIES = {
     2: QueuePolicy(allow_override=True, max_requests=3),
     3: QueuePolicy(timeout=1.0, delay_late=True),
 }
+RULES = QueueRules(levels=3, default_level=2, policies=POLICIES)
 REQUESTS = st.fixed_dictionaries(
     {
         "rows": st.sampled_from([1, 1, 2, 4]),
@@ -64,39 +68,70 @@ TURNS = 30
 
 
 class HandLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock is turned by hand."""
+    """An event loop whose clock is turned by hand, and which is told of batches by hand."""
 
     now = 0.0
+    parking: HandThread | None = None
+    """Thread that runs a batch just now."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._clock_resolution = 1e-6  # of asyncio: what is due within it is due; sums of times are rounded
+        self._clock_resolution = 1e-6  # of asyncio: timers due within it are due; sums of times are rounded
 
     def time(self) -> float:
         return self.now
 
+    def ns(self) -> int:
+        return 1 + int(self.now * 1e9)
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any, **fields: Any) -> asyncio.Handle:
+        """Keeps the outcome of a batch until a rule delivers it."""
+        if self.parking is None:
+            return super().call_soon_threadsafe(callback, *args, **fields)
+        self.parking.outcome = lambda: callback(*args)
+        return asyncio.Handle(callback, args, self)
+
     @property
     def timers(self) -> list[asyncio.TimerHandle]:
-        """What waits for its time. Passing by one would look as if the process had stood still."""
+        """Timers that are not due yet. Passing by one would look as if the process had stood still."""
         return self._scheduled  # type: ignore[attr-defined,no-any-return]
 
 
 class HandThread(EngineThread):
-    """In place of an engine's thread: a run is done at once, and its outcome kept until somebody asks for it."""
+    """In place of an engine's thread: a batch is done at once, and its outcome kept until a rule delivers it."""
 
-    def __init__(self) -> None:
-        self.pending: tuple[Run, BatchResult | BaseException | None] | None = None
+    def __init__(self, loop: HandLoop) -> None:
+        self.loop = loop
+        self.serve: Callable[[], object] | None = None
+        """Takes batches from the queue until it gets None."""
+        self.outcome: Callable[[], object] | None = None
+        """Tells the loop of the batch that is done."""
         self.numbers: tuple[int, ...] = ()
-        """Callers whose rows are in the run."""
+        """Callers whose rows are in the batch; none where it was not worth running."""
         self.ended = False
         self.lost = False
-        """Whether its run has not ended in time."""
+        """The batch has not ended in time."""
+
+    @property
+    def busy(self) -> bool:
+        return self.outcome is not None
 
     def post(self, function: Callable[[], object]) -> None:
-        """What takes runs from the queue; they are brought by hand."""
+        self.serve = function
 
     def close(self) -> None:
         self.ended = True
+
+    def run_one(self) -> None:
+        """Runs the first batch of the queue."""
+        assert self.serve is not None
+        self.numbers = ()
+        self.loop.parking = self
+        self.serve()
+        self.loop.parking = None
+        if not self.numbers and self.outcome is not None:  # nobody waited for it
+            self.loop.call_soon(self.outcome)
+            self.outcome = None
 
     def run(self, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         x = feeds["x"]
@@ -107,46 +142,41 @@ class HandThread(EngineThread):
 
 
 class HandQueue(SimpleQueue):  # type: ignore[type-arg]
-    """In place of the queue between the batcher and its engines: the first that is free takes a run."""
+    """In place of the queue between the batcher and its engines: the first that is free takes a batch."""
 
-    def __init__(self, instances: Instances) -> None:
-        self.instances = instances
-        self.waiting: list[Run] = []
+    def __init__(self, threads: list[HandThread]) -> None:
+        self.threads = threads
+        self.batches: list[Batch] = []
+        self.taken: list[Batch] = []
+        """The batch that a thread takes next."""
 
-    def put(self, run: Run | None, block: bool = True, timeout: float | None = None) -> None:
-        if run is not None:
-            self.waiting.append(run)
+    def put(self, item: Batch | None, block: bool = True, timeout: float | None = None) -> None:
+        if item is not None:
+            self.batches.append(item)
             self.bring()
 
-    def get_nowait(self) -> Run:
-        if not self.waiting:
+    def get(self, block: bool = True, timeout: float | None = None) -> Batch | None:
+        """Gives a thread one batch, and then None, so that it returns."""
+        return self.taken.pop() if self.taken else None
+
+    def get_nowait(self) -> Batch:
+        if not self.batches:
             raise Empty
-        return self.waiting.pop(0)
+        return self.batches.pop(0)
 
     def bring(self) -> None:
-        """Runs on the engines that are free."""
-        for instance in self.instances._instances:
-            thread = instance.thread
-            assert isinstance(thread, HandThread)
-            while thread.pending is None and self.waiting:
-                run = self.waiting.pop(0)
-                loop = asyncio.get_running_loop()
-                run.began_ns = 1 + int(loop.time() * 1e9)
-                if not run.wanted:
-                    loop.call_soon(self.instances._done, run, None)
-                    continue
-                try:
-                    outcome: BatchResult | BaseException | None = self.instances._execute(instance.engine, run)
-                except EngineRunError as error:
-                    outcome = error
-                thread.pending = (run, outcome)
+        """Runs batches on the engines that are free."""
+        for thread in self.threads:
+            while not thread.busy and self.batches:
+                self.taken.append(self.batches.pop(0))
+                thread.run_one()
 
     def deliver(self, thread: HandThread) -> None:
-        """Tells how a run has gone; called on the loop."""
-        assert thread.pending is not None
-        (run, outcome), thread.pending = thread.pending, None
+        """Tells the batcher of a batch that is done; called on the loop."""
+        outcome, thread.outcome = thread.outcome, None
+        assert outcome is not None
         self.bring()  # an engine does not wait for the loop
-        self.instances._done(run, outcome)
+        outcome()
 
 
 @dataclass
@@ -161,11 +191,11 @@ class Caller:
     task: asyncio.Task[InferenceResult]
     feeds: Array
     due: dict[str, float] = field(default_factory=dict)
-    """``deadline``, and ``late``: when its time in the queue is over."""
-    turn: tuple[int, bool, int] = (0, False, 0)
-    """Where it stands in the line."""
+    """Times of ``deadline``, and of ``late``, when it has waited for as long as it may."""
+    place: tuple[int, bool, int] = (0, False, 0)
+    """Place in the order of the queue."""
     outcome: type[BaseException] | None = None
-    """What it has got; Answer's place is taken by ``answered``."""
+    """Error that it has got; ``answered`` stands for a result."""
     answered: bool = False
 
     @property
@@ -175,7 +205,7 @@ class Caller:
 
 @dataclass
 class Expected:
-    """A batch on some engine."""
+    """A batch on an engine."""
 
     batch: list[Caller]
     since: float
@@ -184,39 +214,36 @@ class Expected:
 class BatcherMachine(RuleBasedStateMachine):
     @initialize(
         count=st.sampled_from([1, 1, 2]),
-        most=st.sampled_from([4, 4, 4, 0]),
-        room=st.sampled_from([16, 8, 4]),
+        max_batch_size=st.sampled_from([4, 4, 4, 0]),
+        max_queue_rows=st.sampled_from([16, 8, 4]),
         preferred=st.sampled_from([(), (2,), (1, 3), (2, 3)]),
     )
-    def begin(self, count: int, most: int, room: int, preferred: tuple[int, ...]) -> None:
-        self.loop, self.executors = HandLoop(), [HandThread() for _ in range(count)]
+    def begin(self, count: int, max_batch_size: int, max_queue_rows: int, preferred: tuple[int, ...]) -> None:
+        self.loop = HandLoop()
+        self.threads = [HandThread(self.loop) for _ in range(count)]
+        self.queue = HandQueue(self.threads)
         self.options = BatcherOptions(
-            max_batch_size=most,
-            max_queue_rows=room,
-            preferred_sizes=preferred if most else (),
-            queue=QueueRules(levels=3, default_level=2, policies=POLICIES),
+            max_batch_size=max_batch_size,
+            max_queue_rows=max_queue_rows,
+            preferred_sizes=preferred if max_batch_size else (),
+            queue=RULES,
         )
-        engines = [Instance(engine=FakeEngine(function=item.run), thread=item) for item in self.executors]
-        watch = EngineHealthOptions(run_timeout=HANG_SECONDS)
-        self.batcher = Batcher(engines, name="m", options=self.options, watch=watch)
+        self.batcher = Batcher(
+            [Instance(engine=FakeEngine(function=thread.run), thread=thread) for thread in self.threads],
+            name="m",
+            options=self.options,
+            health=EngineHealthOptions(run_timeout=HANG_SECONDS),
+            clock=Clock(seconds=self.loop.time, ns=self.loop.ns),
+            batches=self.queue,
+        )
         self.callers: list[Caller] = []
         self.waiting: list[Caller] = []
         self.runs: list[Expected] = []
         self.singly: list[Caller] = []
         """Those whose batch failed, each of which is run alone; they go before all others."""
-        self.steps, self.stopping, self.dead = 0, False, False
-        self.real_time = instances.time
-        instances.time = SimpleNamespace(  # type: ignore[assignment]
-            monotonic_ns=lambda: int(self.loop.now * 1e9), perf_counter_ns=time.perf_counter_ns
-        )
+        self.steps, self.state = 0, ServingState.RUNNING
         self.drained: asyncio.Task[None] | None = None
-
-        self.queue = self.batcher._engines._runs = HandQueue(self.batcher._engines)
-
-        async def start() -> None:
-            self.batcher.start()
-
-        self.loop.run_until_complete(start())
+        self.call(self.batcher.start)
         self.settle()
 
     def call(self, function: Callable[[], object]) -> None:
@@ -227,10 +254,10 @@ class BatcherMachine(RuleBasedStateMachine):
 
     # What callers and operators do ------------------------------------------------------------------------------------
 
-    @rule(wanted=st.lists(REQUESTS, min_size=1, max_size=5))
-    def send(self, wanted: list[Mapping[str, Any]]) -> None:
-        for one in wanted:
-            self.send_one(**one)
+    @rule(requests=st.lists(REQUESTS, min_size=1, max_size=5))
+    def send(self, requests: list[Mapping[str, Any]]) -> None:
+        for request in requests:
+            self.send_one(**request)
 
     def send_one(self, *, rows: int, width: int, level: int, poison: bool, deadline: int | None, wait: int) -> None:
         self.tick(TICK)
@@ -240,17 +267,18 @@ class BatcherMachine(RuleBasedStateMachine):
             feeds[-1, 1] = POISON
         work = InferenceWork(feeds={"x": feeds}, rows=rows, outputs=("y",))
         until = None if deadline is None else self.loop.now + deadline + TICK / 2
-        task = self.loop.create_task(self.batcher.infer(work, deadline=until, level=level, wait=wait))
+        limits = RequestLimits.under(RULES, level, deadline=until, asked_wait=wait)
+        task = self.loop.create_task(self.batcher.infer(work, limits))
         caller = Caller(number, rows, width, level, poison, task, feeds)
         self.callers.append(caller)
         if (refusal := self.refusal(caller)) is not None:
             caller.outcome = refusal
         else:
-            caller.turn = (level, False, self.step())
+            caller.place = (level, False, self.step())
             if until is not None:
                 caller.due["deadline"] = until
-            if longest := POLICIES[level].longest_wait(wait):
-                caller.due["late"] = self.loop.now + longest
+            if max_wait := POLICIES[level].max_wait(wait):
+                caller.due["late"] = self.loop.now + max_wait
             self.waiting.append(caller)
         self.settle()
 
@@ -270,13 +298,13 @@ class BatcherMachine(RuleBasedStateMachine):
         self.runs.remove(run)
         failed = any(caller.poison for caller in run.batch)
         if failed and len(run.batch) > 1:
-            self.singly += [caller for caller in run.batch if not caller.done and not self.dead]
+            self.singly += [caller for caller in run.batch if not caller.done and not self.broken]
         elif failed:
             self.end(run.batch[0], EngineRunError)
         else:
             for caller in run.batch:
                 caller.answered = caller.answered or not caller.done
-        thread = next(item for item in self.executors if item.pending and item.numbers == numbers)
+        thread = next(thread for thread in self.threads if thread.busy and thread.numbers == numbers)
         self.loop.call_soon(self.queue.deliver, thread)
         self.settle()
 
@@ -284,44 +312,51 @@ class BatcherMachine(RuleBasedStateMachine):
     def pass_time(self, seconds: float) -> None:
         self.tick(seconds)
 
-    @precondition(lambda self: not self.stopping and len(self.callers) > 3)
+    @precondition(lambda self: self.drained is None and len(self.callers) > 3)
     @rule()
     def drain(self) -> None:
-        self.stopping = True
+        if self.state is ServingState.RUNNING:
+            self.state = ServingState.DRAINING
         self.drained = self.loop.create_task(self.batcher.drain())
         self.settle()
 
-    @precondition(lambda self: self.stopping)
+    @precondition(lambda self: self.drained is not None)
     @rule()
     def abort(self) -> None:
         self.call(self.batcher.abort)
+        if not self.broken:
+            self.state = ServingState.STOPPED
         for caller in self.callers:
             self.end(caller, StoppingError)
         self.runs.clear()
         self.singly.clear()
-        for thread in self.executors:
-            thread.lost = thread.lost or thread.pending is not None
+        for thread in self.threads:
+            thread.lost = thread.lost or thread.busy
         self.settle()
 
     # The model --------------------------------------------------------------------------------------------------------
 
     @property
+    def broken(self) -> bool:
+        return self.state is ServingState.BROKEN
+
+    @property
     def engines_left(self) -> int:
-        return sum(not thread.lost for thread in self.executors)
+        return sum(not thread.lost for thread in self.threads)
 
     def step(self) -> int:
         self.steps += 1
         return self.steps
 
     def refusal(self, caller: Caller) -> type[BaseException] | None:
-        most = POLICIES[caller.level].max_requests
-        same = sum(other.level == caller.level for other in self.waiting)
-        if self.dead:
+        max_requests = POLICIES[caller.level].max_requests
+        same_level = sum(other.level == caller.level for other in self.waiting)
+        if self.broken:
             return ModelNotReadyError
-        if self.stopping:
+        if self.state is not ServingState.RUNNING:
             return StoppingError
         full = sum(other.rows for other in self.waiting) + caller.rows > self.options.max_queue_rows
-        return QueueFullError if full or (most and same >= most) else None
+        return QueueFullError if full or (max_requests and same_level >= max_requests) else None
 
     def end(self, caller: Caller, outcome: type[BaseException]) -> None:
         if not caller.done:
@@ -341,7 +376,7 @@ class BatcherMachine(RuleBasedStateMachine):
         self.settle()
 
     def due(self) -> list[tuple[float, str, Caller | None]]:
-        """What the clock will bring about, and when; timers of the batcher's own come after what they bring about."""
+        """Lists events of the clock with their times; timers of the batcher come after what they bring about."""
         due: list[tuple[float, str, Caller | None]] = [(math.inf, "never", None)]
         due += [(when, what, caller) for caller in self.callers for what, when in caller.due.items()]
         due += [(run.since + HANG_SECONDS, "hang", run.batch[0]) for run in self.runs]
@@ -349,15 +384,15 @@ class BatcherMachine(RuleBasedStateMachine):
         return due + [(max(timer.when() + ROUNDING, self.loop.now), "timer", None) for timer in timers]
 
     def come(self, what: str, caller: Caller) -> None:
-        """What happens by the clock."""
+        """Does what the clock brings about."""
         caller.due.pop(what, None)
         if what == "hang":
-            self.dead = True
+            self.state = ServingState.BROKEN
             (hung,) = (run for run in self.runs if run.batch[0] is caller)
             self.runs.remove(hung)
-            numbers = tuple(one.number for one in hung.batch)
-            for thread in self.executors:
-                thread.lost = thread.lost or (thread.pending is not None and thread.numbers == numbers)
+            numbers = tuple(member.number for member in hung.batch)
+            for thread in self.threads:
+                thread.lost = thread.lost or (thread.busy and thread.numbers == numbers)
             self.singly.clear()
             for other in self.callers:
                 self.end(other, ModelNotReadyError)
@@ -366,19 +401,19 @@ class BatcherMachine(RuleBasedStateMachine):
         elif what == "deadline":
             self.end(caller, DeadlineExceededError)
         elif caller in self.waiting and POLICIES[caller.level].delay_late:
-            caller.turn = (caller.level, True, self.step())
+            caller.place = (caller.level, True, self.step())
         elif caller in self.waiting:
             self.end(caller, QueueTimeoutError)
 
     def take(self) -> list[Caller]:
-        """The batch that an idle engine runs next."""
-        line = sorted(self.waiting, key=lambda caller: caller.turn)
-        most = self.options.max_batch_size
-        line = [caller for caller in line if caller.width == line[0].width or not most]
-        sums = np.cumsum([caller.rows for caller in line]).tolist()
+        """Takes the batch that an idle engine runs next."""
+        order = sorted(self.waiting, key=lambda caller: caller.place)
+        max_rows = self.options.max_batch_size
+        order = [caller for caller in order if caller.width == order[0].width or not max_rows]
+        sums = np.cumsum([caller.rows for caller in order]).tolist()
         preferred = [size for size in sums if size in self.options.preferred_sizes]
-        limit = max(preferred, default=most)
-        batch = [caller for caller, rows in zip(line, sums, strict=True) if rows <= limit] or line[:1]
+        limit = max(preferred, default=max_rows)
+        batch = [caller for caller, rows in zip(order, sums, strict=True) if rows <= limit] or order[:1]
         self.waiting = [caller for caller in self.waiting if caller not in batch]
         return batch
 
@@ -391,15 +426,18 @@ class BatcherMachine(RuleBasedStateMachine):
 
         self.loop.run_until_complete(turn())
         self.singly = [caller for caller in self.singly if not caller.done]
-        while (self.singly or self.waiting) and len(self.runs) < self.engines_left and not self.dead:
+        while (self.singly or self.waiting) and len(self.runs) < self.engines_left and not self.broken:
             batch = [self.singly.pop(0)] if self.singly else self.take()
             self.runs.append(Expected(batch, self.loop.now))
+        if self.state is ServingState.DRAINING and not self.waiting and not self.runs:
+            self.state = ServingState.STOPPED
         self.compare()
 
     def compare(self) -> None:
-        found = sorted(item.numbers for item in self.executors if item.pending and not item.lost)
+        assert self.batcher.state is self.state
+        running = sorted(thread.numbers for thread in self.threads if thread.busy and not thread.lost)
         expected = sorted(tuple(caller.number for caller in run.batch) for run in self.runs)
-        assert found == expected, (found, expected)
+        assert running == expected, (running, expected)
         rows = sum(caller.rows for caller in self.waiting)
         assert (self.batcher.waiting_requests, self.batcher.waiting_rows) == (len(self.waiting), rows)
         assert self.batcher.waiting_bytes == sum(caller.feeds.nbytes for caller in self.waiting)
@@ -414,38 +452,32 @@ class BatcherMachine(RuleBasedStateMachine):
                 assert type(caller.task.exception()) is caller.outcome
         if self.drained is not None:
             assert self.drained.done() == (not self.waiting and not self.runs)
-            assert not self.drained.done() or all(item.ended for item in self.executors)
+            assert not self.drained.done() or all(thread.ended for thread in self.threads)
 
     def teardown(self) -> None:
-        """Whatever has happened: who is stopped ends, and nobody is left without an answer."""
+        """Stops the batcher in any state: it ends, and no caller is left without an answer."""
         if not hasattr(self, "loop"):
             return
         self.call(self.batcher.refuse)
         for _ in range(5000):
             if all(caller.task.done() for caller in self.callers) and self.batcher.idle:
                 break
-            for item in self.executors:
-                if item.pending:
-                    self.loop.call_soon(self.queue.deliver, item)
+            for thread in self.threads:
+                if thread.busy:
+                    self.loop.call_soon(self.queue.deliver, thread)
                     self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.run_until_complete(asyncio.sleep(0))
         for caller in self.callers:
             if caller.task.done() and not caller.task.cancelled():
-                caller.task.exception()  # asyncio logs those that nobody looked at
-        ended = all(caller.task.done() for caller in self.callers) and self.batcher.idle
+                caller.task.exception()  # asyncio logs those that were never looked at
+        left = [caller for caller in self.callers if not caller.task.done()]
+        idle, waiting = self.batcher.idle, self.batcher.waiting_requests
         self.call(self.batcher.abort)
         self.loop.run_until_complete(self.batcher.drain())
+        assert self.batcher.state in (ServingState.BROKEN, ServingState.STOPPED)
         self.loop.close()
-        instances.time = self.real_time
-        assert ended, (
-            self.batcher._running,
-            [c for c in self.callers if not c.task.done()],
-            self.batcher._waiting._requests,
-            self.queue.waiting,
-            [t.pending for t in self.executors],
-            self.batcher._engines.outstanding,
-            len(self.batcher._waiting._by_priority),
-        )
+        assert not left, left
+        assert idle, (waiting, self.queue.batches, [thread.numbers for thread in self.threads if thread.busy])
 
 
 TestBatcherMachine = BatcherMachine.TestCase

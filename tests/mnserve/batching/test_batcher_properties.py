@@ -1,4 +1,4 @@
-"""Whatever callers do, every one of them gets its own rows or the error it deserves, and nothing is lost."""
+"""Each caller gets its own rows or the error that belongs to it, and no request is lost."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.queue_policy import QueuePolicy, QueueRules
-from mnserve.batching.request_queue import WaitingRequest
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.batching.request_queue import RequestQueue
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, EngineRunError, QueueFullError, QueueTimeoutError
-from mnserve.execution.batch import InferenceWork
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
+from mnserve.execution.request import WaitingRequest
+from mnserve.execution.results import InferenceResult
 
 Array = np.ndarray[Any, Any]
 POISON = -1.0
@@ -39,10 +42,10 @@ class Caller:
 
     rows: int
     width: int
-    fate: Literal["waits", "cancels", "deadline", "impatient", "poison"]
+    fate: Literal["waits", "cancels", "deadline", "waits briefly", "poison"]
     pause: int
     """Turns of the event loop before the request is sent."""
-    patience: int
+    turns: int
     """Turns before it is cancelled, tenths of a millisecond before its deadline or its time in the queue is over."""
     level: int
     """Its priority."""
@@ -52,9 +55,9 @@ CALLERS = st.builds(
     Caller,
     rows=st.integers(1, 4),
     width=st.integers(1, 3),
-    fate=st.sampled_from(["waits", "waits", "waits", "cancels", "deadline", "impatient", "poison"]),
+    fate=st.sampled_from(["waits", "waits", "waits", "cancels", "deadline", "waits briefly", "poison"]),
     pause=st.integers(0, 6),
-    patience=st.integers(0, 8),
+    turns=st.integers(0, 8),
     level=st.integers(1, 3),
 )
 RULES = QueueRules(
@@ -66,7 +69,7 @@ RULES = QueueRules(
         3: QueuePolicy(allow_override=True, timeout=0.0005, delay_late=True),
     },
 )
-"""Level 1 refuses who waited too long, level 2 holds few besides, level 3 lets everybody else of it go first."""
+"""Level 1 refuses late requests, level 2 holds few besides, level 3 puts late requests behind the others."""
 
 
 class Engines:
@@ -91,21 +94,25 @@ class Engines:
         return {"y": x * 2, "z": x.sum(axis=1)}
 
 
-class Watched:
-    """Checks every batch that is taken from the line of a batcher."""
+class CheckedQueue(RequestQueue):
+    """Checks every batch that is taken from the queue."""
 
-    def __init__(self, batcher: Batcher) -> None:
-        self._line = batcher._waiting
-        self._take = self._line.take_batch
-        self._line.take_batch = self.take  # type: ignore[method-assign]
+    def __init__(self, options: BatcherOptions) -> None:
+        super().__init__(options, name="m")
+        self._waiting: dict[int, WaitingRequest] = {}
         self._taken: set[int] = set()
         self._last: dict[tuple[int, Hashable], int] = {}
 
-    def take(self, **fields: Any) -> list[WaitingRequest]:
-        batch = self._take(**fields)
-        left = list(self._line._requests.values())
+    def add(self, *args: Any, **fields: Any) -> WaitingRequest:
+        request = super().add(*args, **fields)
+        self._waiting[request.number] = request
+        return request
+
+    def take_batch(self, **fields: Any) -> list[WaitingRequest]:
+        batch = super().take_batch(**fields)
+        left = [request for request in self._waiting.values() if request in self]
         for request in batch:
-            assert request.number not in self._taken  # nobody runs twice
+            assert request.number not in self._taken  # no request runs twice
             self._taken.add(request.number)
             if not request.rank[1]:  # those of a level and shape go in order, unless they are late
                 kind = (request.rank[0], request.bucket)
@@ -136,8 +143,8 @@ def check(item: InferenceWork, answer: InferenceResult) -> None:
 
 async def play(callers: list[Caller], options: BatcherOptions, instances: int) -> None:
     engines = Engines(instances)
-    batcher = Batcher(engines.instances, name="m", options=options)
-    Watched(batcher)
+    queue = CheckedQueue(options)
+    batcher = Batcher(engines.instances, name="m", options=options, queue=queue)
     batcher.start()
 
     async def one(number: int, caller: Caller) -> None:
@@ -145,12 +152,13 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
             await asyncio.sleep(0)
         item = request(number, caller)
         loop = asyncio.get_running_loop()
-        seconds = caller.patience * 1e-4
+        seconds = caller.turns * 1e-4
         deadline = loop.time() + seconds if caller.fate == "deadline" else None
-        wait = seconds if caller.fate == "impatient" else 0.0
-        task = asyncio.ensure_future(batcher.infer(item, deadline=deadline, level=caller.level, wait=wait))
+        asked_wait = seconds if caller.fate == "waits briefly" else 0.0
+        limits = RequestLimits.under(RULES, caller.level, deadline=deadline, asked_wait=asked_wait)
+        task = asyncio.ensure_future(batcher.infer(item, limits))
         if caller.fate == "cancels":
-            for _ in range(caller.patience):
+            for _ in range(caller.turns):
                 await asyncio.sleep(0)
             task.cancel()
         answered = False
@@ -161,7 +169,7 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
         except QueueFullError:
             pass
         except QueueTimeoutError:
-            assert caller.fate == "impatient"
+            assert caller.fate == "waits briefly"
             assert caller.level < 3  # level 3 waits on
             assert engines.answered[number] == 0
         except DeadlineExceededError:
@@ -170,14 +178,14 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
             assert caller.fate == "poison"
         except asyncio.CancelledError:
             assert caller.fate == "cancels"
-        if caller.fate in ("waits", "impatient"):
+        if caller.fate in ("waits", "waits briefly"):
             assert engines.answered[number] == answered
 
     async with asyncio.timeout(30):
         await asyncio.gather(*(one(number, caller) for number, caller in enumerate(callers)))
         assert (batcher.waiting_rows, batcher.waiting_requests, batcher.waiting_bytes) == (0, 0, 0)
-        assert not batcher._waiting.has_full_batch
-        assert (batcher._waiting.first_deadline, batcher._waiting.delay_until) == (math.inf, math.inf)
+        assert not queue.has_full_batch
+        assert (queue.first_deadline, queue.delay_until) == (math.inf, math.inf)
         await batcher.drain()
         assert batcher.idle
     assert all(count == 1 for count in engines.answered.values())
@@ -191,7 +199,7 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
     preferred=st.sampled_from([(), (), (2,), (2, 4)]),
     instances=st.integers(1, 3),
 )
-def test_every_caller_gets_its_own(
+def test_every_caller_gets_its_own_rows(
     callers: list[Caller], max_queue_rows: int, delay: float, preferred: tuple[int, ...], instances: int
 ) -> None:
     options = BatcherOptions(

@@ -1,4 +1,4 @@
-"""Waiting for company: how long, and when not."""
+"""Queue delay: an idle engine waits for more requests; its ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
-from mnserve.execution.batch import InferenceWork
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
+from mnserve.execution.results import InferenceResult
 
 
 def work(*values: float, width: int = 2) -> InferenceWork:
@@ -25,7 +27,7 @@ def work(*values: float, width: int = 2) -> InferenceWork:
 
 
 class Delayed:
-    """A batcher of up to four rows that waits for company."""
+    """A batcher of up to four rows with a queue delay."""
 
     def __init__(self, seconds: float, preferred: tuple[int, ...] = ()) -> None:
         self.engine = FakeEngine()
@@ -36,7 +38,7 @@ class Delayed:
         self.tasks: list[asyncio.Task[InferenceResult]] = []
 
     def submit(self, item: InferenceWork, deadline: float | None = None) -> asyncio.Task[InferenceResult]:
-        task = asyncio.ensure_future(self.batcher.infer(item, deadline=deadline))
+        task = asyncio.ensure_future(self.batcher.infer(item, RequestLimits(deadline=deadline)))
         self.tasks.append(task)
         return task
 
@@ -54,7 +56,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_delay_waits_for_company_but_not_when_the_batch_is_full() -> None:
+async def test_a_delay_ends_with_a_full_batch() -> None:
     run = Delayed(60.0)
     tasks = [run.submit(work(value)) for value in range(4)]
     async with asyncio.timeout(20):
@@ -64,11 +66,11 @@ async def test_a_delay_waits_for_company_but_not_when_the_batch_is_full() -> Non
     await until(lambda: run.batcher.waiting_rows == 1)
     assert run.batches() == [4]
     async with asyncio.timeout(20):
-        await run.batcher.drain()  # a drain waits for no company
+        await run.batcher.drain()  # a drain ends the delay
     assert firsts(await lonely) == [2]
 
 
-async def test_a_delay_ends() -> None:
+async def test_a_delay_ends_after_its_time() -> None:
     run = Delayed(0.01)
     assert firsts(await run.submit(work(1))) == [2]
     await run.batcher.drain()
@@ -110,7 +112,7 @@ async def test_a_batch_of_a_preferred_size_waits_no_longer() -> None:
     async with asyncio.timeout(20):
         await asyncio.gather(*three[:2])
     await asyncio.sleep(0.02)
-    assert not three[2].done()  # what is over waits for the next
+    assert not three[2].done()  # the rest waits for the next
     assert run.batches() == [2, 2]
     await run.batcher.drain()
     assert firsts(await three[2]) == [10]
@@ -124,7 +126,7 @@ async def test_a_delay_that_is_over_takes_all_that_fit_whatever_is_preferred() -
     await run.batcher.drain()
 
 
-async def test_without_a_delay_nobody_waits_for_a_preferred_size() -> None:
+async def test_without_a_delay_no_request_waits_for_a_preferred_size() -> None:
     run = Delayed(0.0, preferred=(4,))
     async with asyncio.timeout(20):
         assert firsts(await run.submit(work(1))) == [2]

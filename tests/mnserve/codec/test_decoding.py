@@ -1,4 +1,4 @@
-"""Requests: what is accepted, what is refused, and in which words."""
+"""Decoding of requests: accepted ones, refused ones, and the words of the refusals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mnserve.codec.datatypes import DATATYPES
-from mnserve.codec.decoding import MAX_FORMS, check_request, decode_request
+from mnserve.codec.decoding import MAX_LAYOUTS, check_request, decode_request, layout_key
 from mnserve.codec.encoding import encode_response
-from mnserve.codec.request_layout import MAX_BYTES_ELEMENTS, layout_key
+from mnserve.codec.request_layout import MAX_BYTES_ELEMENTS
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.errors import InvalidRequestError, RequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
@@ -290,7 +290,7 @@ def test_requests_of_one_form_are_told_apart_by_their_contents() -> None:
         message = request()
         message.raw_input_contents[1] = np.full((2, 2), number, "<f4").tobytes()
         assert decode_request(message, signature).feeds["a"].tolist() == [[number] * 2] * 2
-    assert len(signature.forms) == 1
+    assert len(signature.layouts) == 1
     short = request()
     short.raw_input_contents[1] = b"1234"
     with pytest.raises(InvalidRequestError, match="has 4 bytes of raw contents, expected 16"):
@@ -316,12 +316,12 @@ def test_only_forms_that_keep_the_rules_are_remembered_and_not_too_many() -> Non
     parameters.parameters["sequence_id"].int64_param = 1
     with pytest.raises(UnsupportedError):
         decode_request(request_after(signature, parameters), signature)
-    assert len(signature.forms) == 1
-    for size in range(MAX_FORMS + 10):
+    assert len(signature.layouts) == 1
+    for size in range(MAX_LAYOUTS + 10):
         message = request()
         message.inputs[0].shape[1] = size
         check_request(message, signature)
-    assert len(signature.forms) <= MAX_FORMS
+    assert len(signature.layouts) <= MAX_LAYOUTS
 
 
 def request_after(signature: RequestSignature, message: pb.ModelInferRequest) -> pb.ModelInferRequest:

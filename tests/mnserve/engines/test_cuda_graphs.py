@@ -13,11 +13,11 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.optional_outputs import CoreFirstEngine
 from mnserve.errors import EngineLoadError, EngineRunError
-from mnserve.execution.batch import InferenceWork
 from mnserve.models.loading import LoadOptions, load
 from mnserve.models.registry import Models
 

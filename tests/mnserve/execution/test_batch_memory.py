@@ -1,13 +1,11 @@
-"""Joining requests in memory that is used again."""
+"""Memory of joined requests, used again by later batches."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from mnserve.execution import batch_memory
-from mnserve.execution.batch import InferenceWork
-from mnserve.execution.batch_memory import BatchMemory
+from mnserve.codec.decoding import InferenceWork
+from mnserve.execution.batch_memory import MAX_SHAPES, BatchMemory
 
 WIDTH = 20_000  # floats in a row: two rows are more than the least that is kept
 
@@ -15,13 +13,6 @@ WIDTH = 20_000  # floats in a row: two rows are more than the least that is kept
 def work(*values: float, width: int = WIDTH) -> InferenceWork:
     rows = np.repeat(np.array(values, np.float32)[:, None], width, axis=1)
     return InferenceWork(feeds={"x": rows}, rows=len(values), outputs=("y",))
-
-
-def test_one_request_is_taken_as_it_is() -> None:
-    alone = work(1, 2)
-    lease = BatchMemory(4, spare=2).join([alone], 2)
-    assert lease.feeds["x"] is alone.feeds["x"]
-    assert not lease.blocks
 
 
 def test_rows_lie_side_by_side_in_memory_that_is_used_again() -> None:
@@ -41,20 +32,23 @@ def test_rows_lie_side_by_side_in_memory_that_is_used_again() -> None:
     assert other.feeds["x"][:, -1].tolist() == [8, 9, 9]
 
 
-def test_an_output_that_lies_in_it_is_noticed() -> None:
+def test_an_output_that_lies_in_it_is_copied() -> None:
     lease = BatchMemory(4, spare=2).join([work(1), work(2)], 2)
-    assert lease.shares(lease.feeds["x"][1:])
-    assert not lease.shares(lease.feeds["x"] + 1)
+    inside, outside = lease.feeds["x"][1:], lease.feeds["x"] + 1
+    ((copied, kept),) = lease.detached([[inside, outside]])
+    assert kept is outside
+    assert copied.tolist() == inside.tolist()
+    assert not np.may_share_memory(copied, inside)
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_memory_is_kept_for_a_few_shapes_only() -> None:
     memory = BatchMemory(2, spare=1)
     for width in range(WIDTH, WIDTH + 20):
         leases = [memory.join([work(1, width=width), work(2, width=width)], 2) for _ in range(3)]
         for lease in leases:
             memory.give_back(lease)
-    kept = [block for blocks in memory._free.values() for block in blocks]
-    assert len(kept) == len(memory._free) == 8
+    widest = range(WIDTH + 20 - MAX_SHAPES, WIDTH + 20)
+    assert memory.kept_bytes == sum(2 * 4 * width for width in widest)  # one block of each
 
 
 def test_small_batches_and_strings_come_from_the_allocator() -> None:
@@ -66,10 +60,9 @@ def test_small_batches_and_strings_come_from_the_allocator() -> None:
     assert lease.feeds["x"].shape == (2, 50_000)
 
 
-def test_memory_is_asked_for_by_the_rows_that_there_are_and_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = BatchMemory(2**40, spare=2)
+def test_memory_is_sized_by_the_rows_of_the_batch_and_kept_up_to_a_limit() -> None:
+    memory = BatchMemory(2**40, spare=2, max_bytes=100)
     lease = memory.join([work(1), work(2)], 2)
     assert lease.blocks[0][1].shape == (2, WIDTH)
-    monkeypatch.setattr(batch_memory, "_MOST_BYTES", 100)
     memory.give_back(lease)
-    assert not any(memory._free.values())
+    assert memory.kept_bytes == 0

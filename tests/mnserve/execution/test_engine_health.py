@@ -1,4 +1,4 @@
-"""Engines that hang in a run, or that fail on what they could do before."""
+"""Engines that hang in a batch, or that fail on inputs that worked before."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnserve.batching import batcher as batching
 from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineInputError, EngineRunError, ModelNotReadyError
-from mnserve.execution.batch import InferenceWork
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.execution.instances import Instance
+from mnserve.execution.state import ServingState
 
 Feeds = Mapping[str, Any]
 
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Holds the engine; opened in the end, so that no thread is left behind."""
+    """Gate that holds the engine; opened in the end, so that no thread is left behind."""
     event = threading.Event()
     yield event
     event.set()
@@ -36,16 +36,16 @@ def work(*values: float) -> InferenceWork:
     return InferenceWork(feeds={"x": np.array([values], np.float32).T}, rows=len(values), outputs=("y",))
 
 
-def batcher(engines: list[FakeEngine], watch: EngineHealthOptions, deaths: list[str]) -> Batcher:
-    found = Batcher(
+def start(engines: list[FakeEngine], health: EngineHealthOptions, deaths: list[str]) -> Batcher:
+    batcher = Batcher(
         [Instance(engine=engine, thread=EngineThread("m")) for engine in engines],
         name="m",
         options=BatcherOptions(max_batch_size=1, max_queue_rows=64),
         on_death=deaths.append,
-        watch=watch,
+        health=health,
     )
-    found.start()
-    return found
+    batcher.start()
+    return batcher
 
 
 async def until(condition: Any) -> None:
@@ -54,34 +54,35 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_run_that_does_not_end_in_time_latches_the_model(gate: threading.Event) -> None:
+async def test_a_batch_that_does_not_end_in_time_breaks_the_model(gate: threading.Event) -> None:
     deaths: list[str] = []
     engine = FakeEngine(gate=gate)
-    server = batcher([engine], EngineHealthOptions(run_timeout=0.05), deaths)
-    calls = [asyncio.create_task(server.infer(work(number))) for number in range(3)]
+    batcher = start([engine], EngineHealthOptions(run_timeout=0.05), deaths)
+    calls = [asyncio.create_task(batcher.infer(work(number))) for number in range(3)]
     async with asyncio.timeout(20):
-        found = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(error, ModelNotReadyError) for error in found)
+        errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(error, ModelNotReadyError) for error in errors)
     (reason,) = deaths
     assert "a run of its engine has not ended after 0.05 s; load the model again, or restart the server" in reason
-    assert server.hung
-    assert server.idle
+    assert batcher.hung
+    assert batcher.state is ServingState.BROKEN
+    assert batcher.idle
     with pytest.raises(ModelNotReadyError, match="has not ended"):
-        await server.infer(work(1))
+        await batcher.infer(work(1))
     async with asyncio.timeout(20):
-        await server.drain()
+        await batcher.drain()
 
 
 @pytest.mark.parametrize("stand_still", [0.5, 0.8, 1.6])
-async def test_time_for_which_the_whole_process_stood_still_does_not_count(
+async def test_time_for_which_the_whole_process_stood_still_is_not_counted(
     gate: threading.Event, stand_still: float
 ) -> None:
     """As in a frozen container: the engine did not compute meanwhile either, however long that was."""
     deaths: list[str] = []
     engine = FakeEngine(gate=gate)
-    server = batcher([engine], EngineHealthOptions(run_timeout=0.6), deaths)
+    batcher = start([engine], EngineHealthOptions(run_timeout=0.6), deaths)
     for _ in range(2):
-        call = asyncio.create_task(server.infer(work(1)))
+        call = asyncio.create_task(batcher.infer(work(1)))
         await until(engine.started.is_set)
         await asyncio.sleep(0.05)
         time.sleep(stand_still)
@@ -91,39 +92,39 @@ async def test_time_for_which_the_whole_process_stood_still_does_not_count(
         assert (await call).arrays[0].tolist() == [[2]]
         gate.clear()
         engine.started.clear()
-    call = asyncio.create_task(server.infer(work(1)))
+    call = asyncio.create_task(batcher.infer(work(1)))
     with pytest.raises(ModelNotReadyError, match="has not ended after"):  # what has stood still before is no excuse
         await asyncio.wait_for(call, 20)
     assert deaths
     async with asyncio.timeout(20):
-        await server.drain()
+        await batcher.drain()
 
 
-async def test_other_instances_end_what_they_run(gate: threading.Event) -> None:
+async def test_other_instances_end_their_batches(gate: threading.Event) -> None:
     """The one that hangs is left to itself; nothing new is run on the other."""
     deaths: list[str] = []
     other = threading.Event()
     engines = [FakeEngine(gate=gate), FakeEngine(gate=other)]
-    server = batcher(engines, EngineHealthOptions(run_timeout=0.2), deaths)
-    calls = [asyncio.create_task(server.infer(work(number))) for number in range(2)]
+    batcher = start(engines, EngineHealthOptions(run_timeout=0.2), deaths)
+    calls = [asyncio.create_task(batcher.infer(work(number))) for number in range(2)]
     await until(lambda: all(engine.started.is_set() for engine in engines))
     await until(lambda: deaths)
     other.set()
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(error, ModelNotReadyError) for error in found)
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(error, ModelNotReadyError) for error in errors)
     async with asyncio.timeout(20):
-        await server.drain()
+        await batcher.drain()
 
 
-async def test_a_run_within_the_limit_and_the_limit_of_the_next_are_independent() -> None:
+async def test_batches_within_the_limit_break_nothing() -> None:
     deaths: list[str] = []
-    server = batcher([FakeEngine(seconds=0.03)], EngineHealthOptions(run_timeout=2.0), deaths)
+    batcher = start([FakeEngine(seconds=0.03)], EngineHealthOptions(run_timeout=2.0), deaths)
     for number in range(4):
-        answer = await server.infer(work(number))
+        answer = await batcher.infer(work(number))
         assert answer.arrays[0].tolist() == [[2.0 * number]]
-    await server.drain()
+    await batcher.drain()
     assert not deaths
-    assert not server.hung
+    assert not batcher.hung
 
 
 class Flaky:
@@ -139,55 +140,54 @@ class Flaky:
         return {"y": feeds["x"] * 2}
 
 
-async def test_an_engine_that_fails_on_what_it_could_do_before_latches_the_model() -> None:
+async def test_an_engine_that_fails_its_probe_breaks_the_model() -> None:
     deaths: list[str] = []
     function = Flaky()
-    server = batcher([FakeEngine(function=function)], EngineHealthOptions(probe=work(0)), deaths)
+    batcher = start([FakeEngine(function=function)], EngineHealthOptions(probe=work(0)), deaths)
     function.broken = True
     with pytest.raises(EngineRunError, match="the device is lost"):
-        await server.infer(work(1))
+        await batcher.infer(work(1))
     await until(lambda: deaths)
     assert "its engine fails on what it ran when it was loaded (the device is lost)" in deaths[0]
     with pytest.raises(ModelNotReadyError):
-        await server.infer(work(1))
-    await server.drain()
-    assert not server.hung
+        await batcher.infer(work(1))
+    await batcher.drain()
+    assert not batcher.hung
 
 
 async def test_a_request_that_fails_alone_breaks_nothing_and_is_not_probed_each_time() -> None:
     deaths: list[str] = []
     engine = FakeEngine(function=Flaky())
-    server = batcher([engine], EngineHealthOptions(probe=work(0)), deaths)
+    batcher = start([engine], EngineHealthOptions(probe=work(0)), deaths)
     for _ in range(5):
         with pytest.raises(EngineRunError):
-            await server.infer(work(-1))
-        assert (await server.infer(work(3))).arrays[0].tolist() == [[6.0]]
-    await server.drain()
+            await batcher.infer(work(-1))
+        assert (await batcher.infer(work(3))).arrays[0].tolist() == [[6.0]]
+    await batcher.drain()
     assert not deaths
     assert [float(call["x"][0, 0]) for call in engine.calls].count(0.0) == 1
 
 
-async def test_the_engine_is_probed_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "PROBE_SECONDS", 0.0)
+async def test_the_engine_is_probed_again_after_a_while() -> None:
     deaths: list[str] = []
     function = Flaky()
-    server = batcher([FakeEngine(function=function)], EngineHealthOptions(probe=work(0)), deaths)
+    batcher = start([FakeEngine(function=function)], EngineHealthOptions(probe=work(0), probe_seconds=0.0), deaths)
     with pytest.raises(EngineRunError):
-        await server.infer(work(-1))
-    await server.infer(work(1))
+        await batcher.infer(work(-1))
+    await batcher.infer(work(1))
     assert not deaths
     function.broken = True
     with pytest.raises(EngineRunError):
-        await server.infer(work(1))
+        await batcher.infer(work(1))
     await until(lambda: deaths)
-    await server.drain()
+    await batcher.drain()
 
 
-async def test_values_that_no_engine_takes_are_no_reason_for_a_probe() -> None:
+async def test_values_that_no_engine_takes_cause_no_probe() -> None:
     engine = FakeEngine(function=Flaky(EngineInputError))
-    server = batcher([engine], EngineHealthOptions(probe=work(0)), [])
+    batcher = start([engine], EngineHealthOptions(probe=work(0)), [])
     with pytest.raises(EngineInputError):
-        await server.infer(work(-1))
-    await server.infer(work(1))
-    await server.drain()
+        await batcher.infer(work(-1))
+    await batcher.infer(work(1))
+    await batcher.drain()
     assert len(engine.calls) == 2

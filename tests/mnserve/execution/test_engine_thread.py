@@ -1,4 +1,4 @@
-"""The thread of an engine."""
+"""Thread of an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several instances of a model: they take batches from one line, side by side."""
+"""Several instances of a model take batches from one queue, side by side."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines import thread_count as engine_threads
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.engines.instance_groups import instance_count, instance_options
 from mnserve.engines.providers import ProviderOption
 from mnserve.errors import EngineLoadError, ModelConfigError, ModelNotReadyError, StoppingError
-from mnserve.execution.batch import BatchResult, InferenceWork
+from mnserve.execution.batch import Batch
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.execution.instances import Instance, Instances, Run
+from mnserve.execution.instances import Instance, Instances
+from mnserve.execution.results import BatchResult, InferenceResult
+from mnserve.execution.state import ServingState
 from mnserve.models.loading import LoadOptions, load
 from mnserve.models.local_model import LocalModel
 from mnserve.models.registry import Models
@@ -115,22 +118,23 @@ async def test_one_slow_instance_does_not_hold_up_the_others(gate: threading.Eve
     await side.batcher.drain()
 
 
-async def test_threads_end_though_what_waits_is_forgotten_after_they_were_told_to(gate: threading.Event) -> None:
+async def test_threads_end_though_batches_are_taken_back_after_they_were_told_to(gate: threading.Event) -> None:
     engine, thread = FakeEngine(gate=gate), EngineThread("m")
     instances = Instances(
         [Instance(engine=engine, thread=thread)],
         batched=True,
         max_rows=4,
         run_timeout=0,
-        on_done=lambda run, outcome: None,
-        on_hang=lambda run: None,
+        on_done=lambda batch, outcome: None,
+        on_timeout=lambda batch: None,
     )
     instances.start()
-    running, waiting = (Run([], [work(value)]) for value in (1, 2))
+    running, waiting = (Batch([], [work(value)]) for value in (1, 2))
     instances.put(running)
     await until(engine.started.is_set)
     instances.put(waiting)
     instances.stop()
+    assert instances.state is ServingState.DRAINING
     assert instances.discard() == [waiting]
     assert instances.outstanding == 1
     with pytest.raises(RuntimeError, match="stopped"):
@@ -138,6 +142,7 @@ async def test_threads_end_though_what_waits_is_forgotten_after_they_were_told_t
     gate.set()
     await until(lambda: not thread._thread.is_alive())
     await until(lambda: instances.outstanding == 0)
+    assert instances.state is ServingState.STOPPED
 
 
 async def test_each_engine_runs_in_a_thread_of_its_own(gate: threading.Event) -> None:
@@ -182,7 +187,7 @@ async def test_a_drain_waits_for_all_instances(gate: threading.Event, other: thr
     assert side.batcher.idle
 
 
-async def test_abort_gives_up_on_what_every_instance_runs(gate: threading.Event) -> None:
+async def test_an_abort_fails_the_requests_of_every_instance(gate: threading.Event) -> None:
     side = Side([gate] * 2)
     tasks = [*await side.fill(), side.submit(7)]
     await until(lambda: side.batcher.waiting_requests == 1)
@@ -192,7 +197,7 @@ async def test_abort_gives_up_on_what_every_instance_runs(gate: threading.Event)
             await task
 
 
-async def test_one_dead_loop_ends_them_all(gate: threading.Event) -> None:
+async def test_a_fault_of_the_batcher_ends_all_instances(gate: threading.Event) -> None:
     died: list[str] = []
 
     def broken(_: BatchResult) -> None:
@@ -314,7 +319,7 @@ def test_counts_of_groups_add_up(text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["instance_group { count: 65 }", "instance_group { count: -1 }"])
-def test_a_number_of_instances_that_cannot_be(text: str) -> None:
+def test_a_number_of_instances_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ModelConfigError, match=r"asks for -?\d+ instances; it may be from 1 to 64"):
         instance_count(config(text))
 
@@ -337,7 +342,7 @@ def test_a_model_may_keep_off_the_gpu() -> None:
     assert instance_options(config("instance_group { kind: KIND_CPU }"), given, 1) == given
 
 
-def test_a_gpu_has_to_be_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_gpu_is_refused_unless_fallback_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
     asks = config("instance_group { kind: KIND_GPU }")
     with pytest.raises(ModelConfigError, match=r"asks for KIND_GPU, but .* CPUExecutionProvider; start it with"):
         instance_options(asks, EngineOptions(), 1)
@@ -359,6 +364,6 @@ def test_a_gpu_has_to_be_there(caplog: pytest.LogCaptureFixture) -> None:
         ("instance_group { kind: KIND_CPU gpus: 0 }", r"gpus \[0\]"),
     ],
 )
-def test_groups_that_cannot_be_had(text: str, words: str) -> None:
+def test_groups_that_cannot_be_had_are_refused(text: str, words: str) -> None:
     with pytest.raises(ModelConfigError, match=words):
         instance_options(config(text), EngineOptions(providers=(CUDA, CPU)), 1)

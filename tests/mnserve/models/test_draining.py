@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineRunError, StoppingError
-from mnserve.execution.batch import InferenceWork
 from mnserve.models.loading import LoadOptions
 from mnserve.models.registry import Models
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mnserve.batching.batcher import Batcher
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
@@ -25,7 +26,6 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
-from mnserve.execution.batch import InferenceWork
 from mnserve.models.loading import LoadOptions, load
 from mnserve.models.registry import Models
 from mnserve.models.served import ModelEntry

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import LoadFailedError, ModelNotReadyError, StoppingError, UnknownModelError
-from mnserve.execution.batch import InferenceWork
 from mnserve.models.loading import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
-from mnserve.rpc.inference import Call, Inference
+from mnserve.rpc.inference import Inference
 
 WriteModel = Callable[..., Path]
 
@@ -150,7 +150,7 @@ async def test_requests_never_fail_while_a_model_is_loaded_again(repository: Pat
         async def ask() -> None:
             nonlocal done
             while not stop:
-                answer = await inference.answer(message, Call())
+                answer = await inference.answer(message)
                 assert np.frombuffer(answer.raw_output_contents[0], "<f4").tolist() == [2] * 4
                 done += 1
 
@@ -175,5 +175,5 @@ async def test_a_request_that_found_a_model_just_before_it_was_replaced(
         await models.load("m")
         find, found = models.find, [old]
         monkeypatch.setattr(models, "find", lambda *names: found.pop() if found else find(*names))
-        assert (await inference.answer(message, Call())).model_version == "1"
+        assert (await inference.answer(message)).model_version == "1"
         assert not any(item.count for item in old.counters.failure.values())

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mnserve.execution.batch import InferenceWork
+from mnserve.codec.decoding import InferenceWork
 from mnserve.models.response_cache import ModelResponses, ResponseCache, key_of
 
 

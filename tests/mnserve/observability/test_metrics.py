@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mnserve.errors import StartError
-from mnserve.execution.batch import BatchResult, BatchTimes
+from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer, ModelCollector
 
@@ -27,12 +27,12 @@ TIMES = BatchTimes(input_ns=1_000, infer_ns=20_000, output_ns=300)
 @pytest.fixture
 def counters() -> ModelCounters:
     item = ModelCounters("m", 3, lambda: 5)
-    item.record_batch(BatchResult(answers=[], rows=3, times=TIMES))
+    item.record_batch(BatchResult(outputs=[], rows=3, times=TIMES))
     item.record_success(rows=1, total_ns=50_000, queue_ns=4_000, times=TIMES)
     item.record_success(rows=2, total_ns=60_000, queue_ns=5_000, times=TIMES)
-    item.record_kept(total_ns=0, lookup_ns=400)
-    item.record_miss(300)
-    item.record_miss(400)
+    item.record_cache_hit(total_ns=0, lookup_ns=400)
+    item.record_cache_miss(300)
+    item.record_cache_miss(400)
     item.record_failure(reason="REJECTED", total_ns=7_000)
     return item
 

@@ -78,7 +78,7 @@ async def test_a_request_whose_model_is_replaced_meanwhile_counts_once(
     double_model("m")
     async with serving(repository, FakeEngine(), limits=RateLimits(0.001, 1)) as (stub, models):
         batcher = models.find("m").batcher
-        asked, admit = [], batcher.check_admission
+        asked, admit = [], batcher.reject_early
 
         def refuse_once(*args: Any, **fields: Any) -> None:
             asked.append(args)
@@ -86,7 +86,7 @@ async def test_a_request_whose_model_is_replaced_meanwhile_counts_once(
                 raise StoppingError("replaced")
             admit(*args, **fields)
 
-        monkeypatch.setattr(batcher, "check_admission", refuse_once)
+        monkeypatch.setattr(batcher, "reject_early", refuse_once)
         monkeypatch.setattr(Inference, "_was_replaced", lambda *_: True)
         await stub.ModelInfer(request(1, 1, 1, 1))
         assert len(asked) >= 2

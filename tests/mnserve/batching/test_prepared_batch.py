@@ -1,4 +1,4 @@
-"""A whole batch is laid out for the engine while it is busy, and nothing that anybody notices changes by it."""
+"""A full batch is prepared while the engine is busy, and no caller notices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mnserve.batching.batcher import Batcher, InferenceResult
+from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.queue_policy import QueuePolicy, QueueRules
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.batching.request_queue import RequestQueue
+from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import DeadlineExceededError, QueueFullError
-from mnserve.execution.batch import InferenceWork
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
+from mnserve.execution.results import InferenceResult
 
 
 @pytest.fixture
@@ -31,13 +34,27 @@ def work(value: float, rows: int = 1) -> InferenceWork:
     return InferenceWork(feeds={"x": np.full((rows, 2), value, np.float32)}, rows=rows, outputs=("y",))
 
 
+class Unjoinable(np.ndarray):  # type: ignore[type-arg]
+    """An array that cannot be joined with others."""
+
+    def __array_function__(self, *_: Any) -> Any:
+        raise MemoryError("no memory")
+
+
+def unjoinable() -> InferenceWork:
+    return InferenceWork(feeds={"x": np.zeros((1, 2), np.float32).view(Unjoinable)}, rows=1, outputs=("y",))
+
+
 class Busy:
     """A batcher whose only engine is held by a gate, with one request in it."""
 
     def __init__(self, gate: threading.Event, **fields: Any) -> None:
         self.engine = FakeEngine(gate=gate)
         options = BatcherOptions(**{"max_batch_size": 4, "max_queue_rows": 8, **fields})
-        self.batcher = Batcher([Instance(engine=self.engine, thread=EngineThread("m"))], name="m", options=options)
+        self.rules = options.queue
+        self.queue = RequestQueue(options, name="m")
+        instances = [Instance(engine=self.engine, thread=EngineThread("m"))]
+        self.batcher = Batcher(instances, name="m", options=options, queue=self.queue)
         self.batcher.start()
 
     async def begin(self) -> asyncio.Task[InferenceResult]:
@@ -45,12 +62,13 @@ class Busy:
         await until(self.engine.started.is_set)
         return task
 
-    def ask(self, value: float, rows: int = 1, **fields: Any) -> asyncio.Task[InferenceResult]:
-        return asyncio.ensure_future(self.batcher.infer(work(value, rows), **fields))
+    def ask(self, value: float, rows: int = 1, **limits: Any) -> asyncio.Task[InferenceResult]:
+        return asyncio.ensure_future(self.batcher.infer(work(value, rows), RequestLimits.under(self.rules, **limits)))
 
     @property
-    def ahead(self) -> int:
-        return self.batcher.waiting_requests - len(self.batcher._waiting)
+    def prepared(self) -> int:
+        """Requests that have left the queue and still wait."""
+        return self.batcher.waiting_requests - len(self.queue)
 
     def batches(self) -> list[list[float]]:
         return [call["x"][:, 0].tolist() for call in self.engine.calls]
@@ -62,14 +80,14 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_a_whole_batch_is_laid_out_and_one_only(gate: threading.Event) -> None:
+async def test_one_full_batch_is_prepared_and_no_second(gate: threading.Event) -> None:
     busy = Busy(gate, max_queue_rows=64)
     tasks = [await busy.begin()] + [busy.ask(value) for value in range(1, 11)]
-    await until(lambda: busy.ahead == 4)
+    await until(lambda: busy.prepared == 4)
     await asyncio.sleep(0.01)
     assert busy.batcher.waiting_requests == 10
     assert busy.batcher.waiting_rows == 10
-    assert busy.ahead == 4
+    assert busy.prepared == 4
     gate.set()
     answers = await asyncio.gather(*tasks)
     assert [answer.arrays[0][0, 0] for answer in answers] == [2.0 * value for value in range(11)]
@@ -77,23 +95,23 @@ async def test_a_whole_batch_is_laid_out_and_one_only(gate: threading.Event) -> 
     await busy.batcher.drain()
 
 
-async def test_less_than_a_whole_batch_waits_for_company(gate: threading.Event) -> None:
+async def test_less_than_a_full_batch_stays_in_the_queue(gate: threading.Event) -> None:
     busy = Busy(gate)
     tasks = [await busy.begin(), busy.ask(1), busy.ask(2, rows=2)]
     await asyncio.sleep(0.01)
-    assert busy.ahead == 0
+    assert busy.prepared == 0
     tasks.append(busy.ask(3))
-    await until(lambda: busy.ahead == 3)
+    await until(lambda: busy.prepared == 3)
     gate.set()
     await asyncio.gather(*tasks)
     assert busy.batches() == [[0], [1, 2, 2, 3]]
     await busy.batcher.drain()
 
 
-async def test_what_is_laid_out_still_waits_for_the_limits_of_the_queue(gate: threading.Event) -> None:
+async def test_prepared_rows_count_for_the_limit_of_the_queue(gate: threading.Event) -> None:
     busy = Busy(gate)
     tasks = [await busy.begin()] + [busy.ask(value) for value in range(8)]
-    await until(lambda: busy.ahead == 4)
+    await until(lambda: busy.prepared == 4)
     with pytest.raises(QueueFullError, match="8 rows are waiting, and 1 more would exceed the limit of 8"):
         await busy.ask(9)
     gate.set()
@@ -101,10 +119,10 @@ async def test_what_is_laid_out_still_waits_for_the_limits_of_the_queue(gate: th
     await busy.batcher.drain()
 
 
-async def test_its_bytes_count_too(gate: threading.Event) -> None:
+async def test_prepared_bytes_count_for_the_limit_of_the_queue(gate: threading.Event) -> None:
     busy = Busy(gate, max_queue_bytes=32)
     tasks = [await busy.begin(), busy.ask(1, rows=4)]
-    await until(lambda: busy.ahead == 1)
+    await until(lambda: busy.prepared == 1)
     with pytest.raises(QueueFullError, match="32 bytes are waiting"):
         await busy.ask(9)
     gate.set()
@@ -121,12 +139,14 @@ async def test_its_bytes_count_too(gate: threading.Event) -> None:
     ],
     ids=["priorities", "timeout", "requests"],
 )
-async def test_not_where_somebody_may_overtake_or_be_refused(gate: threading.Event, rules: QueueRules) -> None:
+async def test_nothing_is_prepared_where_requests_may_overtake_or_be_refused(
+    gate: threading.Event, rules: QueueRules
+) -> None:
     busy = Busy(gate, queue=rules)
     tasks = [await busy.begin()] + [busy.ask(value) for value in range(5)]
     await until(lambda: busy.batcher.waiting_requests == 5)
     await asyncio.sleep(0.01)
-    assert busy.ahead == 0
+    assert busy.prepared == 0
     if rules.levels:
         tasks.append(busy.ask(7, level=1))
     gate.set()
@@ -135,13 +155,13 @@ async def test_not_where_somebody_may_overtake_or_be_refused(gate: threading.Eve
     await busy.batcher.drain()
 
 
-async def test_deadlines_fire_on_time_and_a_batch_that_nobody_waits_for_is_not_run(gate: threading.Event) -> None:
+async def test_deadlines_fire_on_time_and_a_batch_without_waiters_is_not_run(gate: threading.Event) -> None:
     busy = Busy(gate)
     first = await busy.begin()
     until_then = asyncio.get_running_loop().time() + 0.05
     late = [busy.ask(value, deadline=until_then) for value in range(3)]
     gone = busy.ask(3)
-    await until(lambda: busy.ahead == 4)
+    await until(lambda: busy.prepared == 4)
     gone.cancel()
     found = await asyncio.gather(*late, return_exceptions=True)  # the engine is busy all the while
     assert all(isinstance(error, DeadlineExceededError) for error in found)
@@ -152,10 +172,10 @@ async def test_deadlines_fire_on_time_and_a_batch_that_nobody_waits_for_is_not_r
     await busy.batcher.drain()
 
 
-async def test_a_drain_finishes_it(gate: threading.Event) -> None:
+async def test_a_drain_finishes_a_prepared_batch(gate: threading.Event) -> None:
     busy = Busy(gate)
     tasks = [await busy.begin()] + [busy.ask(value) for value in range(1, 6)]
-    await until(lambda: busy.ahead == 4)
+    await until(lambda: busy.prepared == 4)
     drain = asyncio.ensure_future(busy.batcher.drain())
     await asyncio.sleep(0.01)
     assert not drain.done()
@@ -166,7 +186,7 @@ async def test_a_drain_finishes_it(gate: threading.Event) -> None:
     assert busy.batcher.idle
 
 
-async def test_memory_that_is_used_again_spoils_no_answer_that_is_on_its_way(gate: threading.Event) -> None:
+async def test_memory_that_is_used_again_spoils_no_answer_on_its_way(gate: threading.Event) -> None:
     """The engine hands out its own input, as a graph may whose output is an input."""
     busy = Busy(gate, max_queue_rows=64)
     busy.engine._function = lambda feeds: {"y": feeds["x"]}
@@ -183,21 +203,14 @@ async def test_memory_that_is_used_again_spoils_no_answer_that_is_on_its_way(gat
     await busy.batcher.drain()
 
 
-async def test_rows_that_cannot_be_joined_are_an_error_of_their_callers_alone(
-    gate: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_rows_that_cannot_be_joined_run_singly(gate: threading.Event) -> None:
     busy = Busy(gate)
     first = await busy.begin()
-
-    def full(*_: Any) -> Any:
-        raise MemoryError("no memory")
-
-    monkeypatch.setattr(busy.batcher._engines._memory, "join", full)
-    tasks = [busy.ask(value) for value in range(4)]
-    await until(lambda: busy.ahead == 4)
+    tasks = [asyncio.ensure_future(busy.batcher.infer(unjoinable())) for _ in range(4)]
+    await until(lambda: busy.prepared == 4)
     gate.set()
     await first
-    assert all(isinstance(error, MemoryError) for error in await asyncio.gather(*tasks, return_exceptions=True))
-    monkeypatch.undo()
+    assert [answer.arrays[0].tolist() for answer in await asyncio.gather(*tasks)] == [[[0, 0]]] * 4
     assert (await busy.ask(5)).arrays[0].tolist() == [[10, 10]]
+    assert busy.batches() == [[0], [0], [0], [0], [0], [5]]
     await busy.batcher.drain()

@@ -1,0 +1,137 @@
+"""Forming of batches: when the next one forms, and of which requests.
+
+A batch forms as soon as the event loop comes round and an instance is idle, or after a queue delay in which more
+requests may join.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from mnserve.batching.options import BatcherOptions
+from mnserve.batching.queue_policy import QueueRules
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.batching.request_queue import RequestQueue
+from mnserve.execution.batch import Batch
+from mnserve.execution.clock import Clock
+from mnserve.execution.instances import Instances
+from mnserve.execution.request import WaitingRequest
+
+__all__ = ["Dispatcher"]
+
+_log = logging.getLogger(__name__)
+
+_DEADLINE_MARGIN: Final = 0.02
+"""Seconds, beside the time of the last batch, before a deadline at which a queue delay ends."""
+
+
+class Dispatcher:
+    """Takes requests from the queue and puts batches of them to the instances.
+
+    Args:
+        queue: The waiting requests.
+        instances: Engines that run the batches.
+        options: Limits of the batcher.
+        clock: Monotonic time.
+        on_due: Called on the event loop when batches may form; calls :meth:`form_batches`.
+    """
+
+    def __init__(
+        self,
+        queue: RequestQueue,
+        instances: Instances,
+        options: BatcherOptions,
+        *,
+        clock: Clock,
+        on_due: Callable[[], None],
+    ) -> None:
+        self.prepared: Batch | None = None
+        """Full batch that waits for an engine, its inputs joined; its requests still count as waiting."""
+        self._queue = queue
+        self._instances = instances
+        self._clock = clock
+        self._on_due = on_due
+        self._max_delay = options.max_delay if options.max_batch_size else 0.0
+        self._may_prepare = options.queue == QueueRules()  # elsewhere a later request may go first
+        self._batch_seconds = 0.0
+        self._timer: asyncio.Handle | None = None
+
+    # When ------------------------------------------------------------------------------------------------------
+
+    def on_arrival(self, limits: RequestLimits) -> None:
+        """Wakes up for a new request; a running delay goes on unless the request may end it."""
+        delayed = isinstance(self._timer, asyncio.TimerHandle)
+        if not delayed or limits.deadline is not None or limits.refuses_late or self._queue.has_full_batch:
+            self.wake()
+
+    def wake(self) -> None:
+        """Has batches form as soon as the loop comes round; cuts a delay short."""
+        if self._timer is not None:
+            if not isinstance(self._timer, asyncio.TimerHandle):
+                return
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_soon(self._on_due)
+
+    def on_done(self, batch: Batch) -> None:
+        """Notes that an engine has ended a batch, and so begins the prepared one."""
+        if batch.started_ns:
+            self._batch_seconds = (self._clock.ns() - batch.started_ns) / 1e9
+        if self.prepared is not None:
+            _log.debug("model '%s': running %d requests", self._queue.name, len(self.prepared.requests))
+            self.prepared = None
+
+    def _remaining_delay(self) -> float:
+        """Computes the seconds that an idle instance still waits for more requests; negative once that is too long.
+
+        A delay keeps every deadline, and ends before half the time has passed after which a request is refused.
+        """
+        queue, now = self._queue, self._clock.seconds()
+        return min(
+            self._max_delay - (self._clock.ns() - queue.oldest().admitted_ns) / 1e9,
+            queue.first_deadline - now - self._batch_seconds - _DEADLINE_MARGIN,
+            queue.delay_until - now,
+        )
+
+    # What ------------------------------------------------------------------------------------------------------
+
+    def form_batches(self, *, may_delay: bool) -> None:
+        """Puts as many batches as there are idle instances; one more is prepared where it is full.
+
+        Args:
+            may_delay: An idle instance may wait for more requests.
+        """
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._queue and self._form_next(may_delay and self._max_delay > 0):
+            pass
+
+    def _form_next(self, may_delay: bool) -> bool:
+        """Puts the next batch if it may form; returns True if there may be another one."""
+        idle_count = self._instances.idle_count
+        if idle_count < 0:
+            return False
+        if idle_count == 0:
+            # Every engine is busy. A full batch would not change until one is done, so its inputs are joined now.
+            if self._may_prepare and self.prepared is None and self._queue.next_is_full:
+                self.prepared = self._put(self._queue.take_batch())
+            return False
+        remaining = self._remaining_delay() if may_delay else 0.0
+        if remaining > 0 and not self._queue.has_full_batch:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(remaining, self._on_due)
+            return False
+        batch = self._put(self._queue.take_batch(as_many_as_fit=may_delay and remaining <= 0))
+        if batch is not None:
+            _log.debug("model '%s': running %d requests", self._queue.name, len(batch.requests))
+        return True
+
+    def _put(self, requests: list[WaitingRequest]) -> Batch | None:
+        if not requests:
+            return None
+        batch = Batch(requests, [request.work for request in requests])
+        self._instances.put(batch)
+        return batch
