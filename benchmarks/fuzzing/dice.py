@@ -4,8 +4,6 @@ import random
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Dice", "ProviderDice", "RandomDice", "pick"]
-
 _Item = TypeVar("_Item")
 
 

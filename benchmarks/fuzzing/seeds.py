@@ -7,8 +7,6 @@ from fuzzing.dice import RandomDice
 from fuzzing.signatures import SIGNATURES
 from fuzzing.structured import nearly_valid, valid
 
-__all__ = ["CHOICES", "MESSAGE", "write_seeds"]
-
 MESSAGE: Final = b"\0"
 """First byte of an input that holds a message; any even byte stands for one."""
 CHOICES: Final = b"\1"

@@ -6,8 +6,6 @@ from mnserve.batching.queue_policy import QueuePolicy, QueueRules
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.signature import RequestSignature, TensorRule
 
-__all__ = ["RULES", "SIGNATURES"]
-
 
 def _signature(
     model: str, max_batch_size: int, *tensors: tuple[str, str, tuple[int, ...]], allow_non_finite: bool = False

@@ -12,8 +12,6 @@ from fuzzing.dice import Dice, pick
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = ["nearly_valid", "valid"]
-
 Request = pb.ModelInferRequest
 
 _FIELDS: Final = tuple(field.name for field in pb.InferTensorContents.DESCRIPTOR.fields)

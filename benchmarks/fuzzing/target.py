@@ -28,8 +28,6 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.wire import has_more_fields
 from mnserve.status import status_code
 
-__all__ = ["Finding", "Target"]
-
 _MAX_TEXT: Final = 2000
 """Largest number of characters of a refusal: clients take 8 KiB of trailing metadata, escapes included."""
 _MAX_ANSWER: Final = 64

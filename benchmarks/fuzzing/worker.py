@@ -10,8 +10,6 @@ from typing import Final
 
 import atheris
 
-__all__ = ["main"]
-
 _MODULES: Final = [
     f"mnserve.{name}"
     for name in ("codec", "encoding", "tensors", "shared_memory", "shared_tensors", "urgency", "wire", "response_cache")

@@ -1,4 +1,4 @@
-"""The scripts find their parts beside themselves; one runs in this process as it would from a shell."""
+"""Run a script in this process as from a shell; scripts import modules beside them."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 @dataclass(frozen=True)
 class Done:
-    """A script that has ended."""
+    """Exit code and output of a script."""
 
     code: int
     stdout: str
@@ -22,7 +22,7 @@ class Done:
 
 @pytest.fixture
 def run_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """Runs ``main`` of a script: ``run_script("node_profile", folder, "--runs", 3)``."""
+    """Run ``main`` of a script: ``run_script("node_profile", folder, "--runs", 3)``."""
 
     def call(script: str, *words: object) -> Done:
         monkeypatch.setattr(sys, "argv", [f"{script}.py", *map(str, words)])

@@ -33,7 +33,7 @@ FEW, MANY, GROUPED = Size("convnet4", 3, 12), Size("convnet4", 3, 40), Size("con
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of parquet files: images of 16×16 pixels that are reddish, greenish or blueish."""
+    """Write a folder of parquet files: images of 16×16 pixels that are reddish, greenish or blueish."""
     folder = tmp_path_factory.mktemp("data")
     random = np.random.default_rng(0)
     for split, count in (("train", IMAGES), ("test", 9)):
@@ -59,7 +59,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a trained backbone and nothing else."""
+    """Make a folder with a trained backbone and nothing else."""
     folder = tmp_path_factory.mktemp("finished")
     adaptive_models.trained(FEW, adaptive_models.Training(folder / "runs", str(data), images=TRAINED, epochs=1))
     return folder
@@ -67,7 +67,7 @@ def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def output(finished: Path, tmp_path: Path) -> Path:
-    """The same, to be changed at will."""
+    """Copy the folder, to be changed by a test."""
     return Path(shutil.copytree(finished, tmp_path / "output"))
 
 
@@ -104,7 +104,7 @@ def test_keys_are_features_of_training_images(run_script: Run, data: Path, outpu
             assert artifact.samples.labels.tolist() == found.logits.argmax(dim=-1).tolist()
 
 
-def test_what_is_there_is_not_made_again(
+def test_existing_models_are_not_made_again(
     run_script: Run, data: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained_again(*_: object) -> None:
@@ -146,7 +146,7 @@ def test_the_perceptron_is_fitted_once(run_script: Run, tmp_path: Path, monkeypa
     assert asked == [("table.csv", 1000)]
 
 
-def test_what_cannot_be_made_is_a_sentence(run_script: Run, data: Path, output: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_made_is_one_sentence(run_script: Run, data: Path, output: Path, tmp_path: Path) -> None:
     too_many = Size("convnet4", 3, 1000)
     adaptive_models.SIZES += (too_many,)  # type: ignore[assignment]
     for words, code, message in (
@@ -197,7 +197,7 @@ def test_scaling_from_exports_to_plot(
 
 @pytest.fixture
 def exported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of what adaptive_scaling exports, which writes no graph here; the explicit form cannot be exported."""
+    """Record the names of exports instead of writing graphs; the explicit form cannot be exported."""
     names: list[str] = []
 
     def export(options: Any) -> None:
@@ -284,7 +284,7 @@ def test_the_plot_shows_each_form_over_entries_and_classes(tmp_path: Path) -> No
         ([*ONE, "--data.path", "/nowhere", "--backbone", "convnet4"], 1, "adaptive_scaling: "),
     ],
 )
-def test_what_cannot_be_measured_is_a_sentence(
+def test_a_model_that_cannot_be_measured_is_one_sentence(
     run_script: Run, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     done = run_script("adaptive_scaling", tmp_path, "--data.path", tmp_path, *words)

@@ -1,4 +1,4 @@
-"""What the scripts have in common: options, ratios of exported models, filled dictionaries."""
+"""Code that the scripts share: options, ratios of exported models, filled dictionaries."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "x", "", "1,5"])
-def test_numbers_above_zero(text: str) -> None:
+def test_numbers_not_above_zero_are_refused(text: str) -> None:
     for kind in (positive_number, positive_integer):
         with pytest.raises(argparse.ArgumentTypeError, match=f"{text!r} is not a"):
             kind(text)
@@ -32,7 +32,7 @@ def test_numbers_above_zero(text: str) -> None:
         positive_integer("0.5")
 
 
-def test_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_options_have_defaults_and_the_docstring_as_help(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     parser = script_parser("What it does.\n\n    python it.py\n")
     add_timing(parser, seconds=4, rounds=20, of="variant")
     add_json(parser)
@@ -51,7 +51,7 @@ def test_options(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         assert message in capsys.readouterr().err
 
 
-def test_figures(tmp_path: Path) -> None:
+def test_figures_are_written_as_text_and_as_json(tmp_path: Path) -> None:
     write_json(None, {})
     write_json(tmp_path / "x.json", {"a": [1, 2.5]})
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": [1, 2.5]}
@@ -78,7 +78,7 @@ def test_the_price_is_that_of_the_first_model_over_the_second(
     assert found["settings"]["threads"] == 1
 
 
-def test_a_filled_dictionary(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_filled_dictionary_holds_features_and_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     make = partial(build_backbone, BackboneConfig(name="identity"), (1, 1, 3))
     model = family_named("meta_neighborhoods").build(MetaNeighborhoodsConfig(entries=4), make, 3)
     assert isinstance(model, MetaNeighborhoods)

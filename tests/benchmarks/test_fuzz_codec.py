@@ -1,4 +1,4 @@
-"""The fuzzer's requests and checks, which need no fuzzer; and a second of the fuzzer, where there is one."""
+"""Requests and checks of the fuzzer, and a second of fuzzing where atheris is installed."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_every_model_answers_good_requests(target: Target, signature: RequestSig
     assert set(target.outcomes) <= {"answered", "InvalidRequestError", "AnswerTooLargeError"}
 
 
-def test_requests_that_are_nearly_right(target: Target) -> None:
+def test_requests_that_are_nearly_right_are_answered_or_refused(target: Target) -> None:
     for seed in range(1500):
         target.structured(RandomDice(seed))
     assert set(target.outcomes) == {"answered", "InvalidRequestError", "UnsupportedError", "AnswerTooLargeError"}
     assert target.outcomes["answered"] > 200
 
 
-def test_seeds_that_are_damaged(target: Target, tmp_path: Path) -> None:
+def test_damaged_seeds_are_answered_or_refused(target: Target, tmp_path: Path) -> None:
     count = write_seeds(tmp_path / "seeds")
     inputs = [path.read_bytes() for path in sorted((tmp_path / "seeds").iterdir())]
     assert len(inputs) == count
@@ -78,7 +78,9 @@ def fail(error: Exception) -> Callable[..., Any]:
     ],
     ids=["bug", "internal", "long"],
 )
-def test_what_is_a_finding(target: Target, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
+def test_broken_rules_are_findings(
+    target: Target, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
     monkeypatch.setattr(fuzzing_target, "check_request", fail(error))
     with pytest.raises((Finding, IndexError), match=words):
         target.raw(valid(SIGNATURES[0], RandomDice(0)).SerializeToString())
@@ -110,7 +112,7 @@ def test_without_atheris_it_says_how_to_get_it() -> None:
 
 
 @pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed: pip install '.[fuzz]'")
-def test_a_second_of_fuzzing(tmp_path: Path) -> None:
+def test_a_second_of_fuzzing_has_no_finding(tmp_path: Path) -> None:
     done = fuzz("--seconds", "1", "--corpus", str(tmp_path / "corpus"), "--json", str(tmp_path / "fuzz.json"))
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "fuzz.json").read_text())

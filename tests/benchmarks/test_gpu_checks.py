@@ -1,4 +1,4 @@
-"""The parts of benchmarks/gpu_inference.py: buffers, parity, time, and what they do when something fails."""
+"""Parts of benchmarks/gpu_inference.py: buffers, parity, time budget and failures."""
 
 import copy
 import dataclasses
@@ -91,7 +91,7 @@ def test_answers_come_in_batches_of_many_sizes() -> None:
     assert sum(seen) == len(x)
 
 
-def test_parity_sees_what_differs() -> None:
+def test_parity_counts_differences() -> None:
     right = {"logits": np.array([[2.0, 0.0]]), "probabilities": np.array([[0.88, 0.12]])}
     near = {"logits": np.array([[2.1, 0.0]]), "probabilities": np.array([[0.88005, 0.11995]])}
     far = {"logits": np.array([[0.0, 2.0]]), "probabilities": np.array([[0.12, 0.88]])}
@@ -105,7 +105,7 @@ def test_parity_sees_what_differs() -> None:
     assert not compare(("m", "float32", "e"), shifted, value, 1.0).passed
 
 
-def test_time_runs_out() -> None:
+def test_work_beyond_the_budget_is_skipped() -> None:
     now = [0.0]
     spent = Budget(seconds=60, clock=lambda: now[0])
     assert spent.allows("first", 30)
@@ -117,7 +117,7 @@ def test_time_runs_out() -> None:
 
 
 class Broken(TorchRunner):
-    """Fails where a GPU might: one engine alone, or whatever is captured in float16."""
+    """Fails where a GPU might: in a single engine, or in every capture in float16."""
 
     @contextmanager
     def pair(self, checked: Any, forms: Any, dtype: str, *, tf32: bool) -> Any:
@@ -134,7 +134,7 @@ class Broken(TorchRunner):
         yield {"other": run}
 
 
-def test_what_fails_is_record_failure_and_the_rest_goes_on(checked: CheckedModel) -> None:
+def test_a_failure_is_recorded_and_the_rest_goes_on(checked: CheckedModel) -> None:
     spent = budget()
     plan = Plan(dtypes=("float32", "float16"), batches=(1, 4), seconds=0.01, rounds=2, tf32=False)
     found = check({"m": lambda: checked}, Broken("cpu", (1, 4)), plan, spent, lambda message: None)
@@ -146,7 +146,7 @@ def test_what_fails_is_record_failure_and_the_rest_goes_on(checked: CheckedModel
     ]
 
 
-def test_artifacts(checked: CheckedModel, tmp_path: Path) -> None:
+def test_artifacts_are_checked_in_the_form_that_mnexport_chooses(checked: CheckedModel, tmp_path: Path) -> None:
     words = ["--backbone.name", "convnet4", "--backbone.width", "0.2", "--meta_neighborhoods.entries", "16"]
     config = ImageArtifactConfig(
         experiment=load_experiment("digits", words),
@@ -191,7 +191,7 @@ def test_the_engine_is_asked_for_graphs_without_tf32(cuda: Any, checked: Checked
         pass
 
 
-def test_what_is_installed() -> None:
+def test_installed_packages_and_providers_are_found() -> None:
     found = look_around()
     assert "torch" in found.versions
     assert "CPUExecutionProvider" in found.providers

@@ -1,4 +1,4 @@
-"""benchmarks/gpu_inference.py as a whole, on the CPU and a very small scale."""
+"""The whole benchmarks/gpu_inference.py, on the CPU and a very small scale."""
 
 import json
 import subprocess
@@ -32,8 +32,8 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs the script in this process."""
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # what the script sets is undone
+    """Run the script in this process."""
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "")  # variables set by the script are removed
     return partial(run_script, "gpu_inference")
 
 
@@ -41,7 +41,7 @@ def figures(file: Path) -> Any:
     return json.loads(file.read_text())
 
 
-def test_onnx_runtime(run: Run, tmp_path: Path) -> None:
+def test_onnx_runtime_gives_parity_and_ratios(run: Run, tmp_path: Path) -> None:
     done = run(*WORDS, "--dtypes", "float32", "--json", str(tmp_path / "gpu.json"))
     assert done.code == 0, done.stderr
     found = figures(tmp_path / "gpu.json")
@@ -55,7 +55,7 @@ def test_onnx_runtime(run: Run, tmp_path: Path) -> None:
     assert "TF32 off for parity, off for timing" in done.stdout
 
 
-def test_pytorch_where_onnx_cannot_be_exported(tmp_path: Path) -> None:
+def test_pytorch_runs_where_onnx_cannot_be_exported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT, *WORDS, "--json", str(tmp_path / "gpu.json")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
@@ -68,7 +68,7 @@ def test_pytorch_where_onnx_cannot_be_exported(tmp_path: Path) -> None:
     assert "random backbone" in found["models"]["convnet4-4-16"]
 
 
-def test_what_does_not_fit_the_time_is_told(run: Run) -> None:
+def test_checks_that_do_not_fit_the_time_are_listed(run: Run) -> None:
     done = run(*SMALL, "--device", "cpu", "--runtime", "torch", "--minutes", "0.05")
     assert done.code == 1
     assert "convnet4-4-16: no time" in done.stdout

@@ -1,4 +1,4 @@
-"""What benchmarks/gpu_inference.py times: which model over which, at which batch size and precision."""
+"""Timed calls of benchmarks/gpu_inference.py: model, batch size and precision."""
 
 import time
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def _short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SlowAdaptive(TorchRunner):
-    """Answers faster as the vanilla model than as the adaptive one; keeps what was asked for."""
+    """Answers faster as the vanilla model than as the adaptive one; records its calls."""
 
     def __init__(self) -> None:
         super().__init__("cpu", (1,))
@@ -79,7 +79,7 @@ def test_a_slower_adaptive_model_has_a_ratio_above_one(checked: CheckedModel) ->
 
 
 @pytest.mark.parametrize("tf32", [False, True])
-def test_what_is_timed_has_the_batch_size_and_precision_of_its_row(checked: CheckedModel, tf32: bool) -> None:
+def test_timed_calls_have_the_batch_size_and_precision_of_their_row(checked: CheckedModel, tf32: bool) -> None:
     runner = SlowAdaptive()
     found = check_on(runner, checked, dtypes=("float32", "float16"), tf32=tf32)
     wanted = [(dtype, batch) for dtype in ("float32", "float16") for batch in BATCHES]

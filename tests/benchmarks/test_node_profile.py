@@ -1,4 +1,4 @@
-"""benchmarks/node_profile.py: which files it takes, and that each has a column of its own."""
+"""benchmarks/node_profile.py: files of the named models, and a column for each."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def write(onnx_model: Write) -> Write:
-    """Writes a model of some kinds of nodes, one after the other."""
+    """Write a model of some kinds of nodes, one after the other."""
 
     def make(name: str, *kinds: str, datatype: str = "FLOAT") -> Path:
         names = ["x", *(f"t{place}" for place in range(1, len(kinds))), "y"]

@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def binary() -> Path:
-    """The binary, fetched where it is not there yet."""
+    """Fetch the binary unless it is there."""
     try:
         found = perf_analyzer.fetch()
         perf_analyzer.check_binary(found)
@@ -24,12 +24,12 @@ def binary() -> Path:
 
 @pytest.fixture(autouse=True)
 def unsteady(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether latencies agree says something about the machine, and nothing about the server."""
+    """Accept latencies that do not agree, which is up to the machine and not the server."""
     monkeypatch.setattr(perf_analyzer, "STABLE_PERCENT", 999)
 
 
 @pytest.mark.usefixtures("binary")
-def test_every_way(run_script: Callable[..., Any], tmp_path: Path) -> None:
+def test_calls_streams_and_shared_memory_are_measured(run_script: Callable[..., Any], tmp_path: Path) -> None:
     ways = ["--streaming", "--shared-memory", "system"]
     small = ["--concurrency", "2", "--batch", "3", "--seconds", "0.3"]
     done = run_script("perf_analyzer", *ways, *small, "--json", tmp_path / "perf.json")
@@ -49,6 +49,6 @@ def test_tensors_do_lie_in_shared_memory(binary: Path, tmp_path: Path) -> None:
             perf_analyzer.measure(binary, address, way="shared memory", **fields)
 
 
-def test_what_cannot_be_measured(run_script: Callable[..., Any]) -> None:
+def test_wrong_usage_exits_with_2(run_script: Callable[..., Any]) -> None:
     for words in (["--shared-memory", "cuda"], ["--concurrency", "x"], ["repository"]):
         assert run_script("perf_analyzer", *words).code == 2

@@ -1,4 +1,4 @@
-"""What scripts that serve and measure refuse, before anything is started."""
+"""Values that scripts refuse before they start a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def model(tmp_path: Path) -> Path:
         ("front_ends", ["--callers", "1,x"], "argument --callers: 'x' is not a whole number above 0"),
     ],
 )
-def test_values_that_cannot_work(
+def test_impossible_values_are_refused_before_any_work(
     run_script: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
     model: Path,
@@ -47,7 +47,7 @@ def test_values_that_cannot_work(
 
 
 @pytest.mark.parametrize("script", ["serve_onnx", "front_ends"])
-def test_a_file_that_is_not_there(run_script: Callable[..., Any], tmp_path: Path, script: str) -> None:
+def test_a_missing_file_is_refused(run_script: Callable[..., Any], tmp_path: Path, script: str) -> None:
     done = run_script(script, tmp_path / "gone.onnx")
     assert done.code == 2
     assert f"there is no file {tmp_path / 'gone.onnx'}" in done.stderr

@@ -18,7 +18,7 @@ def run(*words: str) -> str:
     return done.stdout
 
 
-def test_training_cost(tmp_path: Path) -> None:
+def test_training_cost_compares_every_variant_with_vanilla(tmp_path: Path) -> None:
     small = ["--batch", "4", "--size", "8", "--entries", "8", "--seconds", "0.05", "--rounds", "2", "--threads", "1"]
     words = ["benchmarks/training_cost.py", "--backbones", "convnet4", *small]
     out = run(*words, "--json", str(tmp_path / "cost.json"))
@@ -50,7 +50,7 @@ def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
     assert "images/s" in out
 
 
-def test_gpu_training_takes_where_the_data_lies(tmp_path: Path) -> None:
+def test_gpu_training_passes_the_data_path_on(tmp_path: Path) -> None:
     """The command as the documentation has it, as far as a folder that is not there."""
     command = [sys.executable, "benchmarks/gpu_training.py", "--data.path", str(tmp_path / "cifar10"), "--accelerator"]
     done = subprocess.run([*command, "cpu"], cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
@@ -61,7 +61,7 @@ def test_gpu_training_takes_where_the_data_lies(tmp_path: Path) -> None:
     assert "recipe" not in done.stderr
 
 
-def test_training_cost_names_what_it_does_not_know() -> None:
+def test_training_cost_names_a_wrong_value() -> None:
     for words in (["--backbones", "convnet4x"], ["--entries", "x"], ["--entries", "0"]):
         command = [sys.executable, "benchmarks/training_cost.py", *words]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
@@ -70,7 +70,7 @@ def test_training_cost_names_what_it_does_not_know() -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_parity_table(tmp_path: Path) -> None:
+def test_parity_table_has_a_cell_for_every_form_and_dtype(tmp_path: Path) -> None:
     words = [
         "benchmarks/parity_table.py",
         str(tmp_path),
@@ -95,7 +95,7 @@ def test_parity_table(tmp_path: Path) -> None:
     assert not any(one["failure"] for one in records)
 
 
-def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
+def test_adaptive_price_and_node_profile_measure_exported_models(tmp_path: Path) -> None:
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
     words = ["fit", "digits", "--name", "small", "--runs", str(tmp_path / "runs"), "--training.epochs", "1", *small]
     run("-m", "mntrain", *words)
@@ -119,7 +119,7 @@ def test_adaptive_price_and_where_the_time_goes(tmp_path: Path) -> None:
     assert "MatMul" in out
 
 
-def test_rank_margin(runs: Path, tmp_path: Path) -> None:
+def test_rank_margin_keeps_the_chosen_share_on_its_own_images(runs: Path, tmp_path: Path) -> None:
     words = [str(runs / "meta_neighborhoods" / "artifact"), "--shares", "0.5", "0.25", "--tolerance", "0.02"]
     out = run("benchmarks/rank_margin.py", *words, "--json", str(tmp_path / "margin.json"))
     found = json.loads((tmp_path / "margin.json").read_text())
@@ -132,14 +132,14 @@ def test_rank_margin(runs: Path, tmp_path: Path) -> None:
     assert "artifact's images" in out
 
 
-def test_grpc_cancels() -> None:
+def test_grpc_cancels_prints_the_memory_of_a_cancelled_call() -> None:
     out = run("benchmarks/grpc_cancels.py", "--rounds", "2", "--calls", "40")
     assert "round 2" in out
     assert "bytes a cancelled call" in out
 
 
 @pytest.mark.skipif(shutil.which("h2load") is None, reason="needs h2load (Debian's package nghttp2-client)")
-def test_front_ends(tmp_path: Path) -> None:
+def test_front_ends_measures_every_named_way(tmp_path: Path) -> None:
     from onnx import TensorProto, helper
 
     rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in ("x", "y")]
@@ -152,7 +152,7 @@ def test_front_ends(tmp_path: Path) -> None:
     assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
 
 
-def test_soak(tmp_path: Path) -> None:
+def test_soak_loses_and_swaps_nothing(tmp_path: Path) -> None:
     small = ["--minutes", "0.05", "--callers", "3", "--reload-seconds", "0.5"]
     out = run("benchmarks/soak.py", *small, "--json", str(tmp_path / "soak.json"))
     found = json.loads((tmp_path / "soak.json").read_text())

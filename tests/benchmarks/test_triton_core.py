@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def make_wheel(tmp_path: Path) -> MakeWheel:
-    """A wheel whose tritonserver is a shell script."""
+    """Make a wheel whose tritonserver is a shell script."""
 
     def make(*commands: str, name: str = "pytriton/tritonserver/bin/tritonserver") -> Path:
         wheel = tmp_path / "nvidia_pytriton-0-py3-none-any.whl"
@@ -42,7 +42,7 @@ def run(run_script: Callable[..., Any]) -> Run:
 
 @pytest.fixture
 def models(repository: Path) -> Path:
-    """A repository with models a and b."""
+    """Write a repository with models a and b."""
     for name in ("a", "b", ".hidden"):
         (repository / name).mkdir()
     (repository / "README").touch()
@@ -91,14 +91,16 @@ def test_a_core_that_does_not_end_is_ended(run: Run, make_wheel: MakeWheel, mode
     )
 
 
-def test_a_core_that_speaks_of_something_else(run: Run, make_wheel: MakeWheel, models: Path) -> None:
+def test_a_core_that_names_no_model_is_an_error(run: Run, make_wheel: MakeWheel, models: Path) -> None:
     code, out, err = run(models, make_wheel("echo libcudart.so.12: cannot open shared object file", "exit 127"))
     assert (code, out) == (2, "")
     assert "said nothing about any model; its last line: libcudart.so.12: cannot open shared object file" in err
     assert run(models, make_wheel("exit 0"))[2] == "triton_core: tritonserver said nothing about any model\n"
 
 
-def test_what_cannot_be_asked_is_a_sentence(run: Run, make_wheel: MakeWheel, models: Path, tmp_path: Path) -> None:
+def test_a_core_that_cannot_be_run_is_one_sentence(
+    run: Run, make_wheel: MakeWheel, models: Path, tmp_path: Path
+) -> None:
     (tmp_path / "no.whl").write_text("no archive")
     (tmp_path / "void").mkdir()
     wheel = make_wheel()
@@ -118,7 +120,7 @@ def test_what_cannot_be_asked_is_a_sentence(run: Run, make_wheel: MakeWheel, mod
         assert len(err.splitlines()) == 1
 
 
-def test_a_binary_of_another_machine(run: Run, make_wheel: MakeWheel, models: Path, tmp_path: Path) -> None:
+def test_a_binary_of_another_machine_is_an_error(run: Run, make_wheel: MakeWheel, models: Path, tmp_path: Path) -> None:
     wheel = make_wheel()
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("bin/tritonserver", b"\x7fELF" + bytes(60))

@@ -1,4 +1,4 @@
-"""The artifact: nothing but plain data, and clear words about a wrong one."""
+"""Reading of artifacts, and messages about wrong ones."""
 
 import json
 import shutil

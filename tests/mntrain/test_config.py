@@ -1,4 +1,4 @@
-"""Recipes, overrides, and what is said about wrong ones."""
+"""Recipes and overrides, and messages about wrong ones."""
 
 from pathlib import Path
 

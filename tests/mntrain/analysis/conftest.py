@@ -1,4 +1,4 @@
-"""A run to look at."""
+"""A loaded run, and the answers of its model."""
 
 from pathlib import Path
 
@@ -9,12 +9,14 @@ from mntrain.analysis.report_input import ReportInput, ReportOptions, load_repor
 
 
 @pytest.fixture(scope="session")
-def subject(runs: Path) -> ReportInput:
-    """The small Meta-Neighborhoods run on digits."""
+def report_input(runs: Path) -> ReportInput:
+    """Load the small Meta-Neighborhoods run on digits."""
     return load_report_input(ReportOptions(run=runs / "meta_neighborhoods", images=200, quiet=True))
 
 
 @pytest.fixture(scope="session")
-def observed(subject: ReportInput) -> Observed:
-    """200 of its test images."""
-    return observe(subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, 200)
+def observed(report_input: ReportInput) -> Observed:
+    """Run the model on 200 test images."""
+    return observe(
+        report_input.artifact.model, report_input.artifact.preprocessing, "test", report_input.data.test, 200
+    )

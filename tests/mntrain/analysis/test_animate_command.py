@@ -1,4 +1,4 @@
-"""`mntrain animate`: a frame for every kept epoch, and sentences for what cannot be shown."""
+"""`mntrain animate`: a frame for every kept epoch, and refused runs."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ def test_a_frame_for_every_kept_epoch_and_three_stills(folder: Path, tmp_path: P
     }
 
 
-def test_what_is_drawn_is_what_the_run_did(folder: Path) -> None:
+def test_drawn_answers_are_those_of_the_run(folder: Path) -> None:
     run = folder / "adaptive"
     observer = Observer(run)
     kept = kept_epochs(run)
@@ -126,7 +126,7 @@ def test_a_model_without_neighbors_shows_its_map(folder: Path, capsys: pytest.Ca
     assert moments[0].keys is None
 
 
-def test_what_cannot_be_animated_is_one_sentence(
+def test_a_run_that_cannot_be_animated_is_refused_in_one_sentence(
     folder: Path, runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def complaint(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""What the sections compute, against independent ways to compute it."""
+"""Figures of the sections, against independent ways to compute them."""
 
 import copy
 from dataclasses import replace
@@ -20,18 +20,22 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 @pytest.fixture
-def model(subject: ReportInput) -> MetaNeighborhoods:
-    assert isinstance(subject.adaptive, MetaNeighborhoods)
-    return subject.adaptive
+def model(report_input: ReportInput) -> MetaNeighborhoods:
+    assert isinstance(report_input.adaptive, MetaNeighborhoods)
+    return report_input.adaptive
 
 
-def test_all_test_images_give_the_accuracy_of_the_run(subject: ReportInput) -> None:
+def test_all_test_images_give_the_accuracy_of_the_run(report_input: ReportInput) -> None:
     everything = observe(
-        subject.artifact.model, subject.artifact.preprocessing, "test", subject.data.test, len(subject.data.test)
+        report_input.artifact.model,
+        report_input.artifact.preprocessing,
+        "test",
+        report_input.data.test,
+        len(report_input.data.test),
     )
     assert everything.unadapted is not None
     found = adaptation_accuracy(everything.unadapted, everything.logits, everything.labels)
-    recorded = subject.artifact.config.metrics["test"]
+    recorded = report_input.artifact.config.metrics["test"]
     assert found.after == pytest.approx(recorded["accuracy"])
     assert found.before == pytest.approx(recorded["unadapted_accuracy"])
 
@@ -50,10 +54,10 @@ def test_images_that_come_closer_lie_above_the_diagonal() -> None:
     assert found.share_closer == pytest.approx(2 / 3)
 
 
-def test_a_sample_is_drawn_once_and_keeps_its_positions(subject: ReportInput, observed: Observed) -> None:
+def test_a_sample_is_drawn_once_and_keeps_its_positions(report_input: ReportInput, observed: Observed) -> None:
     assert len(observed.indices) == 200
     assert observed.total == 359
-    np.testing.assert_array_equal(observed.images, subject.data.test.inputs[observed.indices])
+    np.testing.assert_array_equal(observed.images, report_input.data.test.inputs[observed.indices])
 
 
 def test_cosine_after_the_update_is_what_the_model_answers_with(model: MetaNeighborhoods, observed: Observed) -> None:
@@ -93,7 +97,7 @@ def test_nearest_images_by_the_similarity_of_the_model(
         assert one.entry_class == int(model.dictionary.value_logits[one.entry].argmax())
 
 
-def test_effective_number_of_entries() -> None:
+def test_the_effective_number_of_entries_is_1_for_one_and_s_for_all() -> None:
     even, single = torch.full((1, 20), 1 / 20), torch.nn.functional.one_hot(torch.tensor([3]), 20).float()
     torch.testing.assert_close(usage(even).effective, torch.tensor([20.0]))
     torch.testing.assert_close(usage(single).effective, torch.tensor([1.0]))
@@ -180,10 +184,10 @@ def test_lengths_move_nothing_in_an_embedding_of_directions(model: MetaNeighborh
         assert np.allclose(plain, longer) == cosine
 
 
-def test_another_head_has_no_prototypes(subject: ReportInput, observed: Observed) -> None:
+def test_another_head_has_no_prototypes(report_input: ReportInput, observed: Observed) -> None:
     from mntrain.artifact import build_model
 
-    experiment = subject.artifact.config.experiment
+    experiment = report_input.artifact.config.experiment
     dot = build_model(replace(experiment, model=replace(experiment.model, head="dot")), (1, 8, 8), 10)
     assert isinstance(dot, MetaNeighborhoods)
     assert observed.features is not None

@@ -1,4 +1,4 @@
-"""The page in a real browser: everything is seen, nothing is fetched, nothing is wider than a phone."""
+"""The page in a browser: all of it is visible, nothing is fetched, nothing is wider than a phone."""
 
 import json
 import re
@@ -31,7 +31,7 @@ MEASURE = """
 
 @pytest.fixture(scope="module")
 def sweep_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `mntrain compare --sweep` writes, as far as a report reads it."""
+    """Write a sweep as `mntrain compare --sweep` does, as far as a report reads it."""
     file = tmp_path_factory.mktemp("sweep") / "compare.json"
     runs = [{"score": 0.9}, {"score": 0.92}]
     content = {
@@ -48,7 +48,7 @@ def sweep_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(runs: Path, sweep_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the small Meta-Neighborhoods run."""
+    """Write the report of the small Meta-Neighborhoods run."""
     file = tmp_path_factory.mktemp("report") / "page.html"
     options = ReportOptions(
         run=runs / "meta_neighborhoods", images=150, comparisons=(sweep_file,), output=file, quiet=True

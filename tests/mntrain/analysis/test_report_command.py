@@ -1,4 +1,4 @@
-"""The command: which sections a run gets, finer labels, and sentences for what cannot be shown."""
+"""`mntrain report`: sections of each kind of run, finer labels, and refused runs."""
 
 import json
 import shutil
@@ -47,10 +47,10 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
     numbers = json.loads(capsys.readouterr().out)
     assert set(numbers["retrieval"]["knn_accuracy"]) == {"labels", "fine"}
     options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
-    subject = load_report_input(options)
-    assert subject.fine is not None
-    np.testing.assert_array_equal(subject.fine.train, subject.data.train.inputs[:, 0, 0, 0] // 40)
-    np.testing.assert_array_equal(subject.fine.test, subject.data.test.inputs[:, 0, 0, 0] // 40)
+    report_input = load_report_input(options)
+    assert report_input.fine is not None
+    np.testing.assert_array_equal(report_input.fine.train, report_input.data.train.inputs[:, 0, 0, 0] // 40)
+    np.testing.assert_array_equal(report_input.fine.test, report_input.data.test.inputs[:, 0, 0, 0] // 40)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
         (["RUNS/vanilla", "--compare", "RUNS/vanilla/config.yaml"], 1, "no result of `mntrain compare`"),
     ],
 )
-def test_what_cannot_be_shown_is_one_sentence(
+def test_a_run_that_cannot_be_shown_is_refused_in_one_sentence(
     words: list[str], code: int, sentence: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", *(word.replace("RUNS", str(runs)) for word in words), "--json"]) == code
@@ -91,7 +91,7 @@ def test_a_damaged_history_or_artifact_is_one_sentence(
     assert "schema 99" in capsys.readouterr().err
 
 
-def test_a_classifier_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_a_classifier_of_rows_has_its_sections(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--data.rows", "120", "--training.epochs", "2", "--meta_neighborhoods.entries", "12"]
     assert main(["fit", "spiral", *words, "--runs", str(tmp_path), "--name", "a", "--json"]) == 0
     test = json.loads(capsys.readouterr().out)["test"]
@@ -107,7 +107,9 @@ def test_a_classifier_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("family", ["meta_neighborhoods", "vanilla"])
-def test_a_regressor(family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_of_a_regressor_has_its_errors(
+    family: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(200, 2))
     table = np.column_stack([x, 50 + 9 * np.sin(x[:, 0])])

@@ -1,4 +1,4 @@
-"""What the sections say and mark, against the data itself."""
+"""Texts and marks of the sections, against the data."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from mntrain.analysis.sections.usage import usage_section
 
 
 @pytest.fixture(scope="module")
-def trained(subject: ReportInput) -> Observed:
-    """300 training images."""
-    return observe(subject.artifact.model, subject.artifact.preprocessing, "train", subject.data.train, 300)
+def trained(report_input: ReportInput) -> Observed:
+    """Run the model on 300 training images."""
+    return observe(
+        report_input.artifact.model, report_input.artifact.preprocessing, "train", report_input.data.train, 300
+    )
 
 
 def knn_accuracy(references: Tensor, labels: Tensor, queries: Tensor, wanted: Tensor) -> float:
@@ -36,12 +38,12 @@ def knn_accuracy(references: Tensor, labels: Tensor, queries: Tensor, wanted: Te
 
 
 def test_knn_is_asked_in_both_spaces_for_both_kinds_of_labels(
-    subject: ReportInput, trained: Observed, observed: Observed
+    report_input: ReportInput, trained: Observed, observed: Observed
 ) -> None:
     random = np.random.default_rng(1)
-    known, wanted = (random.integers(0, 3, len(part)) for part in (subject.data.train, subject.data.test))
+    known, wanted = (random.integers(0, 3, len(part)) for part in (report_input.data.train, report_input.data.test))
     lots = FineLabels(column="lots", names=("first", "second", "third"), train=known, test=wanted)
-    section = retrieval_section(replace(subject, fine=lots), trained, observed)
+    section = retrieval_section(replace(report_input, fine=lots), trained, observed)
     assert section is not None
     assert trained.attention is not None
     assert observed.attention is not None
@@ -60,7 +62,7 @@ def test_knn_is_asked_in_both_spaces_for_both_kinds_of_labels(
 
 
 def check_marks(section: Section, wanted: Callable[[str], str]) -> None:
-    """Every picture is marked right exactly if it is of the class that its strip is of."""
+    """Check that pictures are marked right exactly if they are of the class of their strip."""
     marks = []
     for strip in section.strips:
         for one in strip.pictures:
@@ -70,8 +72,8 @@ def check_marks(section: Section, wanted: Callable[[str], str]) -> None:
     assert set(marks) == {"right", "wrong"}, "some are wrong, or nothing is tested"
 
 
-def test_images_beside_an_entry_are_marked_by_its_class(subject: ReportInput, observed: Observed) -> None:
-    section = neighbors_section(subject, observed)
+def test_images_beside_an_entry_are_marked_by_its_class(report_input: ReportInput, observed: Observed) -> None:
+    section = neighbors_section(report_input, observed)
     assert section is not None
     entry = re.compile(r"entry \d+: (.*), \d+%")
 
@@ -83,8 +85,8 @@ def test_images_beside_an_entry_are_marked_by_its_class(subject: ReportInput, ob
     check_marks(section, of_entry)
 
 
-def test_entries_with_half_of_the_attention(subject: ReportInput, observed: Observed) -> None:
-    section = usage_section(subject, observed.attention)
+def test_entries_with_half_of_the_attention_are_counted(report_input: ReportInput, observed: Observed) -> None:
+    section = usage_section(report_input, observed.attention)
     assert section is not None
     assert observed.attention is not None
     ordered, total, count = sorted(observed.attention.double().mean(dim=0).tolist(), reverse=True), 0.0, 0
@@ -95,7 +97,7 @@ def test_entries_with_half_of_the_attention(subject: ReportInput, observed: Obse
     assert 1 < count < 60
 
 
-def test_each_curve_is_of_its_part(subject: ReportInput, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_curve_is_of_its_part(report_input: ReportInput, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Drawing] = {}
 
     def figure(name: str, draw: Callable[[Drawing], None], **_: Any) -> Any:
@@ -103,10 +105,12 @@ def test_each_curve_is_of_its_part(subject: ReportInput, monkeypatch: pytest.Mon
         draw(drawn[name])
 
     monkeypatch.setattr(curves, "figure", figure)
-    assert curves.curves_section(subject) is not None
+    assert curves.curves_section(report_input) is not None
     for name in ("loss", "accuracy"):
         lines = {line.get_label(): line for line in drawn[f"curve-{name}"].axes[0].get_lines()}
         for part in ("train", "validation"):
-            np.testing.assert_array_equal(lines[part].get_ydata(), subject.history[f"{part}_{name}"])
-            np.testing.assert_array_equal(lines[part].get_xdata(), subject.history["epoch"])
-    assert torch.tensor(subject.history["train_loss"]).ne(torch.tensor(subject.history["validation_loss"])).all()
+            np.testing.assert_array_equal(lines[part].get_ydata(), report_input.history[f"{part}_{name}"])
+            np.testing.assert_array_equal(lines[part].get_xdata(), report_input.history["epoch"])
+    assert (
+        torch.tensor(report_input.history["train_loss"]).ne(torch.tensor(report_input.history["validation_loss"])).all()
+    )

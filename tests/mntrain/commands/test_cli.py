@@ -8,7 +8,7 @@ import pytest
 from mntrain.commands.cli import main
 
 
-def test_fit_then_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_gives_the_accuracy_of_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--runs", str(tmp_path), "--name", "a", "--training.epochs", "1", "--backbone.width", "0.25"]
     assert main(["fit", "digits", *words, "--family", "vanilla", "--json"]) == 0
     fitted = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Output that nobody reads, or that its encoding cannot show, is no traceback."""
+"""Closed pipes and letters that the encoding lacks."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.parametrize("words", [["fit", "digits", "--fields"], ["recipes"]])
-def test_a_reader_that_leaves_is_no_traceback(words: list[str]) -> None:
+def test_a_closed_pipe_gives_no_traceback(words: list[str]) -> None:
     script = f"{sys.executable} -m mntrain.commands.cli {' '.join(words)} | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""

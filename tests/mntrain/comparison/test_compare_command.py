@@ -1,4 +1,4 @@
-"""The command, with real runs of the smallest kind."""
+"""`mntrain compare`, with real runs of the smallest kind."""
 
 import json
 import signal
@@ -15,9 +15,11 @@ from mntrain.training.run_folder import FitOptions, RunFolder
 SMALL = ["--training.epochs", "1", "--backbone.width", "0.1", "--meta_neighborhoods.entries", "8"]
 
 
-def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_runs_are_named_broken_off_ones_go_on_and_finished_ones_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path), *SMALL]
-    # More images are asked for than there are: it shows when the data is read, not before.
+    # Too many images are asked for, which only reading the data can tell.
     broken = ["--variant", "broken=--family vanilla --data.train_limit 100000"]
     assert main([*words, *broken, "--jobs", "2"]) == 1
     out, err = capsys.readouterr()
@@ -42,7 +44,7 @@ def test_failed_broken_off_and_finished_runs(tmp_path: Path, capsys: pytest.Capt
     assert (run / "metrics.json").stat().st_mtime_ns == first
 
 
-def test_what_ends_a_comparison_ends_its_trainings(tmp_path: Path) -> None:
+def test_a_signal_that_ends_a_comparison_ends_its_trainings(tmp_path: Path) -> None:
     words = ["compare", "digits", "--variants", "vanilla", "--seeds", "0", "--runs", str(tmp_path)]
     command = [sys.executable, "-m", "mntrain", *words, "--training.epochs", "1000"]
     run = tmp_path / "digits-vanilla-seed0"

@@ -37,7 +37,7 @@ def sha256(data: DataConfig) -> str:
 def finish(
     asked: CompareOptions, accuracies: dict[str, tuple[float, ...]], tested: dict[str, int] | None = None
 ) -> None:
-    """Write what a finished run of every variant and seed would have written; ``tested`` on so many images."""
+    """Write the files of a finished run of every variant and seed; ``tested`` is the number of test images."""
     for run in plan_runs(asked):
         run.folder.mkdir(parents=True)
         (run.folder / "config.yaml").write_text(yaml.safe_dump(run.config.to_dict()))
@@ -55,7 +55,7 @@ def compared(asked: CompareOptions, failed: dict[str, str] | None = None) -> Com
     return gather(asked, plan_runs(asked), failed or {})
 
 
-def test_figures(tmp_path: Path) -> None:
+def test_means_deviations_and_paired_differences_are_right(tmp_path: Path) -> None:
     asked = options(tmp_path)
     finish(asked, ACCURACIES)
     vanilla, mn = compared(asked).rows
@@ -98,7 +98,7 @@ def test_a_failed_run_is_left_out_of_the_pairs(tmp_path: Path) -> None:
     assert cells(found, found.rows[0])[1:4] == ["90.00%", "91.00%", "failed"]
 
 
-def test_table_and_picture(tmp_path: Path) -> None:
+def test_the_table_and_the_picture_show_every_variant(tmp_path: Path) -> None:
     asked = options(tmp_path, sweeps=(sweep("entries=10,1000"),))
     finish(asked, ACCURACIES | {"entries-10": (0.9, 0.9, 0.91), "entries-1000": (0.93, 0.9, 0.9)})
     found = compared(asked)

@@ -1,4 +1,4 @@
-"""Names and words of what is compared."""
+"""Names and overrides of variants and sweeps."""
 
 import pytest
 

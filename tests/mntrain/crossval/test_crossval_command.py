@@ -1,4 +1,4 @@
-"""`mntrain crossval`: what it trains, what it reads again, and what it says."""
+"""`mntrain crossval`: trained runs, runs that are read again, results and messages."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def write_table(file: Path, seed: int = 0) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished cross-validation of two tables, searched, in ``runs``."""
+    """Cross-validate two tables with a search, into ``runs``."""
     path = tmp_path_factory.mktemp("crossval")
     for seed, name in enumerate(("one", "two")):
         write_table(path / f"{name}.csv", seed)
@@ -144,7 +144,7 @@ def test_a_run_of_another_configuration_is_not_taken(folder: Path, capsys: pytes
     assert "learning_rate" in err
 
 
-def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path) -> None:
+def test_two_jobs_train_the_recipes_own_architecture(folder: Path, tmp_path: Path) -> None:
     words = ["crossval", "uci", "--data.path", str(folder / "one.csv"), "--no-search", "--folds", "2", *SMALL]
     words += [
         "--decays",
@@ -185,7 +185,7 @@ def test_two_jobs_and_the_recipes_own_architecture(folder: Path, tmp_path: Path)
         (["uci", "--data.path", "nowhere.csv"], 1, ["nowhere.csv", "does not exist"]),
     ],
 )
-def test_what_cannot_work_is_one_sentence(
+def test_wrong_usage_is_refused_in_one_sentence(
     words: list[str], code: int, parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["crossval", *words, "--runs", str(tmp_path / "runs")]) == code
@@ -209,7 +209,7 @@ def test_fewer_rows_than_folds_and_classes_are_refused(
 def test_a_run_that_fails_is_named_and_the_others_are_kept(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One setting of the search and one fold cannot be trained; whatever else can be is, and the exit code is 1."""
+    """One setting of the search and one fold cannot be trained; the others are, and the exit code is 1."""
     module = __import__("mntrain.crossval.training", fromlist=["fit"])
     original = module.fit
 
@@ -246,7 +246,9 @@ def test_another_table_in_the_place_of_the_first_is_refused(
     assert "was trained with other data" in capsys.readouterr().err
 
 
-def test_two_at_the_same_time_do_not_share_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_cross_validation_in_the_same_folder_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with result_folder(folder / "runs" / "crossval"):
         assert main(command(folder)) == 2
     assert "Another process works on" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""kNN: against a search by hand, and k by the validation rows."""
+"""kNN against a search by hand, with k chosen by the validation rows."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Small data sets on disk in the formats that people bring, made afresh for each test."""
+"""Small data sets on disk in usual formats, made afresh for each test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SHARED_DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what `datasets` caches inside the test's own folder, and the network out of it."""
+    """Cache data sets in the folder of the test, without the network."""
     cache = tmp_path_factory.mktemp("hf")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache / "datasets")
     monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(cache / "modules"))

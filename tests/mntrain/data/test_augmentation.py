@@ -20,7 +20,7 @@ def augment(images: Tensor, config: AugmentationConfig, seed: int = 0) -> Tensor
     return out
 
 
-def test_identity_when_nothing_is_on() -> None:
+def test_images_are_unchanged_when_everything_is_off() -> None:
     images = batch()
     assert torch.equal(augment(images, AugmentationConfig()), images)
 
@@ -70,7 +70,7 @@ def test_cutout_blackens_one_clipped_square_and_nothing_else() -> None:
     assert rows.min() == size // 2 + 1, "squares around border pixels are clipped"
 
 
-def test_auto_augment_draws_for_each_image() -> None:
+def test_auto_augment_draws_a_policy_for_each_image() -> None:
     images = batch(1).expand(64, -1, -1, -1)
     out = augment(images, AugmentationConfig(auto_augment=True))
     assert len(torch.unique(out.flatten(1), dim=0)) > 16
@@ -86,7 +86,7 @@ def test_auto_augment_draws_for_each_image() -> None:
         ({"flip": 1}, "flip is 1"),
     ],
 )
-def test_configuration_checks_itself(fields: dict[str, object], part: str) -> None:
+def test_wrong_fields_are_refused(fields: dict[str, object], part: str) -> None:
     with pytest.raises(ConfigError) as caught:
         AugmentationConfig(**fields)  # type: ignore[arg-type]
     assert part in str(caught.value)

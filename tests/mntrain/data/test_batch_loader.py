@@ -24,7 +24,7 @@ def labels(batches: BatchLoader, epoch: int = 0) -> list[list[int]]:
 
 
 @given(count=st.integers(1, 60), batch=st.integers(1, 20), epoch=st.integers(0, 5), shuffle=st.booleans())
-def test_every_image_once_with_its_own_label(count: int, batch: int, epoch: int, shuffle: bool) -> None:
+def test_every_image_comes_once_with_its_own_label(count: int, batch: int, epoch: int, shuffle: bool) -> None:
     batches = loader(count, batch_size=batch, shuffle=shuffle)
     found = list(batches.epoch(epoch))
     assert len(found) == len(batches) == -(-count // batch)
@@ -45,7 +45,7 @@ def test_order_depends_on_seed_and_epoch_alone() -> None:
     assert labels(loader(40, seed=1), epoch=3) != third
 
 
-def test_drop_last_and_no_shuffle() -> None:
+def test_drop_last_and_shuffle_can_be_switched() -> None:
     assert labels(loader(10, shuffle=False)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert labels(loader(10, shuffle=False, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert len(loader(10, drop_last=True)) == 2
@@ -58,7 +58,7 @@ def test_drop_last_and_no_shuffle() -> None:
         ({"batch_size": 16, "drop_last": True}, "at most 9"),
     ],
 )
-def test_refuses_what_would_yield_nothing(options: dict[str, object], part: str) -> None:
+def test_settings_without_a_batch_are_refused(options: dict[str, object], part: str) -> None:
     with pytest.raises(ConfigError) as caught:
         loader(9, **options)
     assert part in str(caught.value)

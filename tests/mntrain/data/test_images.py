@@ -1,4 +1,4 @@
-"""Image sets as the rest of the package takes them."""
+"""Arrays of image sets."""
 
 import numpy as np
 import torch

@@ -54,6 +54,6 @@ def test_other_dtypes_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("mean", "std"), [((), ()), ((0.0,), (1.0, 1.0)), ((float("nan"),), (1.0,)), ((0.0,), (0.0,))])
-def test_configuration_checks_itself(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+def test_wrong_means_and_deviations_are_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match="preprocessing"):
         PreprocessingConfig(mean=mean, std=std)

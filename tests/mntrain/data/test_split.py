@@ -49,7 +49,7 @@ def test_splits_cover_everything_once_keep_rows_together_and_are_stratified(
         assert abs((data.test.labels == label).sum() - test * count) <= 2
 
 
-def test_same_seed_same_split_another_seed_another() -> None:
+def test_the_same_seed_gives_the_same_split_and_another_seed_another() -> None:
     first, again, other = (load_images(DataConfig(split_seed=seed)).split.to_json() for seed in (1, 1, 2))
     assert first == again
     assert first["sha256"] != other["sha256"]
@@ -97,7 +97,7 @@ def test_record_is_json_and_leads_back_to_the_images() -> None:
         ([0] * 20, {}, DataError, ["1 class(es)", "at least 2"]),
     ],
 )
-def test_what_cannot_be_split_is_explained(
+def test_classes_too_small_to_split_are_explained(
     labels: list[int], fields: dict[str, float], error: type[Exception], parts: list[str]
 ) -> None:
     with pytest.raises(error) as caught:
@@ -106,7 +106,7 @@ def test_what_cannot_be_split_is_explained(
         assert part in str(caught.value)
 
 
-def test_test_labels_must_be_learnable() -> None:
+def test_test_labels_without_training_examples_are_refused() -> None:
     with pytest.raises(DataError, match=r"test split holds classes that have no training image: 'class2'"):
         split_images(source([0, 1] * 20, test=[2, 0]), DataConfig())
 
@@ -121,7 +121,7 @@ def test_test_labels_must_be_learnable() -> None:
         (np.zeros((0, 1, 3, 3), np.uint8), np.zeros(0, np.int64), "at least one image"),
     ],
 )
-def test_image_set_checks_itself(images: np.ndarray, labels: np.ndarray, part: str) -> None:
+def test_wrong_arrays_are_refused(images: np.ndarray, labels: np.ndarray, part: str) -> None:
     with pytest.raises(DataError) as caught:
         ImageSet(images=images, labels=labels)
     assert part in str(caught.value)

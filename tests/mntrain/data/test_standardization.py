@@ -1,4 +1,4 @@
-"""Standardisation of rows: what the network sees, and what cannot be standardised."""
+"""Standardisation of rows and targets, and refused values."""
 
 import numpy as np
 import pytest
@@ -72,6 +72,6 @@ def test_other_dtypes_are_refused() -> None:
         {"mean": (0.0,), "std": (1.0,), "target_mean": float("inf")},
     ],
 )
-def test_configuration_checks_itself(fields: dict[str, tuple[float, ...]]) -> None:
+def test_wrong_means_and_deviations_are_refused(fields: dict[str, tuple[float, ...]]) -> None:
     with pytest.raises(ConfigError, match="standardization"):
         StandardizationConfig(**fields)  # type: ignore[arg-type]

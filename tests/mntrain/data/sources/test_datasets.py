@@ -30,7 +30,9 @@ def save(image: Image.Image, kind: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
-def test_single_parquet_with_text_labels(write_parquet: Write, make_image: MakeImage) -> None:
+def test_a_single_parquet_file_is_split_and_its_text_labels_are_sorted(
+    write_parquet: Write, make_image: MakeImage
+) -> None:
     names = ["dog", "ant", "cat"]
     encoded = [make_image(i) for i in range(30)]
     data = load(write_parquet(encoded, [names[i % 3] for i in range(30)]))
@@ -45,7 +47,7 @@ def test_single_parquet_with_text_labels(write_parquet: Write, make_image: MakeI
             assert data.label_names[part.labels[row]] == names[position % 3]
 
 
-def test_folder_of_parquet_files_named_by_split(write_parquet: Write, make_image: MakeImage) -> None:
+def test_parquet_files_named_by_split_keep_their_splits(write_parquet: Write, make_image: MakeImage) -> None:
     for name, count in (("train", 20), ("val", 4), ("test", 6)):
         file = write_parquet(
             [make_image(i) for i in range(count)], [i % 2 for i in range(count)], f"set/{name}.parquet"
@@ -64,7 +66,7 @@ def test_files_without_split_names_are_joined(write_parquet: Write, make_image: 
 
 
 @pytest.mark.parametrize("layout", ["{label}/{i}.png", "train/{label}/{i}.png"])
-def test_image_folder(tmp_path: Path, make_image: MakeImage, layout: str) -> None:
+def test_folders_of_images_are_labelled_by_folder(tmp_path: Path, make_image: MakeImage, layout: str) -> None:
     for i in range(24):
         file = tmp_path / "pictures" / layout.format(label="ab"[i % 2], i=i)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +77,7 @@ def test_image_folder(tmp_path: Path, make_image: MakeImage, layout: str) -> Non
     assert data.channels == 3
 
 
-def test_saved_to_disk(tmp_path: Path) -> None:
+def test_a_data_set_saved_to_disk_is_read(tmp_path: Path) -> None:
     images = [Image.fromarray(np.full((4, 4), i, np.uint8)) for i in range(20)]
     table = datasets.Dataset.from_dict({"image": images, "label": [0, 1] * 10}, features=SCHEMA)
     table.save_to_disk(tmp_path / "saved")
@@ -92,13 +94,13 @@ def test_grey_and_colour_images_become_colour(write_parquet: Write, make_image: 
     assert load(file, color="L").channels == 1
 
 
-def test_colour_in_the_test_split_alone(write_parquet: Write, make_image: MakeImage) -> None:
+def test_colour_in_the_test_split_alone_makes_all_splits_colour(write_parquet: Write, make_image: MakeImage) -> None:
     file = write_parquet([make_image(i) for i in range(20)], [0, 1] * 10, "set/train.parquet")
     write_parquet([make_image(i, color=True) for i in range(4)], [0, 1] * 2, "set/test.parquet")
     assert load(file.parent).train.images.shape[1] == 3
 
 
-def test_mixed_sizes_need_image_size(write_parquet: Write, make_image: MakeImage) -> None:
+def test_mixed_sizes_are_refused_without_image_size(write_parquet: Write, make_image: MakeImage) -> None:
     file = write_parquet([make_image(i, size=(6, 6 + i % 2)) for i in range(20)], [0] * 10 + [1] * 10)
     with pytest.raises(DataError, match=r"2 different sizes.*6x6 \(10 images\), 7x6.*data.image_size"):
         load(file)
@@ -130,7 +132,9 @@ def test_columns_are_found_and_can_be_named(write_parquet: Write, make_image: Ma
         (["a"] * 19 + ["b"], ["'b' has a single image"]),
     ],
 )
-def test_unusable_labels(write_parquet: Write, make_image: MakeImage, labels: list[Any], parts: list[str]) -> None:
+def test_unusable_labels_are_explained(
+    write_parquet: Write, make_image: MakeImage, labels: list[Any], parts: list[str]
+) -> None:
     file = write_parquet([make_image(i) for i in range(20)], labels)
     with pytest.raises(DataError) as caught:
         load(file)
@@ -138,7 +142,7 @@ def test_unusable_labels(write_parquet: Write, make_image: MakeImage, labels: li
         assert part in str(caught.value)
 
 
-def test_class_labels_out_of_range(tmp_path: Path) -> None:
+def test_class_labels_out_of_range_are_named(tmp_path: Path) -> None:
     images = [Image.new("L", (3, 3))] * 6
     table = datasets.Dataset.from_dict({"image": images, "label": [0, 1, -1, 0, 1, 0]}, features=SCHEMA)
     table.to_parquet(tmp_path / "train.parquet")
@@ -164,7 +168,9 @@ NAN = np.full((4, 4), np.nan, np.float32)
         ),
     ],
 )
-def test_unusable_images(write_parquet: Write, make_image: MakeImage, bad: bytes | None, parts: list[str]) -> None:
+def test_unusable_images_are_named(
+    write_parquet: Write, make_image: MakeImage, bad: bytes | None, parts: list[str]
+) -> None:
     encoded: list[bytes | None] = [make_image(i) for i in range(20)]
     encoded[5] = bad
     with pytest.raises(DataError) as caught:
@@ -181,7 +187,7 @@ def test_photographs_are_turned_upright(write_parquet: Write) -> None:
     assert (data.height, data.width) == (8, 4)
 
 
-def test_missing_damaged_and_foreign_paths(tmp_path: Path, write_parquet: Write) -> None:
+def test_missing_damaged_and_foreign_paths_are_explained(tmp_path: Path, write_parquet: Write) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and then nothing")
     (tmp_path / "notes.txt").write_text("no data")
@@ -202,7 +208,9 @@ def test_missing_damaged_and_foreign_paths(tmp_path: Path, write_parquet: Write)
         assert "\n" not in str(caught.value)
 
 
-def test_table_without_images_or_labels(tmp_path: Path, write_parquet: Write, make_image: MakeImage) -> None:
+def test_a_table_without_images_or_labels_is_refused(
+    tmp_path: Path, write_parquet: Write, make_image: MakeImage
+) -> None:
     datasets.Dataset.from_dict({"x": [0.5, 1.5]}).to_parquet(tmp_path / "numbers.parquet")
     with pytest.raises(DataError, match=r"no column of images; its columns are 'x' \(float64\)"):
         load(tmp_path / "numbers.parquet")
@@ -213,7 +221,7 @@ def test_table_without_images_or_labels(tmp_path: Path, write_parquet: Write, ma
         load(tmp_path / "flat")
 
 
-def test_empty_split(tmp_path: Path, write_parquet: Write, make_image: MakeImage) -> None:
+def test_an_empty_split_is_refused(tmp_path: Path, write_parquet: Write, make_image: MakeImage) -> None:
     train = datasets.Dataset.from_dict({"image": [Image.new("L", (3, 3))] * 4, "label": [0, 1] * 2}, features=SCHEMA)
     datasets.DatasetDict(train=train, test=train.select([])).save_to_disk(tmp_path / "saved")
     with pytest.raises(DataError, match="damaged, empty, or not belong together"):
@@ -230,14 +238,12 @@ def test_logging_and_bars_are_left_as_they_were(write_parquet: Write, make_image
     assert (logging.getLogger("datasets").level, datasets.are_progress_bars_disabled()) == before
 
 
-def test_nothing_but_results_on_the_terminal(
-    write_parquet: Write, make_image: MakeImage, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_loading_prints_nothing(write_parquet: Write, make_image: MakeImage, capfd: pytest.CaptureFixture[str]) -> None:
     load(write_parquet([make_image(i) for i in range(20)], [0, 1] * 10))
     assert capfd.readouterr() == ("", "")
 
 
-def test_cifar10(shared_data: Path) -> None:
+def test_cifar10_keeps_its_test_split(shared_data: Path) -> None:
     data = load(shared_data / "cifar10-jpeg", train_limit=1000)
     assert data.split.counts == {"train": 1000, "validation": 5000, "test": 10000}
     assert (data.channels, data.height, data.width) == (3, 32, 32)

@@ -25,7 +25,7 @@ def test_reads_plain_and_gzipped_folders(write_idx: Callable[..., Path], compres
     np.testing.assert_array_equal(data.train.labels, data.split.indices["train"] % 3)
 
 
-def test_fashion_mnist() -> None:
+def test_fashion_mnist_has_the_published_images_and_names() -> None:
     if not Path(FASHION_MNIST_FOLDER).is_dir():
         pytest.skip(f"Fashion-MNIST is not installed ({FASHION_MNIST_FOLDER})")
     data = load_images(DataConfig(source="fashion-mnist", train_limit=500))
@@ -69,14 +69,14 @@ def test_damaged_files_are_named(
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[:-20], lambda data: b"no gzip" + data])
-def test_truncated_gzip(write_idx: Callable[..., Path], damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_gzip_file_is_named(write_idx: Callable[..., Path], damage: Callable[[bytes], bytes]) -> None:
     file = write_idx(compress=True) / f"{TRAIN_IMAGES}.gz"
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(DataError, match="damaged gzip"):
         read_idx(file, dimensions=3)
 
 
-def test_images_of_another_size_in_the_test_split(
+def test_images_of_another_size_in_the_test_split_are_refused(
     write_idx: Callable[..., Path], make_idx: Callable[[np.ndarray], bytes]
 ) -> None:
     other = make_idx(np.zeros((9, 6, 6), np.uint8))
@@ -86,7 +86,7 @@ def test_images_of_another_size_in_the_test_split(
     assert load_images(DataConfig(source="idx", path=str(folder), image_size=6)).height == 6
 
 
-def test_labels_beyond_the_names_of_fashion_mnist(write_idx: Callable[..., Path]) -> None:
+def test_labels_beyond_the_names_of_fashion_mnist_are_refused(write_idx: Callable[..., Path]) -> None:
     folder = write_idx(classes=11)
     with pytest.raises(DataError, match="image 10 has label 10"):
         load_images(DataConfig(source="fashion-mnist", path=str(folder)))

@@ -1,4 +1,4 @@
-"""The spirals: two arms, alike in number, that no straight line tells apart."""
+"""Spirals of two arms that no straight line tells apart."""
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression

@@ -1,4 +1,4 @@
-"""Tables from files: which column means what, how rows are split, and what cannot be used."""
+"""Tables from files: columns, splits, and refused values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes columns (name → values) to a .csv or .parquet file."""
+    """Write columns (name → values) to a .csv or .parquet file."""
 
     def write_file(name: str = "rows.csv", **columns: Any) -> Path:
         file = tmp_path / name
@@ -88,7 +88,7 @@ def test_text_and_truth_are_classes_and_numbers_are_values(
     assert data.train.targets.dtype == (np.float32 if names is None else np.int64)
 
 
-def test_many_classes_are_no_error(write: Write) -> None:
+def test_many_classes_are_accepted(write: Write) -> None:
     names = [f"c{number:04}" for number in range(1200)]
     data = load(write("rows.parquet", a=np.arange(6000.0), y=names * 5), test_fraction=0.3, validation_fraction=0.4)
     assert data.label_names == tuple(names)
@@ -160,7 +160,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_used_is_one_sentence(write: Write, case: str) -> None:
+def test_unusable_columns_are_refused_in_one_sentence(write: Write, case: str) -> None:
     columns, fields, parts = BAD[case]
     with pytest.raises(MnTrainError) as caught:
         load(write("rows.parquet", **columns), **fields)
@@ -231,6 +231,6 @@ def test_refuses_fields_that_do_not_fit(fields: dict[str, Any], parts: list[str]
         assert part in str(caught.value)
 
 
-def test_real_tables(shared_data: Path) -> None:
+def test_published_tables_are_read(shared_data: Path) -> None:
     data = load(shared_data / "uci" / "energy.parquet", folds=5, fold=2)
     assert (data.features, data.target_name, sum(data.split.counts.values())) == (8, "y", 768)
