@@ -13,7 +13,6 @@ import json
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,36 +28,17 @@ from mntrain.artifact_config import (
     READABLE,
     ArtifactConfig,
     ImageArtifactConfig,
-    InputSpec,
     TableArtifactConfig,
 )
 from mntrain.atomic_files import folder_atomically
-from mntrain.backbones.config import Shape, build_backbone
-from mntrain.config import ExperimentConfig
+from mntrain.backbones.config import Shape
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.data.standardization import Standardization
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Model, Regressor
-from mntrain.models.families import FAMILIES, family_named
-
-__all__ = [
-    "Artifact",
-    "ArtifactConfig",
-    "ImageArtifact",
-    "ImageArtifactConfig",
-    "InputSpec",
-    "TableArtifact",
-    "TableArtifactConfig",
-    "build_model",
-    "build_regressor",
-    "current_versions",
-    "load_artifact",
-    "read_config",
-    "save_artifact",
-]
+from mntrain.models.base import Model
+from mntrain.models.build import build_model, build_regressor
 
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
 # Names of the two arrays of held-out samples.
@@ -114,35 +94,6 @@ class TableArtifact(Artifact):
 def current_versions() -> dict[str, str]:
     """Versions of what an artifact depends on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
-
-
-def build_model(config: ExperimentConfig, shape: Shape, classes: int) -> Model:
-    """An untrained classifier of the configured family on the configured backbone, for inputs of ``shape``."""
-    return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, shape), classes)
-
-
-def build_regressor(config: ExperimentConfig, features: int, target_range: tuple[float, float]) -> Regressor:
-    """An untrained regressor of the configured family for rows of F ``features``.
-
-    Args:
-        target_range: lowest and highest standardised training target.
-
-    Raises:
-        ConfigError: the family only classifies, or the backbone is no perceptron.
-    """
-    build = family_named(config.family).build_regressor
-    if build is None:
-        able = [name for name, family in FAMILIES.items() if family.build_regressor is not None]
-        raise ConfigError(
-            f"family is {config.family!r}, which only tells classes apart, but the targets are values; choose from "
-            f"{able}, or set data.target to class."
-        )
-    if config.backbone.name != "mlp":
-        raise ConfigError(
-            f"backbone.name is {config.backbone.name!r}, but the targets are values, which a perceptron estimates; set "
-            "backbone.name to mlp, or data.target to class."
-        )
-    return build(config.model, Mlp(features, config.backbone.layers, config.backbone.hidden_units, 1), target_range)
 
 
 def save_artifact(

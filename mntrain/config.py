@@ -16,8 +16,8 @@ from mntrain.backbones.config import BackboneConfig
 from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.errors import ConfigError
-from mntrain.models.families import FAMILIES, family_named
-from mntrain.training.config import TrainingConfig
+from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, family_named
+from mntrain.training_config import TrainingConfig
 
 Normalization = Literal["per_channel", "none"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -191,7 +191,7 @@ def _parse(recipe: str, text: str) -> dict[str, Any]:
 def _parser(recipe: str) -> _RecipeParser:
     parser = _RecipeParser(prog=f"mntrain fit {recipe}", exit_on_error=True, add_help=False)
     parser.add_argument("--name", type=str | None, default=None, help="the run is kept under runs/NAME")
-    parser.add_argument("--family", type=str, default="meta_neighborhoods", help=f"model family: {', '.join(FAMILIES)}")
+    parser.add_argument("--family", type=str, default=DEFAULT_FAMILY, help=f"model family: {', '.join(FAMILIES)}")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches, augmentation and dropout")
     parser.add_argument(
         "--normalization",

@@ -3,7 +3,8 @@
 import dataclasses
 from typing import Any
 
-from mntrain.artifact import Artifact, ArtifactConfig, ImageArtifact, TableArtifact
+from mntrain.artifact import Artifact, ImageArtifact, TableArtifact
+from mntrain.artifact_config import ArtifactConfig
 from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.tables import TableData, TableSet

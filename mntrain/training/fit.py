@@ -48,7 +48,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
-    _check_passes(config, model)
+    _check_phases(config, model)
     ready = _Ready(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
     with run.locked() if _is_first_process() else nullcontext():
         return _train(ready)
@@ -97,14 +97,13 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
-    for one in model.passes():
-        wrapped.mark_forward_method(one.loss)
-    task = setup.task(fabric.device)
+    wrapped.mark_forward_method(model.evaluate_objective)
+    training_data = setup.training_data(fabric.device)
     trainer = Trainer(
         fabric=fabric,
         model=wrapped,
         optimizer=wrapped_optimizer,
-        task=task,
+        data=training_data,
         config=config.training,
         run=run,
         seed=config.seed,
@@ -124,7 +123,7 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     fabric.barrier()
     best = load_state(run.best)
     model.load_state_dict(best.model)
-    test = trainer.evaluate(task.test)
+    test = trainer.evaluate(training_data.test)
     row = state.history[state.best_epoch - 1]
     result: dict[str, Any] = {
         "name": config.name,
@@ -145,8 +144,8 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     return result
 
 
-def _check_passes(config: ExperimentConfig, model: Model) -> None:
-    if len(model.passes()) == 1:
+def _check_phases(config: ExperimentConfig, model: Model) -> None:
+    if len(model.training_phases()) == 1:
         return
     if config.training.devices > 1:
         raise ConfigError(

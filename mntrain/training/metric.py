@@ -52,9 +52,14 @@ class Metric(ABC):
         rest = "" if before is None else f" ({self.text(before)} before adaptation)"
         return f"{self.name} {self.text(found[self.name])}{rest}"
 
-    def rank(self, score: float, loss: float) -> tuple[float, float]:
-        """Sorts results: the better the larger; the loss decides between equal scores."""
-        return (score if self.better == "higher" else -score), -loss
+    def rank_of(self, row: Mapping[str, float]) -> tuple[float, float]:
+        """Rank an epoch by its validation score, the better the larger; the loss decides between equal scores.
+
+        Args:
+            row: of ``metrics.csv``.
+        """
+        score = row[f"validation_{self.name}"]
+        return (score if self.better == "higher" else -score), -row["validation_loss"]
 
 
 class Accuracy(Metric):

@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
 from mntrain.models.base import ParameterGroup
-from mntrain.training.config import TrainingConfig
+from mntrain.training_config import TrainingConfig
 
 
 def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Optimizer:

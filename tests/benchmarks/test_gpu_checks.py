@@ -19,7 +19,8 @@ from gpu_checks.surroundings import look_around
 from gpu_checks.torch_runner import FixedModule, TorchRunner
 from torch import nn
 
-from mntrain.artifact import ImageArtifactConfig, InputSpec, save_artifact
+from mntrain.artifact import save_artifact
+from mntrain.artifact_config import ImageArtifactConfig, InputSpec
 from mntrain.config import load_experiment
 from mntrain.data.images import ImageSet
 from mntrain.layers.unit import unit

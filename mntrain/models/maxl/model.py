@@ -12,13 +12,13 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.functional import one_hot
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.dot_head import DotHead
-from mntrain.layers.head import Head
-from mntrain.layers.precision import full_precision
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Pass, Prediction
+from mntrain.backbones.config import feature_count
+from mntrain.layers.heads import CosineHead, DotHead, Head, build_head
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
+from mntrain.models.family import BuildBackbone
 from mntrain.models.maxl.config import MaxlConfig
 from mntrain.models.maxl.labels import focal_costs, focal_loss, generated_labels, negative_entropy
+from mntrain.models.vanilla.model import Vanilla
 
 
 class Trunk(nn.Module):
@@ -59,6 +59,16 @@ class Maxl(Classifier):
         self.learner = Trunk(backbones[0], main, auxiliary)
         self.generator = Trunk(backbones[1], generator)
         self.config = config
+
+    @classmethod
+    def from_config(cls, config: MaxlConfig, build_backbone: BuildBackbone, classes: int) -> "Maxl":
+        """Build untrained networks for C ``classes`` on two new backbones."""
+        backbones = build_backbone(), build_backbone()
+        features, auxiliary = feature_count(backbones[0]), classes * config.hierarchy
+        main, learned, generated = (
+            build_head(config.head, features, width, config.scale) for width in (classes, auxiliary, auxiliary)
+        )
+        return cls(backbones, (main, learned, generated), config)
 
     @property
     def backbone(self) -> nn.Module:
@@ -122,17 +132,23 @@ class Maxl(Classifier):
         (logits,) = self.generator(batch.inputs)
         return generated_labels(logits, batch.targets, self.config.hierarchy)
 
-    def passes(self) -> tuple[Pass, ...]:
-        """The learner, then the generator."""
+    def training_phases(self) -> tuple[TrainingPhase, ...]:
+        """Train the learner, then the generator."""
         return (
-            Pass(loss="loss", groups=("backbone", "head")),
-            Pass(loss="generator_loss", groups=("generator", "generator_head")),
+            TrainingPhase(objective=self.loss, groups=("backbone", "head")),
+            TrainingPhase(
+                objective=self.generator_loss, groups=("generator", "generator_head"), trains_prediction=False
+            ),
         )
 
     @property
     def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
+
+    def plain(self) -> Vanilla:
+        """Backbone and main head of the learner."""
+        return Vanilla(self.backbone, self.head)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Backbones with weight decay, heads without; the generator at a rate of its own."""

@@ -6,19 +6,19 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.head import Head
-from mntrain.layers.precision import full_precision
+from mntrain.backbones.config import feature_count
+from mntrain.layers.heads import CosineHead, Head, build_head
 from mntrain.layers.unit import unit
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, full_precision
+from mntrain.models.family import BuildBackbone
 from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
 from mntrain.models.meta_neighborhoods.attention import attention, comparable_similarity, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.groups import adaptation_groups
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size
+from mntrain.models.meta_neighborhoods.parameters import adaptation_groups, attach_step_size, initial_step_size
 from mntrain.models.neighbors import Prototypes
+from mntrain.models.vanilla.model import Vanilla
 
 
 class MetaNeighborhoods(Classifier):
@@ -48,6 +48,18 @@ class MetaNeighborhoods(Classifier):
         self.step_count = config.steps
         self.auxiliary = config.auxiliary
         self.config = config
+
+    @classmethod
+    def from_config(
+        cls, config: MetaNeighborhoodsConfig, build_backbone: BuildBackbone, classes: int
+    ) -> "MetaNeighborhoods":
+        """Build an untrained classifier of C ``classes`` on a new backbone."""
+        backbone = build_backbone()
+        features = feature_count(backbone)
+        dictionary = Dictionary(config, features=features, classes=classes)
+        head = build_head(config.head, features, classes, config.scale)
+        auxiliary = build_head(config.head, features, classes, config.scale) if config.auxiliary else None
+        return cls(backbone, (head, auxiliary), dictionary, config)
 
     @property
     def step_size(self) -> Tensor:
@@ -131,6 +143,10 @@ class MetaNeighborhoods(Classifier):
     def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
+
+    def plain(self) -> Vanilla:
+        """The backbone with its unadapted head."""
+        return Vanilla(self.backbone, self.head)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay; heads, dictionary and step size without."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.finite import require_finite
 
 Precision = Literal["32-true", "bf16-mixed"]
 OptimizerName = Literal["adamw", "sgd"]
