@@ -1,4 +1,4 @@
-"""What training froze: ``config.json``, ``model.safetensors`` and a few held-out images. No pickle.
+"""Artifacts of training: ``config.json``, ``model.safetensors`` and a few held-out images. No pickle.
 
 ::
 
@@ -52,7 +52,7 @@ class Artifact:
 
     Args:
         path: the folder.
-        config: what ``config.json`` says.
+        config: content of ``config.json``.
         model: the trained model.
         weights_sha256: digest of ``model.safetensors`` as it was when the model was loaded from it.
     """
@@ -68,7 +68,7 @@ class ImageArtifact(Artifact):
     """A classifier of images.
 
     Args:
-        preprocessing: pixels → what the model takes; in eval mode on the CPU.
+        preprocessing: pixels → inputs of the model; in eval mode on the CPU.
         samples: held-out images.
     """
 
@@ -82,7 +82,7 @@ class TableArtifact(Artifact):
     """A regressor or classifier of rows.
 
     Args:
-        preprocessing: rows → what the model takes; in eval mode on the CPU.
+        preprocessing: rows → inputs of the model; in eval mode on the CPU.
         samples: held-out rows, values in the target's own units.
     """
 
@@ -92,7 +92,7 @@ class TableArtifact(Artifact):
 
 
 def current_versions() -> dict[str, str]:
-    """Versions of what an artifact depends on."""
+    """Versions of the software that an artifact depends on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
 
 
@@ -157,7 +157,7 @@ def load_artifact(path: Path) -> Artifact:
 
 
 def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
-    """The model, and the digest of the bytes that its weights were read from."""
+    """Load the model, and the digest of the bytes of its weights."""
     # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
     try:
         with torch.device("meta"):
@@ -171,7 +171,7 @@ def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
 
 
 def _weights(file: Path) -> tuple[bytes, dict[str, torch.Tensor]]:
-    """Read once, and not mapped into memory: what is written to the file later changes nothing here."""
+    """Read weights once, and not mapped into memory: later writes to the file change nothing here."""
     content = file.read_bytes()
     return content, load(content)
 
@@ -218,12 +218,12 @@ def read_config(path: Path) -> ArtifactConfig:
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); export or train the artifact again.") from error
-    found = values.get("schema") if isinstance(values, dict) else None
-    if found not in READABLE:
+    schema = values.get("schema") if isinstance(values, dict) else None
+    if schema not in READABLE:
         versions = values.get("versions") if isinstance(values, dict) else None
         writer = versions.get("mn-runtime", "unknown") if isinstance(versions, dict) else "unknown"
         raise ArtifactError(
-            f"{file} has schema {found!r} (written by mn-runtime {writer}); this version reads schema "
+            f"{file} has schema {schema!r} (written by mn-runtime {writer}); this version reads schema "
             f"{' and '.join(map(str, READABLE))}. "
             "Use the mn-runtime that wrote it, or train again."
         )
@@ -247,18 +247,18 @@ def _read(file: Path, read: Any) -> Any:
         raise ArtifactError(f"{file} is damaged ({error}); copy or train the artifact again.") from error
 
 
-def _check_weights(path: Path, expected: dict[str, Any], found: dict[str, torch.Tensor]) -> None:
-    problems = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    problems += [f"{name} is not part of the model" for name in sorted(found.keys() - expected.keys())]
-    for name in sorted(expected.keys() & found.keys()):
-        want, have = expected[name], found[name]
-        if want.shape != have.shape:
-            problems.append(f"{name} is {list(have.shape)}, expected {list(want.shape)}")
-        elif want.dtype != have.dtype:
-            problems.append(f"{name} is {have.dtype}, expected {want.dtype}")
-        elif have.is_floating_point() and not bool(torch.isfinite(have).all()):
-            bad = int(np.sum(~torch.isfinite(have).numpy()))
-            problems.append(f"{name} holds {bad} values that are not finite")
+def _check_weights(path: Path, expected: dict[str, Any], stored: dict[str, torch.Tensor]) -> None:
+    problems = [f"{name} is missing" for name in sorted(expected.keys() - stored.keys())]
+    problems += [f"{name} is not part of the model" for name in sorted(stored.keys() - expected.keys())]
+    for name in sorted(expected.keys() & stored.keys()):
+        parameter, weights = expected[name], stored[name]
+        if parameter.shape != weights.shape:
+            problems.append(f"{name} is {list(weights.shape)}, expected {list(parameter.shape)}")
+        elif parameter.dtype != weights.dtype:
+            problems.append(f"{name} is {weights.dtype}, expected {parameter.dtype}")
+        elif weights.is_floating_point() and not bool(torch.isfinite(weights).all()):
+            not_finite = int(np.sum(~torch.isfinite(weights).numpy()))
+            problems.append(f"{name} holds {not_finite} values that are not finite")
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         raise ArtifactError(f"The weights of {path} do not fit its config.json: {shown}.")

@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""Configuration of the optimisation."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -39,7 +39,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One field over several values: an ablation (Fig. 8).
+    """A field over several values: an ablation (Fig. 8).
 
     Args:
         field: with its section, for instance meta_neighborhoods.entries.

@@ -1,4 +1,4 @@
-"""Scaling to unit length, as every cosine in this package does it.
+"""Scaling to unit length, for every cosine in this package.
 
 Shapes: x [..., d].
 """
@@ -10,7 +10,7 @@ _SMALLEST = 1e-12
 
 
 def unit(x: Tensor) -> Tensor:
-    """Rows of ``x`` [..., d] scaled to unit length; a zero row stays zero, with a zero gradient.
+    """Scale rows of ``x`` [..., d] to unit length; a zero row stays zero, with a zero gradient.
 
     Written with broadcasting: ``torch.nn.functional.normalize`` expands the norm, which becomes three more operators
     in an exported graph.

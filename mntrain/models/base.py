@@ -71,7 +71,7 @@ class ParameterGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPhase:
-    """One pass over the training data that lowers one objective; an epoch consists of one phase or more.
+    """A pass over the training data that lowers one objective; an epoch consists of one phase or more.
 
     Args:
         objective: loss of a batch.

@@ -17,14 +17,14 @@ from mntrain.training.metric import Metric
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What an evaluation found.
+    """Result of an evaluation.
 
     Args:
-        examples: how many were seen.
+        examples: number of examples.
         metric: name of the score, for instance accuracy.
         score: mean score.
         loss: mean loss.
-        unadapted_score: of the same model answering before adaptation; None where the family does not adapt.
+        unadapted_score: mean score before adaptation; None where the family does not adapt.
     """
 
     examples: int
@@ -53,12 +53,12 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlan:
-    """How a set is evaluated.
+    """Options of an evaluation.
 
     Args:
-        metric: how answers are judged.
+        metric: score and loss of an answer.
         batch_size: examples at a time.
-        shard: with several processes each passes the whole set and its own part.
+        shard: part of this process, where several processes evaluate one set; every process passes the whole set.
         advance: called with the number of examples after each batch.
     """
 
@@ -70,13 +70,13 @@ class EvaluationPlan:
 
 @torch.inference_mode()
 def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, plan: EvaluationPlan) -> Evaluation:
-    """Evaluate in eval mode; the model's mode is restored.
+    """Evaluate a model on a set in eval mode; the mode is restored.
 
     Args:
-        model: maps preprocessed inputs to what the plan's metric judges.
-        preprocessing: on the device that the evaluation shall run on.
+        model: preprocessed inputs → prediction, of the kind that the metric takes.
+        preprocessing: stored inputs → inputs of the model; its device is that of the evaluation.
         examples: the set.
-        plan: how.
+        plan: metric, batches and shard.
     """
     device = next(preprocessing.buffers()).device
     part = slice(plan.shard.rank, None, plan.shard.world_size)
@@ -92,10 +92,10 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             prediction = model(preprocessing(inputs[chunk].to(device)))
             score.update(plan.metric.score(prediction, target))
             loss.update(plan.metric.loss(prediction, target))
-            before = plan.metric.unadapted_score(prediction, target)
-            if before is not None:
+            unadapted_score = plan.metric.unadapted_score(prediction, target)
+            if unadapted_score is not None:
                 adapts = True
-                unadapted.update(before)
+                unadapted.update(unadapted_score)
             plan.advance(len(target))
     finally:
         model.train(was_training)

@@ -1,4 +1,4 @@
-"""One run from configuration to artifact."""
+"""Training of a run, from configuration to artifact."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         The content of ``metrics.json``; None on every process but the first of a data-parallel run.
 
     Raises:
-        ConfigError: the run exists already, or is another one than the one to resume, or its settings contradict.
+        ConfigError: the run exists already, or is not the one to resume, or settings contradict each other.
         DataError, CheckpointError, TrainingError, ArtifactError: see there.
     """
     run = RunFolder(options.runs / config.name, options)
@@ -49,14 +49,14 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
     _check_phases(config, model)
-    ready = _Ready(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
+    checked = _CheckedRun(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
     with run.locked() if _is_first_process() else nullcontext():
-        return _train(ready)
+        return _train(checked)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """What fits together; nothing has been written yet."""
+class _CheckedRun:
+    """Parts of a run that fit one another; nothing has been written yet."""
 
     config: ExperimentConfig
     run: RunFolder
@@ -67,12 +67,12 @@ class _Ready:
 
 
 def _is_first_process() -> bool:
-    """Whether this process stands for all of a data-parallel run; known before they have been started."""
+    """True in the first process of a data-parallel run, known before the others have been started."""
     return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
 
 
-def _train(ready: _Ready) -> dict[str, Any] | None:
-    config, run, data, setup, model = ready.config, ready.run, ready.data, ready.setup, ready.model
+def _train(checked: _CheckedRun) -> dict[str, Any] | None:
+    config, run, data, setup, model = checked.config, checked.run, checked.data, checked.setup, checked.model
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
@@ -107,7 +107,7 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
         config=config.training,
         run=run,
         seed=config.seed,
-        quiet=ready.quiet,
+        quiet=checked.quiet,
     )
     if config.training.compile:
         # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.

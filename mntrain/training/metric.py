@@ -1,4 +1,4 @@
-"""How an answer is judged: the one place of the loop that knows classification from regression.
+"""Metrics: the one place of the loop that knows classification from regression.
 
 Shapes: B batch. Scores and losses [B].
 """
@@ -27,14 +27,14 @@ class Metric(ABC):
 
     @abstractmethod
     def unadapted_score(self, prediction: Any, targets: Tensor) -> Tensor | None:
-        """The same before adaptation [B]; None where the family does not adapt."""
+        """The score of every answer before adaptation [B]; None where the family does not adapt."""
 
     @abstractmethod
     def loss(self, prediction: Any, targets: Tensor) -> Tensor:
         """The loss of every answer [B]."""
 
     def text(self, value: float | None, *, sign: bool = False) -> str:
-        """A mean score, or with ``sign`` a difference of two, as a person reads it; nothing where there is none.
+        """Format a mean score, or with ``sign`` a difference of two, for people; empty for None.
 
         Shares are in per cent, errors with four digits behind the point, as in the papers' tables.
         """
@@ -42,15 +42,15 @@ class Metric(ABC):
             return ""
         return f"{value:{'+' if sign else ''}{'.2%' if self.percent else '.4f'}}"
 
-    def describe(self, found: Mapping[str, Any]) -> str:
-        """The score in ``found``, and the one before adaptation, in words.
+    def describe(self, figures: Mapping[str, Any]) -> str:
+        """Put a split's score into words, with the score before adaptation.
 
         Args:
-            found: figures of a split, as ``metrics.json`` holds them.
+            figures: of the split, as ``metrics.json`` holds them.
         """
-        before = found.get(f"unadapted_{self.name}")
-        rest = "" if before is None else f" ({self.text(before)} before adaptation)"
-        return f"{self.name} {self.text(found[self.name])}{rest}"
+        unadapted = figures.get(f"unadapted_{self.name}")
+        rest = "" if unadapted is None else f" ({self.text(unadapted)} before adaptation)"
+        return f"{self.name} {self.text(figures[self.name])}{rest}"
 
     def rank_of(self, row: Mapping[str, float]) -> tuple[float, float]:
         """Rank an epoch by its validation score, the better the larger; the loss decides between equal scores.
@@ -63,7 +63,7 @@ class Metric(ABC):
 
 
 class Accuracy(Metric):
-    """1 for a right answer, 0 for a wrong one; cross-entropy in nats."""
+    """Accuracy: 1 for a right answer, 0 for a wrong one. The loss is the cross-entropy in nats."""
 
     name = "accuracy"
     better = "higher"
@@ -102,7 +102,7 @@ class MeanSquaredError(Metric):
         return (prediction.unadapted_values - targets).square().detach()
 
     def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """The same, to be differentiated [B]."""
+        """Squared error of every value [B], with its gradient."""
         return (prediction.values - targets).square()
 
 
@@ -111,20 +111,20 @@ MSE = MeanSquaredError()
 METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
 
 
-def metric_of(found: Mapping[str, Any], run: str) -> Metric:
-    """The metric that a run reports.
+def metric_of(figures: Mapping[str, Any], run: str) -> Metric:
+    """Find the metric that a run reports.
 
     Args:
-        found: figures of a split, as ``metrics.json`` holds them.
-        run: whose they are, for the message.
+        figures: of a split, as ``metrics.json`` holds them.
+        run: name of the run, for the message.
 
     Raises:
-        ArtifactError: none that is known.
+        ArtifactError: the figures name no known metric.
     """
     for metric in METRICS.values():
-        if isinstance(found.get(metric.name), (int, float)):
+        if isinstance(figures.get(metric.name), (int, float)):
             return metric
     raise ArtifactError(
-        f"Run {run} reports {', '.join(sorted(found)) or 'nothing'} on the test split, expected "
+        f"Run {run} reports {', '.join(sorted(figures)) or 'nothing'} on the test split, expected "
         f"{' or '.join(METRICS)} in its metrics.json; train the run again."
     )

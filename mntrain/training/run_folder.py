@@ -63,7 +63,7 @@ class FitOptions:
 
 
 class RunFolder:
-    """One run on disk.
+    """Folder of a run.
 
     Args:
         path: runs/NAME.

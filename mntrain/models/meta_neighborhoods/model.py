@@ -22,9 +22,10 @@ from mntrain.models.vanilla.model import Vanilla
 
 
 class MetaNeighborhoods(Classifier):
-    """z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more; logits f_w'(z) (eq. 3, algorithm 1).
+    """A classifier adapted to every input, with logits f_w'(z) (eq. 3, algorithm 1).
 
-    Nothing is detached: back-propagation through :meth:`forward` yields the complete meta-gradient.
+    z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more. Nothing is detached:
+    back-propagation through :meth:`forward` yields the complete meta-gradient.
     """
 
     raw_step_size: Tensor
@@ -67,7 +68,7 @@ class MetaNeighborhoods(Classifier):
         return self.raw_step_size.abs()
 
     def steps(self) -> InnerSteps:
-        """How the head is moved for each query."""
+        """Steps that adapt the head to a query."""
         return InnerSteps(count=self.step_count, size=self.step_size)
 
     def forward(self, images: Tensor) -> Prediction:
@@ -77,9 +78,9 @@ class MetaNeighborhoods(Classifier):
             return self.classify(features)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
-        """Mean cross-entropy [] of the adapted prediction, plus λ times the auxiliary head's (eq. 14, earlier paper).
+        """Compute the mean cross-entropy [] of the adapted prediction, plus λ times the auxiliary head's.
 
-        The auxiliary head is not asked for an answer: it is there to make the features tell classes apart.
+        The auxiliary head (eq. 14 of the earlier paper) never predicts: it trains the features to tell classes apart.
         """
         features = self.queries(batch.inputs)
         with full_precision(features):

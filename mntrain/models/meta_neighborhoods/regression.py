@@ -24,7 +24,9 @@ from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 class MetaNeighborhoodsRegressor(Regressor):
-    """f with φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)², one step in all layers (eq. 1 with the squared error).
+    """A perceptron f adapted to every input by one step in all layers (eq. 1 with the squared error).
+
+    φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)².
 
     Args:
         config: dictionary and inner step.
@@ -65,7 +67,7 @@ class MetaNeighborhoodsRegressor(Regressor):
             )
 
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys [S', F], values [S'] and mask [B, S'] that ``batch`` queries see: a random part while training."""
+        """Keys [S', F], values [S'] and mask [B, S'] for ``batch`` queries: a random part of them while training."""
         if not self.training:
             return self.keys, self.values, None
         kept = self.dropout.draw(batch, self.keys.shape[0], self.keys.device)

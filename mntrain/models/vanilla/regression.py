@@ -12,7 +12,7 @@ from mntrain.models.vanilla.config import VanillaConfig
 
 
 class VanillaRegressor(Regressor):
-    """f(x) of an :class:`Mlp` with one output."""
+    """Regressor f(x) of an :class:`Mlp` with one output."""
 
     def __init__(self, network: Mlp) -> None:
         super().__init__()
