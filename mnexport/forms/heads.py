@@ -6,8 +6,8 @@ Shapes: features z [B, d], weight [C, d], logits [B, C].
 import torch
 from torch import Tensor, nn
 
+from mntrain.layers.attention import unit
 from mntrain.layers.heads import CosineHead, DotHead, Head
-from mntrain.layers.unit import unit
 
 
 class StaticCosineHead(nn.Module):

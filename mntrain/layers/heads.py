@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 HeadKind = Literal["cosine", "dot"]
 HEAD_KINDS = ("cosine", "dot")

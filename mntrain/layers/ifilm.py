@@ -6,7 +6,7 @@ Shapes: maps a [B, C, H, W], pooled query g [B, C], keys [S_l, C], scales γ and
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 _KEY_STD = 0.05
 

@@ -9,8 +9,7 @@ from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import DataError
-from mntrain.training.evaluation import EvaluationPlan, evaluate
-from mntrain.training.metric import ACCURACY, MSE
+from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan, evaluate
 from mntrain.training.regression import regression_figures
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from mntrain.data.standardization import StandardizationConfig
 from mntrain.data.tables import TableSet
-from mntrain.training.evaluation import Evaluation
-from mntrain.training.metric import MSE
+from mntrain.training.evaluation import MSE, Evaluation
 
 
 def regression_figures(evaluation: Evaluation, rows: TableSet, scale: StandardizationConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from mntrain.atomic_files import write_atomically
-from mntrain.training.metric import Metric
+from mntrain.training.evaluation import Metric
 
 Row = dict[str, float]
 """Name of each column of ``metrics.csv`` → its value of one epoch."""

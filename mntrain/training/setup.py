@@ -23,8 +23,7 @@ from mntrain.distributed import process_rank
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
-from mntrain.training.evaluation import Evaluation
-from mntrain.training.metric import ACCURACY, MSE, Metric
+from mntrain.training.evaluation import ACCURACY, MSE, Evaluation, Metric
 from mntrain.training.regression import regression_figures
 
 _SAMPLES = 256

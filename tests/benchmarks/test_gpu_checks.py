@@ -23,7 +23,7 @@ from mntrain.artifact import save_artifact
 from mntrain.artifact_config import ImageArtifactConfig, InputSpec
 from mntrain.config import load_experiment
 from mntrain.data.images import ImageSet
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 CPU = torch.device("cpu")
 CUDA = "CUDAExecutionProvider"

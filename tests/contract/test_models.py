@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
+from mntrain.layers.attention import unit
 from mntrain.layers.heads import CosineHead
-from mntrain.layers.unit import unit
 from mntrain.models.base import Batch, Model, TrainingPhase
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
 from mntrain.training.optimizer import build_optimizer

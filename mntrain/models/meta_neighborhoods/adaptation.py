@@ -9,8 +9,8 @@ from typing import Literal
 
 from torch import Tensor
 
+from mntrain.layers.attention import unit
 from mntrain.layers.heads import CosineHead, Head
-from mntrain.layers.unit import unit
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, cosine_problem, explicit_logits, factored_logits
 from mntrain.models.meta_neighborhoods.inner_dot import (
     DotProblem,

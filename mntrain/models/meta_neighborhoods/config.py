@@ -5,8 +5,8 @@ from typing import Literal
 
 from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
+from mntrain.layers.attention import SIMILARITIES, Similarity
 from mntrain.layers.heads import HEAD_KINDS, HeadKind
-from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity
 
 KeyInit = Literal["normal", "uniform"]
 ValueKind = Literal["learned", "fixed"]

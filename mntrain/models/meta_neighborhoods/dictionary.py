@@ -1,6 +1,9 @@
-"""The learned dictionary of induced neighbors, and its random subsets while training (sections 2.1 and A.2).
+"""Learned parameters of the adaptation: the dictionary, its random subsets while training, and the inner step size.
 
-Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [S, C], values [S, C].
+Sections 2.1, 2.2 and A.2 of Meta-Neighborhoods.
+
+Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [S, C], values [S, C]. Step size α: []
+(scalar), [d] (per feature, shared over classes) or [C, d] (per parameter), that is a scalar or a diagonal matrix.
 """
 
 from dataclasses import dataclass
@@ -11,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from mntrain.distributed import uniform_rows
-from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig
+from mntrain.models.base import ParameterGroup
+from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig, StepSizeForm
 
 
 class Entries(NamedTuple):
@@ -112,3 +116,45 @@ def initial_keys(config: MetaNeighborhoodsConfig, features: int) -> Tensor:
     if config.key_init == "uniform":
         return torch.empty(config.entries, features).uniform_(-config.key_range, config.key_range)
     return torch.randn(config.entries, features) * config.key_std
+
+
+def initial_step_size(form: StepSizeForm, weight: Tensor, start: float) -> Tensor:
+    """Make a step size for ``weight`` [C, d] with every element equal to ``start``."""
+    shape = {"scalar": (), "per_feature": weight.shape[1:], "per_parameter": weight.shape}[form]
+    return torch.full(tuple(shape), float(start))
+
+
+def attach_step_size(module: nn.Module, start: Tensor, *, learned: bool) -> None:
+    """Give ``module`` its ``raw_step_size``: a parameter, or a buffer where it is not learned. Both are saved.
+
+    Its absolute value is the step size, so that no optimiser step can turn descent into ascent.
+    """
+    if learned:
+        module.register_parameter("raw_step_size", nn.Parameter(start))
+    else:
+        module.register_buffer("raw_step_size", start)
+
+
+def adaptation_groups(
+    config: MetaNeighborhoodsConfig, keys: nn.Parameter, values: nn.Parameter | None, raw_step_size: Tensor
+) -> list[ParameterGroup]:
+    """Group dictionary and step size, each at its own rate and without weight decay.
+
+    Args:
+        config: the rates.
+        keys: k.
+        values: values or their logits; None where they are fixed.
+        raw_step_size: a parameter, or a buffer where it is not learned.
+    """
+    groups = []
+    # Values at the rate of the keys share their group, as in runs from before values had a rate of their own.
+    if values is None or config.value_rate == 1:
+        together = (keys,) if values is None else (keys, values)
+        groups.append(ParameterGroup(name="dictionary", parameters=together, decay=False))
+    else:
+        groups.append(ParameterGroup(name="keys", parameters=(keys,), decay=False))
+        groups.append(ParameterGroup(name="values", parameters=(values,), decay=False, rate=config.value_rate))
+    if isinstance(raw_step_size, nn.Parameter):
+        rate = config.step_size_rate
+        groups.append(ParameterGroup(name="step_size", parameters=(raw_step_size,), decay=False, rate=rate))
+    return groups

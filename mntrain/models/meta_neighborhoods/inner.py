@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 
 class CosineProblem(NamedTuple):

@@ -7,16 +7,19 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from mntrain.backbones.config import feature_count
+from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
 from mntrain.layers.heads import CosineHead, Head, build_head
-from mntrain.layers.unit import unit
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, full_precision
 from mntrain.models.family import BuildBackbone
 from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
-from mntrain.models.meta_neighborhoods.attention import attention, comparable_similarity, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import Dictionary
+from mntrain.models.meta_neighborhoods.dictionary import (
+    Dictionary,
+    adaptation_groups,
+    attach_step_size,
+    initial_step_size,
+)
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.parameters import adaptation_groups, attach_step_size, initial_step_size
 from mntrain.models.neighbors import Prototypes
 from mntrain.models.vanilla.model import Vanilla
 

@@ -7,19 +7,18 @@ import torch
 from torch import Tensor, nn
 
 from mntrain.errors import ConfigError
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
-from mntrain.models.meta_neighborhoods.attention import (
+from mntrain.layers.attention import (
     Similarity,
     attention,
     comparable_similarity,
     key_index,
     similarity,
 )
+from mntrain.layers.mlp import Mlp
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, initial_keys
+from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
-from mntrain.models.meta_neighborhoods.parameters import adaptation_groups, attach_step_size
 from mntrain.models.vanilla.regression import VanillaRegressor
 
 

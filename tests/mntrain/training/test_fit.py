@@ -28,10 +28,9 @@ from mntrain.models.base import Batch
 from mntrain.models.vanilla.model import Vanilla
 from mntrain.training import loop
 from mntrain.training.checkpoint import load_state, save_state
-from mntrain.training.evaluation import Evaluation, EvaluationPlan, evaluate
+from mntrain.training.evaluation import ACCURACY, Evaluation, EvaluationPlan, evaluate
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
-from mntrain.training.metric import ACCURACY
 from mntrain.training.run_folder import FitOptions, RunFolder
 
 BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]

@@ -20,9 +20,9 @@ from mntrain.errors import ConfigError
 from mntrain.layers.heads import build_head
 from mntrain.models.base import Batch, TrainingPhase
 from mntrain.models.vanilla.model import Vanilla
+from mntrain.training.evaluation import ACCURACY
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
-from mntrain.training.metric import ACCURACY
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.reporting import PhaseFigures
 from mntrain.training.run_folder import FitOptions

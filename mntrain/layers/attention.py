@@ -1,18 +1,28 @@
-"""Attention over the dictionary (Meta-Neighborhoods, section 2.3, eq. 5).
+"""Attention over learned keys, by cosine or distance (Meta-Neighborhoods, section 2.3, eq. 5).
 
-Shapes: B queries, S entries, d features. query z [B, d], keys k [S, d], similarity and attention ω [B, S].
+Shapes: B queries, S entries, d features. query z [B, d], keys k [S, d], similarity and attention ω [B, S]; x [..., d].
 """
 
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-
-from mntrain.layers.unit import unit
+from torch.linalg import vector_norm
 
 Similarity = Literal["cosine", "euclidean", "distance"]
 SIMILARITIES = ("cosine", "euclidean", "distance")
-_SMALLEST = 1e-12
+_SMALLEST_LENGTH = 1e-12
+_SMALLEST_SQUARE = 1e-12
+
+
+def unit(x: Tensor) -> Tensor:
+    """Scale rows of ``x`` [..., d] to unit length; a zero row stays zero, with a zero gradient.
+
+    Written with broadcasting: ``torch.nn.functional.normalize`` expands the norm, which becomes three more operators
+    in an exported graph.
+    """
+    length: Tensor = vector_norm(x, dim=-1, keepdim=True)
+    return x / length.clamp_min(_SMALLEST_LENGTH)
 
 
 class KeyIndex(NamedTuple):
@@ -40,7 +50,7 @@ def similarity(features: Tensor, index: KeyIndex) -> Tensor:
     """
     if index.squares is not None:
         squared = features.square().sum(dim=-1, keepdim=True) + index.squares - features @ index.matrix.mT
-        return -squared.clamp_min(_SMALLEST).sqrt()
+        return -squared.clamp_min(_SMALLEST_SQUARE).sqrt()
     if index.offset is None:
         return unit(features) @ index.matrix.mT
     return features @ index.matrix.mT + index.offset
