@@ -23,11 +23,12 @@ from common.options import positive_integer, script_parser
 from sklearn.cluster import MiniBatchKMeans
 from torch import Tensor
 
-from mntrain.artifact import ImageArtifact, build_model, load_artifact, save_artifact
+from mntrain.artifact import ImageArtifact, load_artifact, save_artifact
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.images import ImageSet
 from mntrain.errors import DataError, MnTrainError
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
+from mntrain.models.build import build_model
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.artifact_data import load_split
 from mntrain.training.fit import fit

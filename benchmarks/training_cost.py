@@ -153,8 +153,8 @@ def _step(variant: Variant, shared: Step) -> Call:
     from mntrain.backbones.config import BackboneConfig, build_backbone
     from mntrain.models.base import Batch
     from mntrain.models.families import family_named
-    from mntrain.training.config import TrainingConfig
     from mntrain.training.optimizer import build_optimizer
+    from mntrain.training_config import TrainingConfig
 
     if shared.threads:
         torch.set_num_threads(shared.threads)

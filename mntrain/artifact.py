@@ -1,4 +1,4 @@
-"""What training froze: ``config.json``, ``model.safetensors`` and a few held-out images. No pickle.
+"""Artifacts of training: ``config.json``, ``model.safetensors`` and a few held-out images. No pickle.
 
 ::
 
@@ -13,7 +13,6 @@ import json
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,36 +28,17 @@ from mntrain.artifact_config import (
     READABLE,
     ArtifactConfig,
     ImageArtifactConfig,
-    InputSpec,
     TableArtifactConfig,
 )
 from mntrain.atomic_files import folder_atomically
-from mntrain.backbones.config import Shape, build_backbone
-from mntrain.config import ExperimentConfig
+from mntrain.backbones.config import Shape
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.data.standardization import Standardization
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Model, Regressor
-from mntrain.models.families import FAMILIES, family_named
-
-__all__ = [
-    "Artifact",
-    "ArtifactConfig",
-    "ImageArtifact",
-    "ImageArtifactConfig",
-    "InputSpec",
-    "TableArtifact",
-    "TableArtifactConfig",
-    "build_model",
-    "build_regressor",
-    "current_versions",
-    "load_artifact",
-    "read_config",
-    "save_artifact",
-]
+from mntrain.models.base import Model
+from mntrain.models.build import build_model, build_regressor
 
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
 # Names of the two arrays of held-out samples.
@@ -72,7 +52,7 @@ class Artifact:
 
     Args:
         path: the folder.
-        config: what ``config.json`` says.
+        config: content of ``config.json``.
         model: the trained model.
         weights_sha256: digest of ``model.safetensors`` as it was when the model was loaded from it.
     """
@@ -88,7 +68,7 @@ class ImageArtifact(Artifact):
     """A classifier of images.
 
     Args:
-        preprocessing: pixels → what the model takes; in eval mode on the CPU.
+        preprocessing: pixels → inputs of the model; in eval mode on the CPU.
         samples: held-out images.
     """
 
@@ -102,7 +82,7 @@ class TableArtifact(Artifact):
     """A regressor or classifier of rows.
 
     Args:
-        preprocessing: rows → what the model takes; in eval mode on the CPU.
+        preprocessing: rows → inputs of the model; in eval mode on the CPU.
         samples: held-out rows, values in the target's own units.
     """
 
@@ -112,37 +92,8 @@ class TableArtifact(Artifact):
 
 
 def current_versions() -> dict[str, str]:
-    """Versions of what an artifact depends on."""
+    """Versions of the software that an artifact depends on."""
     return {"python": platform.python_version()} | {name: version(name) for name in _VERSIONED}
-
-
-def build_model(config: ExperimentConfig, shape: Shape, classes: int) -> Model:
-    """An untrained classifier of the configured family on the configured backbone, for inputs of ``shape``."""
-    return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, shape), classes)
-
-
-def build_regressor(config: ExperimentConfig, features: int, target_range: tuple[float, float]) -> Regressor:
-    """An untrained regressor of the configured family for rows of F ``features``.
-
-    Args:
-        target_range: lowest and highest standardised training target.
-
-    Raises:
-        ConfigError: the family only classifies, or the backbone is no perceptron.
-    """
-    build = family_named(config.family).build_regressor
-    if build is None:
-        able = [name for name, family in FAMILIES.items() if family.build_regressor is not None]
-        raise ConfigError(
-            f"family is {config.family!r}, which only tells classes apart, but the targets are values; choose from "
-            f"{able}, or set data.target to class."
-        )
-    if config.backbone.name != "mlp":
-        raise ConfigError(
-            f"backbone.name is {config.backbone.name!r}, but the targets are values, which a perceptron estimates; set "
-            "backbone.name to mlp, or data.target to class."
-        )
-    return build(config.model, Mlp(features, config.backbone.layers, config.backbone.hidden_units, 1), target_range)
 
 
 def save_artifact(
@@ -206,7 +157,7 @@ def load_artifact(path: Path) -> Artifact:
 
 
 def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
-    """The model, and the digest of the bytes that its weights were read from."""
+    """Load the model, and the digest of the bytes of its weights."""
     # Built without memory: a configuration that asks for terabytes is refused by the shapes of the weights it has.
     try:
         with torch.device("meta"):
@@ -220,7 +171,7 @@ def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
 
 
 def _weights(file: Path) -> tuple[bytes, dict[str, torch.Tensor]]:
-    """Read once, and not mapped into memory: what is written to the file later changes nothing here."""
+    """Read weights once, and not mapped into memory: later writes to the file change nothing here."""
     content = file.read_bytes()
     return content, load(content)
 
@@ -267,12 +218,12 @@ def read_config(path: Path) -> ArtifactConfig:
         ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{file} cannot be read ({error}); export or train the artifact again.") from error
-    found = values.get("schema") if isinstance(values, dict) else None
-    if found not in READABLE:
+    schema = values.get("schema") if isinstance(values, dict) else None
+    if schema not in READABLE:
         versions = values.get("versions") if isinstance(values, dict) else None
         writer = versions.get("mn-runtime", "unknown") if isinstance(versions, dict) else "unknown"
         raise ArtifactError(
-            f"{file} has schema {found!r} (written by mn-runtime {writer}); this version reads schema "
+            f"{file} has schema {schema!r} (written by mn-runtime {writer}); this version reads schema "
             f"{' and '.join(map(str, READABLE))}. "
             "Use the mn-runtime that wrote it, or train again."
         )
@@ -296,18 +247,18 @@ def _read(file: Path, read: Any) -> Any:
         raise ArtifactError(f"{file} is damaged ({error}); copy or train the artifact again.") from error
 
 
-def _check_weights(path: Path, expected: dict[str, Any], found: dict[str, torch.Tensor]) -> None:
-    problems = [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
-    problems += [f"{name} is not part of the model" for name in sorted(found.keys() - expected.keys())]
-    for name in sorted(expected.keys() & found.keys()):
-        want, have = expected[name], found[name]
-        if want.shape != have.shape:
-            problems.append(f"{name} is {list(have.shape)}, expected {list(want.shape)}")
-        elif want.dtype != have.dtype:
-            problems.append(f"{name} is {have.dtype}, expected {want.dtype}")
-        elif have.is_floating_point() and not bool(torch.isfinite(have).all()):
-            bad = int(np.sum(~torch.isfinite(have).numpy()))
-            problems.append(f"{name} holds {bad} values that are not finite")
+def _check_weights(path: Path, expected: dict[str, Any], stored: dict[str, torch.Tensor]) -> None:
+    problems = [f"{name} is missing" for name in sorted(expected.keys() - stored.keys())]
+    problems += [f"{name} is not part of the model" for name in sorted(stored.keys() - expected.keys())]
+    for name in sorted(expected.keys() & stored.keys()):
+        parameter, weights = expected[name], stored[name]
+        if parameter.shape != weights.shape:
+            problems.append(f"{name} is {list(weights.shape)}, expected {list(parameter.shape)}")
+        elif parameter.dtype != weights.dtype:
+            problems.append(f"{name} is {weights.dtype}, expected {parameter.dtype}")
+        elif weights.is_floating_point() and not bool(torch.isfinite(weights).all()):
+            not_finite = int(np.sum(~torch.isfinite(weights).numpy()))
+            problems.append(f"{name} holds {not_finite} values that are not finite")
     if problems:
         shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
         raise ArtifactError(f"The weights of {path} do not fit its config.json: {shown}.")

@@ -1,4 +1,4 @@
-"""What ``config.json`` of an artifact says about a trained model."""
+"""Content of an artifact's ``config.json``: the description of a trained model."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ _MAX_COLUMNS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """The images a model takes.
+    """Size of the images that a model takes.
 
     Args:
         channels: 1 (grey) or 3 (RGB).
@@ -40,18 +40,18 @@ class InputSpec:
 
     @property
     def color(self) -> str:
-        """L or RGB, as Pillow names them."""
+        """Colour mode in Pillow's names: L or RGB."""
         return "L" if self.channels == 1 else "RGB"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArtifactConfig(ABC):
-    """The part of ``config.json`` that every kind of model has.
+    """Part of ``config.json`` that every kind of model has.
 
     Args:
         experiment: configuration of the run.
         split: seed, counts and digest of the data and its split.
-        metrics: what training measured.
+        metrics: result of training.
         versions: of the software that wrote the artifact.
     """
 
@@ -71,10 +71,10 @@ class ArtifactConfig(ABC):
 
     @abstractmethod
     def interface(self) -> dict[str, Any]:
-        """What goes into the model and comes out of it, as plain values."""
+        """Describe inputs and outputs of the model as plain values."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as written to ``config.json``."""
+        """Return plain values, as written to ``config.json``."""
         return {
             "schema": SCHEMA,
             "family": self.family,
@@ -87,7 +87,7 @@ class ArtifactConfig(ABC):
 
     @staticmethod
     def from_dict(values: dict[str, Any]) -> "ArtifactConfig":
-        """The inverse of :meth:`to_dict`, of whatever kind it is.
+        """Read plain values of either kind: the inverse of :meth:`to_dict`.
 
         Raises:
             KeyError, TypeError, ValueError: a field is missing or of another kind.
@@ -126,7 +126,7 @@ class ImageArtifactConfig(ArtifactConfig):
             )
 
     def interface(self) -> dict[str, Any]:
-        """Size of the images, class names, normalisation."""
+        """Describe size of the images, class names and normalisation."""
         return {
             "input": dataclasses.asdict(self.input) | {"color": self.input.color},
             "labels": list(self.labels),
@@ -140,7 +140,7 @@ class TableArtifactConfig(ArtifactConfig):
 
     Args:
         columns: name of each feature, in the order of the inputs.
-        target: name of what is estimated or told apart.
+        target: name of the target column.
         labels: class names, in the order of the logits; None for a regressor.
         standardization: mean and deviation per column, and of the target.
     """
@@ -162,7 +162,7 @@ class TableArtifactConfig(ArtifactConfig):
             )
 
     def interface(self) -> dict[str, Any]:
-        """Names of columns, target and classes, standardisation."""
+        """Describe names of columns, target and classes, and standardisation."""
         return {
             "input": {"columns": list(self.columns)},
             "target": self.target,

@@ -12,10 +12,10 @@ from pathlib import Path
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in place in one step.
 
-    If anything fails, what stood at ``path`` before still stands there and no temporary file is left.
+    After a failure the earlier file still stands at ``path`` and no temporary file is left.
 
     Raises:
-        OSError: it cannot be written, or is a folder, a device or a pipe, which a rename would replace.
+        OSError: ``path`` cannot be written, or is a folder, a device or a pipe, which a rename would replace.
     """
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "It is a folder, a device or a pipe", str(path))
@@ -33,7 +33,7 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """:func:`write_atomically` for a text."""
+    """Write a text by :func:`write_atomically`."""
 
     def write(temporary: Path) -> None:
         temporary.write_text(text, encoding="utf-8")
@@ -43,13 +43,13 @@ def write_text_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def folder_atomically(path: Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that becomes ``path`` when the block ends without an error.
+    """Open a temporary folder beside ``path`` that becomes ``path`` when the block ends without an error.
 
-    A folder that stood there before is replaced; if the block fails it is left as it was. Names of unfinished
-    folders start with a dot. A link is followed and stays.
+    An earlier folder is replaced; after a failure of the block it is left as it was. Names of unfinished folders start
+    with a dot. A link is followed and stays.
 
     Raises:
-        OSError: it cannot be written, or something that is no folder stands there.
+        OSError: ``path`` cannot be written, or is no folder.
     """
     path = path.resolve()
     if path.exists() and not path.is_dir():

@@ -16,8 +16,8 @@ from mntrain.backbones.config import BackboneConfig
 from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.errors import ConfigError
-from mntrain.models.families import FAMILIES, family_named
-from mntrain.training.config import TrainingConfig
+from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, family_named
+from mntrain.training_config import TrainingConfig
 
 Normalization = Literal["per_channel", "none"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -33,7 +33,7 @@ _SECTIONS: dict[str, type[Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentConfig:
-    """Everything that decides a run.
+    """Configuration of a run.
 
     Args:
         name: the run is kept under ``runs/NAME``.
@@ -73,14 +73,14 @@ class ExperimentConfig:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that a recipe file may hold; the family's settings stand under its own name."""
+        """Return plain values that a recipe file may hold; the family's settings stand under its own name."""
         plain = dataclasses.asdict(self)
         plain[self.family] = plain.pop("model")
         return plain
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "ExperimentConfig":
-        """The inverse of :meth:`to_dict`; every field is checked again.
+        """Read plain values, the inverse of :meth:`to_dict`; every field is checked again.
 
         Raises:
             ConfigError: a field is unknown or has a value it cannot have.
@@ -89,7 +89,7 @@ class ExperimentConfig:
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
+    """List the recipes that come with the package."""
     folder = resources.files("mntrain") / "recipes"
     return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
 
@@ -111,18 +111,18 @@ def load_experiment(recipe: str, overrides: Sequence[str] = ()) -> ExperimentCon
 
 
 def describe_fields() -> str:
-    """The help text of every field that a recipe or the command line may set."""
+    """Format the help of every field that a recipe or the command line may set."""
     return _parser("RECIPE").format_help()
 
 
 def _assemble(namespace: Namespace, default_name: str) -> ExperimentConfig:
     family = str(namespace.family)
-    chosen = family_named(family)
+    family_config = family_named(family).config
     sections = {key: kind(**namespace[key].as_dict()) for key, kind in _SECTIONS.items()}
     return ExperimentConfig(
         name=f"{default_name}-{family.replace('_', '-')}" if namespace.name is None else namespace.name,
         family=family,
-        model=chosen.config(**namespace[family].as_dict()),
+        model=family_config(**namespace[family].as_dict()),
         seed=namespace.seed,
         normalization=namespace.normalization,
         **sections,
@@ -130,7 +130,7 @@ def _assemble(namespace: Namespace, default_name: str) -> ExperimentConfig:
 
 
 class _RecipeParser(ArgumentParser):
-    """Reports a wrong field as a :class:`ConfigError` that suggests the nearest right one."""
+    """Parser that reports a wrong field as a :class:`ConfigError` that suggests the nearest right one."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         message = " ".join(message.split())
@@ -140,29 +140,29 @@ class _RecipeParser(ArgumentParser):
             raise ConfigError(f"{field_name} is {value!r}; it must be {_KINDS.get(kind, kind)}.") from ex
         known = [action.dest for action in self._actions if action.option_strings and action.dest not in _SECTIONS]
         for word in re.findall(r"[A-Za-z_][\w.]*", message):
-            near = _nearest(word, known)
-            if near is not None:
-                message = f"{message.rstrip('.')}. Did you mean {near!r}?"
+            suggestion = _nearest(word, known)
+            if suggestion is not None:
+                message = f"{message.rstrip('.')}. Did you mean {suggestion!r}?"
                 break
         raise ConfigError(message) from ex
 
 
 def _nearest(word: str, known: Sequence[str]) -> str | None:
-    """The field that ``word`` was probably meant to be: by its whole name, or within the section it names."""
+    """Guess the field that ``word`` means: by its whole name, or within the section that it names."""
     if word in known:
         return None
-    whole = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
-    if whole:
-        return whole[0]
+    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
+    if matches:
+        return matches[0]
     section, _, leaf = word.rpartition(".")
     leaves = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == section}
     initials = {"".join(part[0] for part in name.split("_")): full for name, full in leaves.items() if "_" in name}
-    close = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.6)
-    return leaves[close[0]] if close else initials.get(leaf)
+    matches = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.6)
+    return leaves[matches[0]] if matches else initials.get(leaf)
 
 
 class _RecipeLoader(yaml.SafeLoader):
-    """Plain data only; aliases are refused, since a few lines of them can stand for billions of values."""
+    """Loader of plain data; aliases are refused, since a few lines of them can stand for billions of values."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -171,7 +171,7 @@ class _RecipeLoader(yaml.SafeLoader):
 
 
 def _parse(recipe: str, text: str) -> dict[str, Any]:
-    """Fields of a recipe; a section that is there but empty counts as left out."""
+    """Read the fields of a recipe; an empty section counts as left out."""
     try:
         values = yaml.load(text, _RecipeLoader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -191,7 +191,7 @@ def _parse(recipe: str, text: str) -> dict[str, Any]:
 def _parser(recipe: str) -> _RecipeParser:
     parser = _RecipeParser(prog=f"mntrain fit {recipe}", exit_on_error=True, add_help=False)
     parser.add_argument("--name", type=str | None, default=None, help="the run is kept under runs/NAME")
-    parser.add_argument("--family", type=str, default="meta_neighborhoods", help=f"model family: {', '.join(FAMILIES)}")
+    parser.add_argument("--family", type=str, default=DEFAULT_FAMILY, help=f"model family: {', '.join(FAMILIES)}")
     parser.add_argument("--seed", type=int, default=0, help="of weights, batches, augmentation and dropout")
     parser.add_argument(
         "--normalization",
@@ -205,7 +205,7 @@ def _parser(recipe: str) -> _RecipeParser:
 
 
 def recipe_stem(recipe: str) -> str:
-    """A recipe's name without folder and ending."""
+    """Name of a recipe without folder and ending."""
     return Path(recipe).stem if recipe.endswith((".yaml", ".yml")) else Path(recipe).name
 
 
@@ -220,8 +220,8 @@ def _read_recipe(recipe: str) -> tuple[str, str]:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError(f"Recipe file {recipe!r} cannot be read: {reason}.") from error
-    near = difflib.get_close_matches(recipe, recipe_names(), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    matches = difflib.get_close_matches(recipe, recipe_names(), n=1)
+    hint = f" Did you mean {matches[0]!r}?" if matches else ""
     raise ConfigError(
         f"There is no recipe {recipe!r}; choose from {', '.join(recipe_names())}, or give the path "
         f"of a YAML file.{hint}"

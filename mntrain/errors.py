@@ -1,4 +1,4 @@
-"""Every error that mntrain raises on purpose.
+"""Errors that mntrain raises on purpose.
 
 ::
 
@@ -18,15 +18,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "ArtifactError",
-    "CheckpointError",
-    "ConfigError",
-    "DataError",
-    "MnTrainError",
-    "TrainingError",
-]
-
 
 class MnTrainError(Exception):
     """Base of all errors of this package."""
@@ -36,7 +27,7 @@ class MnTrainError(Exception):
 
 
 class ConfigError(MnTrainError):
-    """What was asked for is wrong: an unknown name, an invalid value, values that contradict each other."""
+    """Wrong usage: an unknown name, an invalid value, values that contradict each other."""
 
     exit_code: ClassVar[int] = 2
 

@@ -16,7 +16,7 @@ from torch import nn
 
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 from mntrain.models.base import Model
 from mntrain.models.families import family_named
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig

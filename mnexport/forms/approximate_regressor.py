@@ -28,7 +28,7 @@ from mnexport.forms.low_rank.tables import (
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor
 from mntrain.data.standardization import Standardization
-from mntrain.models.meta_neighborhoods.attention import attention, similarity
+from mntrain.layers.attention import attention, similarity
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 

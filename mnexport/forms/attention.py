@@ -6,8 +6,8 @@ Shapes: B queries, S entries, d features. features z [B, d], attention ω [B, S]
 from torch import Tensor, nn
 
 from mnexport.forms.constants import Constants
+from mntrain.layers.attention import KeyIndex, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.adaptation import InnerProblem
-from mntrain.models.meta_neighborhoods.attention import KeyIndex, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 

@@ -132,15 +132,6 @@ def _refuse_form(model: Model, plan: FormPlan) -> None:
         )
 
 
-def without_adaptation(model: Model) -> Vanilla | VanillaRegressor:
-    """Return the same network without the dictionary; iFiLM is a part of the backbone and stays.
-
-    Raises:
-        FormError: the model has no backbone and head.
-    """
-    if isinstance(model, MetaNeighborhoodsRegressor | VanillaRegressor):
-        return VanillaRegressor(model.network).eval()
-    backbone, head = getattr(model, "backbone", None), getattr(model, "head", None)
-    if not isinstance(backbone, nn.Module) or not isinstance(head, nn.Module):
-        raise FormError(f"{type(model).__name__} has no backbone and head that answer without adaptation.")
-    return Vanilla(backbone, head).eval()  # type: ignore[arg-type]
+def without_adaptation(model: Model) -> Model:
+    """Return the same network without the dictionary, in eval mode; iFiLM is a part of the backbone and stays."""
+    return model.plain().eval()

@@ -12,8 +12,8 @@ pooling commutes with the affine map: mean(x g + c) = mean(x) g + c. The maps ar
 import torch
 from torch import Tensor, nn
 
+from mntrain.layers.attention import unit
 from mntrain.layers.ifilm import IFiLM
-from mntrain.layers.unit import unit
 
 
 class FoldedNorm(nn.Module):

@@ -6,10 +6,8 @@ Shapes: features z [B, d], weight [C, d], logits [B, C].
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.dot_head import DotHead
-from mntrain.layers.head import Head
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
+from mntrain.layers.heads import CosineHead, DotHead, Head
 
 
 class StaticCosineHead(nn.Module):

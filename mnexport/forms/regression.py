@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from mnexport.forms.constants import Constants
 from mntrain.data.standardization import Standardization
-from mntrain.models.meta_neighborhoods.attention import KeyIndex, attention, key_index, similarity
+from mntrain.layers.attention import KeyIndex, attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 

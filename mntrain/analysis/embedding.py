@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 _MOST_IMAGES, _MOST_ENTRIES = 1500, 500
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mntrain.analysis.observation import batch_size
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 from mntrain.models.neighbors import NeighborClassifier
 
 

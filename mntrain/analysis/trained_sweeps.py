@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mntrain.errors import ArtifactError
 from mntrain.plotting.style import LARGEST
-from mntrain.training.metric import METRICS
+from mntrain.training.evaluation import METRICS
 
 
 @dataclass(frozen=True, kw_only=True)

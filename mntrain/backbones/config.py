@@ -1,4 +1,4 @@
-"""Which feature extractor a model stands on."""
+"""Configuration and construction of feature extractors."""
 
 import math
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from mntrain.backbones.convnet4 import ConvNet4
 from mntrain.backbones.densenet import DenseNet40BC
 from mntrain.backbones.flat import Identity, Perceptron
 from mntrain.backbones.resnet import ResNet
+from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.finite import require_finite
 from mntrain.layers.norm import batch_norm, ifilm_norm
 
 Shape = tuple[int, ...]
-"""Of one input: (channels, height, width) of an image, (F,) of a row."""
+"""Shape of one input: (channels, height, width) of an image, (F,) of a row."""
 
 _CONVOLUTIONAL: dict[str, Callable[..., nn.Module]] = {
     "convnet4": ConvNet4,
@@ -52,8 +52,8 @@ class BackboneConfig:
     def __post_init__(self) -> None:
         require_finite("backbone", self)
         if self.name not in BACKBONES:
-            near = get_close_matches(self.name, BACKBONES, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            matches = get_close_matches(self.name, BACKBONES, n=1)
+            hint = f" Did you mean {matches[0]!r}?" if matches else ""
             raise ConfigError(
                 f"backbone.name is {self.name!r}, which is not a backbone; choose from {sorted(BACKBONES)}.{hint}"
             )
@@ -66,9 +66,9 @@ class BackboneConfig:
                 f"backbone.ifilm is true, but backbone {self.name!r} has no normalisation layer to adapt; leave it "
                 f"out, or choose from {sorted(_CONVOLUTIONAL)}."
             )
-        for field, most in (("layers", 64), ("units", 65536)):
-            if not 1 <= getattr(self, field) <= most:
-                raise ConfigError(f"backbone.{field} is {getattr(self, field)}; it must be from 1 to {most}.")
+        for field, limit in (("layers", 64), ("units", 65536)):
+            if not 1 <= getattr(self, field) <= limit:
+                raise ConfigError(f"backbone.{field} is {getattr(self, field)}; it must be from 1 to {limit}.")
             if self.name != "mlp" and getattr(self, field) != getattr(BackboneConfig, field):
                 raise ConfigError(
                     f"backbone.{field} is {getattr(self, field)}, but backbone {self.name!r} has layers of its own; "
@@ -77,7 +77,7 @@ class BackboneConfig:
 
     @property
     def adaptable(self) -> bool:
-        """Whether there are normalisation layers, which iFiLM adapts."""
+        """True for a backbone with normalisation layers, which iFiLM adapts."""
         return self.name in _CONVOLUTIONAL
 
     @property
@@ -87,10 +87,12 @@ class BackboneConfig:
 
 
 def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
-    """A new backbone for inputs of ``shape``; its ``features`` attribute is d.
+    """Build a backbone for inputs of ``shape``; its ``features`` attribute is d.
+
+    Convolutions start with He-normal weights.
 
     Raises:
-        ConfigError: convolutions are asked of rows.
+        ConfigError: a convolutional backbone for rows.
     """
     if config.name == "mlp":
         return Perceptron(math.prod(shape), config.layers, config.hidden_units)
@@ -102,4 +104,15 @@ def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
             "set backbone.name to mlp or identity."
         )
     norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
-    return _CONVOLUTIONAL[config.name](shape[0], config.width, norm)
+    backbone = _CONVOLUTIONAL[config.name](shape[0], config.width, norm)
+    for module in backbone.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+    return backbone
+
+
+def feature_count(backbone: nn.Module) -> int:
+    """Read d, the width of a backbone's features."""
+    features = backbone.features
+    assert isinstance(features, int)
+    return features

@@ -5,7 +5,6 @@ Shapes: images [B, channels, H, W] → features [B, 192·width].
 
 from torch import Tensor, nn
 
-from mntrain.backbones.initialise import he_normal
 from mntrain.layers.norm import NormFactory, batch_norm
 
 _WIDTHS = (24, 96, 192, 192)
@@ -37,7 +36,6 @@ class ConvNet4(nn.Module):
             before = after
         self.layers = nn.Sequential(*layers)
         self.features = before
-        he_normal(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images [B, channels, H, W] → features [B, d]."""

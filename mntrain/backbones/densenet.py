@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, relu
 
-from mntrain.backbones.initialise import he_normal
 from mntrain.layers.dropout import dropout
 from mntrain.layers.norm import NormFactory, batch_norm
 
@@ -85,7 +84,6 @@ class DenseNet40BC(nn.Module):
         self.blocks = nn.Sequential(*layers)
         self.norm = norm(before)
         self.features = before
-        he_normal(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images [B, channels, H, W] → features [B, d]."""

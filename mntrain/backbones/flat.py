@@ -1,4 +1,4 @@
-"""Feature extractors that see an input as a row of numbers.
+"""Feature extractors that treat an input as a row of numbers.
 
 Shapes: inputs [B, …] of F numbers each, features [B, d].
 """
@@ -29,7 +29,7 @@ class Perceptron(nn.Module):
 
 
 class Identity(nn.Module):
-    """The input itself: what stands on it is a linear classifier, and neighbors live among the inputs.
+    """The input as features: the model is a linear classifier, and neighbors lie among the inputs.
 
     Args:
         inputs: F = d.

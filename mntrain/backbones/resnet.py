@@ -6,7 +6,6 @@ Shapes: images [B, channels, H, W] → features [B, 256·width].
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from mntrain.backbones.initialise import he_normal
 from mntrain.layers.norm import NormFactory, batch_norm
 
 _STEM = 16
@@ -68,7 +67,6 @@ class ResNet(nn.Module):
         self.blocks = nn.Sequential(*layers)
         self.norm = norm(before)
         self.features = before
-        he_normal(self)
 
     def forward(self, images: Tensor) -> Tensor:
         """Images [B, channels, H, W] → features [B, d]."""

@@ -47,7 +47,7 @@ def run(command: EvaluateCommand) -> int:
     """Evaluate the artifact and print its score; returns the exit code."""
     from mntrain.artifact import load_artifact
     from mntrain.training.artifact_data import evaluate_artifact, load_split
-    from mntrain.training.metric import metric_of
+    from mntrain.training.evaluation import metric_of
 
     artifact = load_artifact(command.artifact)
     examples = load_split(artifact.config, command.split, command.data_path)

@@ -65,7 +65,7 @@ def run(command: FitCommand) -> int:
         print(json.dumps(result, allow_nan=False))
         return 0
     from mntrain.data.registry import find_source
-    from mntrain.training.metric import metric_of
+    from mntrain.training.evaluation import metric_of
 
     test, folder = result["test"], options.runs / config.name
     unscaled = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""

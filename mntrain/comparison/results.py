@@ -8,7 +8,7 @@ from typing import Any
 from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 from mntrain.errors import ConfigError
-from mntrain.training.metric import ACCURACY, Metric, metric_of
+from mntrain.training.evaluation import ACCURACY, Metric, metric_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from rich.console import Console
 
 from mntrain.comparison.results import Comparison, Row
 from mntrain.result_table import ResultTable
-from mntrain.training.metric import Metric
+from mntrain.training.evaluation import Metric
 
 
 def headings(comparison: Comparison) -> list[str]:

@@ -12,10 +12,10 @@ from mntrain.distributed import process_rank
 
 def dropout(maps: Tensor, share: float, training: bool) -> Tensor:
     """Zero a share of the elements while training and scale the others up, drawn for the global batch."""
-    here = process_rank()
-    if not training or here.world_size == 1:
+    process = process_rank()
+    if not training or process.world_size == 1:
         return functional.dropout(maps, share, training)
-    shape = (maps.shape[0] * here.world_size, *maps.shape[1:])
+    shape = (maps.shape[0] * process.world_size, *maps.shape[1:])
     layout = torch.channels_last if maps.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
-    everyone = torch.empty(shape, dtype=maps.dtype, device=maps.device, memory_format=layout).fill_(1)
-    return maps * here.rows(functional.dropout(everyone, share, training))
+    ones = torch.empty(shape, dtype=maps.dtype, device=maps.device, memory_format=layout).fill_(1)
+    return maps * process.rows(functional.dropout(ones, share, training))

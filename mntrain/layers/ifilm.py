@@ -6,13 +6,13 @@ Shapes: maps a [B, C, H, W], pooled query g [B, C], keys [S_l, C], scales γ and
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 _KEY_STD = 0.05
 
 
 class IFiLM(nn.Module):
-    """a' = (1 + γ̂) a + β̂, with γ̂ and β̂ looked up by the pooled maps in a small learned dictionary.
+    """Adapted maps a' = (1 + γ̂) a + β̂, with γ̂ and β̂ looked up by the pooled maps in a small learned dictionary.
 
     The residual form starts as the identity: γ and β are 0 at first. (The paper writes γ̂ a + β̂; both span the same
     functions.)

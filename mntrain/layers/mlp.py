@@ -1,4 +1,4 @@
-"""A multi-layer perceptron, its layers open to whoever adapts them.
+"""A multi-layer perceptron whose layers can be read, so that they can be adapted.
 
 Shapes: inputs x [B, F], hidden activations [B, units], outputs [B, outputs].
 """

@@ -1,18 +1,21 @@
-"""Batch normalisation as every backbone here uses it, with iFiLM behind it where it is asked for.
+"""Batch normalisation of every backbone, with iFiLM behind it on request.
 
-Shapes: maps [B, C, H, W].
+Shapes: maps x and their tangent ẋ [B, C, H, W]; weight w, bias b, their tangents, mean m and reciprocal standard
+deviation r: [C].
 """
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.autograd.function import FunctionCtx
 
 from mntrain.distributed import mean_over_processes, process_rank
-from mntrain.layers.directional_norm import DirectionalBatchNorm, moves
 from mntrain.layers.ifilm import IFiLM
 
 NormFactory = Callable[[int], nn.Module]
+"""Makes the normalisation of C channels."""
 _EPSILON = 1e-3
 
 
@@ -26,8 +29,8 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
     def forward(self, input: Tensor) -> Tensor:
         """Maps [B, C, H, W] → normalised maps of the same shape."""
         processes = process_rank().world_size
-        if self.training and processes == 1 and moves(self.weight):
-            normalised: Tensor = DirectionalBatchNorm.apply(input, self.weight, self.bias, self.eps)[0]  # type: ignore[no-untyped-call]
+        if self.training and processes == 1 and _has_forward_tangent(self.weight):
+            normalised: Tensor = _DirectionalBatchNorm.apply(input, self.weight, self.bias, self.eps)[0]  # type: ignore[no-untyped-call]
             return normalised
         if not self.training or processes == 1:
             return super().forward(input)
@@ -51,13 +54,65 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
         self.running_var.lerp_(variance, self.momentum)
 
 
+class _DirectionalBatchNorm(torch.autograd.Function):
+    """Batch normalisation by the statistics of the batch, with a forward-mode derivative in a few passes over the maps.
+
+    With x̂ = r (x − m) the tangent of w x̂ + b is w r (ẋ − mean ẋ − x̂ mean(x̂ ẋ)) + ẇ x̂ + ḃ: for every channel a number
+    times ẋ, a number times x, and a number. PyTorch's own derivative forms each term as a map of its own. A derivative
+    in reverse mode does not exist: the layer is used only where no gradient is recorded.
+    """
+
+    @staticmethod
+    def forward(maps: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Maps [B, C, H, W] → normalised maps, m and r."""
+        normalised, mean, reciprocal = torch.native_batch_norm(maps, weight, bias, None, None, True, 0.0, epsilon)
+        return normalised, mean, reciprocal
+
+    @staticmethod
+    def setup_context(
+        ctx: FunctionCtx, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, Tensor, Tensor]
+    ) -> None:
+        """Keep what the derivative needs."""
+        _, mean, reciprocal = output
+        ctx.mark_non_differentiable(mean, reciprocal)
+        ctx.save_for_forward(inputs[0], inputs[1], mean, reciprocal)
+
+    @staticmethod
+    def jvp(
+        ctx: FunctionCtx, along: Tensor, weight_along: Tensor, bias_along: Tensor, _: None
+    ) -> tuple[Tensor, None, None]:
+        """Tangent of the normalised maps, in their dtype; sums and numbers of channels are float32."""
+        maps, weight, mean, reciprocal = ctx.saved_tensors  # type: ignore[attr-defined]
+        mean_along = along.mean(dim=(0, 2, 3), dtype=mean.dtype)
+        product = (maps * along).mean(dim=(0, 2, 3), dtype=mean.dtype)
+        shared = reciprocal * (product - mean * mean_along)
+        scale = weight * reciprocal
+        slope = reciprocal * (weight_along - scale * shared)
+        shift = bias_along - scale * mean_along - slope * mean
+        scale, slope, shift = (number.to(maps.dtype)[:, None, None] for number in (scale, slope, shift))
+        return torch.addcmul(shift.expand_as(maps), along, scale).addcmul_(maps, slope), None, None
+
+
+def _has_forward_tangent(parameter: Tensor) -> bool:
+    """True where a forward-mode derivative, and no gradient, is taken along a parameter.
+
+    False where a compiler traces the layer: compiled code has no derivative of this kind.
+    """
+    if torch.compiler.is_compiling() or torch.is_grad_enabled():
+        return False
+    return forward_ad.unpack_dual(parameter).tangent is not None  # type: ignore[no-untyped-call]
+
+
 def batch_norm(channels: int) -> nn.Module:
-    """Batch normalisation of C channels, with the authors' epsilon."""
+    """Build batch normalisation of C channels, with the authors' epsilon."""
     return GlobalBatchNorm2d(channels, eps=_EPSILON)
 
 
 def ifilm_norm(entries: int) -> NormFactory:
-    """A factory of batch normalisations followed by iFiLM with S_l ``entries``; the normalisation keeps its affine."""
+    """Make a factory of batch normalisations followed by iFiLM with S_l ``entries``.
+
+    The normalisation keeps its affine.
+    """
 
     def make(channels: int) -> nn.Module:
         return nn.Sequential(batch_norm(channels), IFiLM(channels, entries))

@@ -1,18 +1,21 @@
-"""What every model family offers to the training loop, the evaluator and the exporter.
+"""Interface of every model family to the training loop, the evaluator and the exporter.
 
 Shapes: B batch, C classes.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 
 class Prediction(NamedTuple):
-    """What a model says about a batch.
+    """Answer of a classifier to a batch.
 
     Args:
         logits: [B, C], after adaptation where the family adapts.
@@ -24,7 +27,7 @@ class Prediction(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a model estimates for a batch, in the units of the standardised targets.
+    """Answer of a regressor to a batch, in the units of the standardised targets.
 
     Args:
         values: [B], after adaptation where the family adapts.
@@ -42,12 +45,19 @@ class Batch(NamedTuple):
     targets: Tensor
 
 
+LossAndPrediction = tuple[Tensor, NamedTuple]
+"""Loss [] of a batch and the prediction it was computed from."""
+
+Objective = Callable[[Batch], LossAndPrediction]
+"""Loss that a model is trained by: a bound method of the model, such as :meth:`Model.loss`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ParameterGroup:
     """Parameters that share optimiser settings.
 
     Args:
-        name: how the group is called in logs.
+        name: in logs, checkpoints and training phases.
         parameters: the parameters themselves.
         decay: whether weight decay acts on them.
         rate: factor on the learning rate.
@@ -60,41 +70,57 @@ class ParameterGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pass:
-    """One pass over the training data, of those that make an epoch.
+class TrainingPhase:
+    """A pass over the training data that lowers one objective; an epoch consists of one phase or more.
 
     Args:
-        loss: name of the model's method that gives the loss of a batch.
-        groups: names of the parameter groups that it updates.
+        objective: loss of a batch.
+        groups: names of the parameter groups that are updated.
+        trains_prediction: whether loss and score of this phase are the training figures of the epoch.
     """
 
-    loss: str
+    objective: Objective
     groups: tuple[str, ...]
+    trains_prediction: bool = True
 
 
 class Model(nn.Module, ABC):
-    """What the loop can train and the exporter can freeze."""
+    """A network that the loop can train and the exporter can freeze."""
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> NamedTuple:
-        """Preprocessed inputs [B, …] → what the model says about them."""
+        """Preprocessed inputs [B, …] → prediction."""
 
     @abstractmethod
-    def loss(self, batch: Batch) -> tuple[Tensor, NamedTuple]:
-        """The loss [] to lower, and the prediction itself."""
+    def loss(self, batch: Batch) -> LossAndPrediction:
+        """Compute the loss [] to lower, and the prediction itself."""
 
     @property
     @abstractmethod
     def compiled_part(self) -> nn.Module:
-        """The part that most of the time goes into, without anything that is adapted: what torch.compile is given."""
+        """Part for torch.compile: it takes most of the time and holds nothing that is adapted."""
 
-    def passes(self) -> tuple[Pass, ...]:
-        """What an epoch consists of: one pass that updates everything by :meth:`loss`."""
-        return (Pass(loss="loss", groups=tuple(group.name for group in self.parameter_groups())),)
+    @abstractmethod
+    def plain(self) -> "Model":
+        """Same network without adaptation; it shares its modules with this one, iFiLM included."""
 
     @abstractmethod
     def parameter_groups(self) -> list[ParameterGroup]:
-        """Every parameter exactly once, in groups for the optimiser."""
+        """List every parameter exactly once, in groups for the optimiser."""
+
+    def training_phases(self) -> tuple[TrainingPhase, ...]:
+        """List the phases of an epoch: by default one that updates everything by :meth:`loss`.
+
+        Exactly one phase trains the prediction.
+        """
+        return (TrainingPhase(objective=self.loss, groups=tuple(group.name for group in self.parameter_groups())),)
+
+    def evaluate_objective(self, objective: Objective, batch: Batch) -> LossAndPrediction:
+        """Evaluate the objective of one of this model's phases on a batch.
+
+        A data-parallel wrapper needs one method to send every objective through (Fabric's ``mark_forward_method``).
+        """
+        return objective(batch)
 
 
 class Classifier(Model):
@@ -105,7 +131,7 @@ class Classifier(Model):
         """Preprocessed inputs [B, …] → logits [B, C]."""
 
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
-        """Mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
+        """Compute the mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
         prediction: Prediction = self(batch.inputs)
         return cross_entropy(prediction.logits, batch.targets), prediction
 
@@ -118,6 +144,15 @@ class Regressor(Model):
         """Preprocessed inputs [B, …] → values [B]."""
 
     def loss(self, batch: Batch) -> tuple[Tensor, Estimate]:
-        """Mean squared error [] of the (adapted) values, and the values themselves."""
+        """Compute the mean squared error [] of the (adapted) values, and the values themselves."""
         estimate: Estimate = self(batch.inputs)
         return mse_loss(estimate.values, batch.targets), estimate
+
+
+def full_precision(tensor: Tensor) -> AbstractContextManager[object]:
+    """Context without autocast on the device of ``tensor``: heads and inner updates keep their parameters' precision.
+
+    The inner update subtracts nearly equal numbers and its step is small beside the weights: eight bits of mantissa
+    would round it away. The backbone, which takes most of the time, stays in the lower precision.
+    """
+    return torch.autocast(tensor.device.type, enabled=False)

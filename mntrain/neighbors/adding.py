@@ -27,16 +27,16 @@ _MOST = 20
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborOptions:
-    """Which images are added to what.
+    """Options of ``mntrain neighbors``.
 
     Args:
         artifact: folder of a Meta-Neighborhoods classifier of images.
         images: n, for each entry.
-        data_path: where the data lies now, if it has moved.
+        data_path: new place of the data, if it has moved.
         quiet: no progress.
 
     Raises:
-        ConfigError: a number of images that cannot be.
+        ConfigError: the number of images is out of range.
     """
 
     artifact: Path
@@ -51,10 +51,10 @@ class NeighborOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborReport:
-    """What was added.
+    """Report on an added file.
 
     Args:
-        file: the file.
+        file: path of the file.
         entries: S.
         images: n.
         looked_at: images of the training split.
@@ -72,39 +72,39 @@ class NeighborReport:
     share_of_entry_class: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ``--json``."""
+        """Return plain values for ``--json``."""
         return dict(vars(self)) | {"file": str(self.file)}
 
 
 def add_neighbors(options: NeighborOptions) -> NeighborReport:
-    """Find the nearest training images of every entry, and put them into the artifact.
+    """Find the nearest training images of every entry, and store them in the artifact.
 
     Raises:
         ArtifactError: the artifact cannot be read or written, or has no neighbors among images.
-        DataError: its data is not there, or has changed.
-        ConfigError: more images are asked for than there are.
+        DataError: the data is missing, or has changed.
+        ConfigError: the training split has fewer images than asked for.
     """
     artifact, model = _load(options.artifact)
     train = load_split(artifact.config, "train", options.data_path)
     assert isinstance(train, ImageSet)  # the digest says so
     if options.images > len(train):
         raise ConfigError(f"--images is {options.images}, but the training split has {len(train)} images.")
-    found = NeighborImages.gather(train, _search(artifact, model, train.images, options))
-    file = write_neighbors(artifact, found)
+    nearest = NeighborImages.gather(train, _search(artifact, model, train.images, options))
+    file = write_neighbors(artifact, nearest)
     classes = model.entry_labels().numpy()
     return NeighborReport(
         file=file,
-        entries=len(found.indices),
+        entries=len(nearest.indices),
         images=options.images,
         looked_at=len(train),
-        stored=len(found.images),
+        stored=len(nearest.images),
         size=file.stat().st_size,
-        share_of_entry_class=float((found.labels[found.indices] == classes[:, None]).mean()),
+        share_of_entry_class=float((nearest.labels[nearest.indices] == classes[:, None]).mean()),
     )
 
 
 def _load(path: Path) -> tuple[ImageArtifact, NeighborClassifier]:
-    """What can be refused is refused before minutes of work."""
+    """Load the artifact, and refuse what cannot work before minutes of search."""
     config = read_config(path)
     if not isinstance(config, ImageArtifactConfig):
         raise ArtifactError(f"{path} holds a model of rows, which have no pictures; give an artifact of images.")

@@ -1,7 +1,7 @@
 """``artifact/neighbors.safetensors``: training images nearest to each entry of the dictionary.
 
-A file of its own that an artifact may have or not: it is made after training, and only where the data may be passed on.
-It names the digests of the weights and of the data that it was made with, and of its own arrays.
+An optional file of an artifact: it is made after training, and only where the data may be passed on. It names the
+digests of its weights and of its data, and of its own arrays.
 
 Shapes: U images, S entries, n nearest images of an entry.
 """
@@ -25,20 +25,20 @@ NAME = "neighbors.safetensors"
 _ARRAYS = ("images", "labels", "positions", "indices")
 
 
-def write_neighbors(artifact: ImageArtifact, found: NeighborImages) -> Path:
-    """Put the file into the artifact whole or not at all; an older one is replaced.
+def write_neighbors(artifact: ImageArtifact, nearest: NeighborImages) -> Path:
+    """Write the file into the artifact whole or not at all; an older one is replaced.
 
     Args:
-        artifact: as it was loaded before anything was looked for.
-        found: with its model.
+        artifact: as it was loaded before the search.
+        nearest: images found with its model.
 
     Raises:
-        ArtifactError: it cannot be written, or the artifact holds other weights by now.
+        ArtifactError: the file cannot be written, or the artifact holds other weights by now.
     """
     file = artifact.path / NAME
-    arrays = {name: getattr(found, name) for name in _ARRAYS}
+    arrays = {name: getattr(nearest, name) for name in _ARRAYS}
     try:
-        digests = _made_with(artifact) | {"content": _content(found)}
+        digests = _made_with(artifact) | {"content": _content(nearest)}
         _check_unchanged(artifact)
         write_atomically(file, lambda temporary: save_file(arrays, str(temporary), metadata=digests))
     except (OSError, SafetensorError) as error:
@@ -50,7 +50,7 @@ def write_neighbors(artifact: ImageArtifact, found: NeighborImages) -> Path:
 
 
 def read_neighbors(artifact: ImageArtifact) -> NeighborImages | None:
-    """What an artifact of a Meta-Neighborhoods model carries; None where it has no such file.
+    """Read the nearest images of an artifact; None where it has no such file.
 
     Raises:
         ArtifactError: the file is damaged, or of other weights, data or classes than the artifact, or a link to none.
@@ -64,7 +64,7 @@ def read_neighbors(artifact: ImageArtifact) -> NeighborImages | None:
     try:
         with safe_open(str(file), framework="np") as stored:
             written = stored.metadata() or {}
-            found = NeighborImages(**{name: stored.get_tensor(name) for name in _ARRAYS})
+            nearest = NeighborImages(**{name: stored.get_tensor(name) for name in _ARRAYS})
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, DataError) as error:
         raise ArtifactError(f"{file} is damaged ({error}); {remedy}.") from error
     for name, expected in _made_with(artifact).items():
@@ -73,35 +73,36 @@ def read_neighbors(artifact: ImageArtifact) -> NeighborImages | None:
                 f"{file} was made with other {name} than the artifact's (digest {_short(written.get(name))}, expected "
                 f"{_short(expected)}); {remedy}."
             )
-    if (problem := _contradiction(artifact, found)) is not None:
+    if (problem := _contradiction(artifact, nearest)) is not None:
         raise ArtifactError(f"{file} does not fit its artifact: {problem}; {remedy}.")
-    if (named := written.get("content")) != (content := _content(found)):
+    if (named := written.get("content")) != (content := _content(nearest)):
         raise ArtifactError(
             f"{file} is damaged (the digest of its arrays is {_short(content)}, it names {_short(named)}); {remedy}."
         )
-    return found
+    return nearest
 
 
-def _contradiction(artifact: ImageArtifact, found: NeighborImages) -> str | None:
-    """What the file says otherwise than ``config.json`` and the weights; None where all agree."""
+def _contradiction(artifact: ImageArtifact, nearest: NeighborImages) -> str | None:
+    """Describe how the file contradicts ``config.json`` or the weights; None where all agree."""
     config, model = artifact.config, artifact.model
     size = (config.input.channels, config.input.height, config.input.width)
-    if found.images.shape[1:] != size:
-        return f"its images are {list(found.images.shape[1:])}, the model takes {list(size)}"
-    if found.labels.min() < 0 or found.labels.max() >= len(config.labels):
-        return f"it holds labels from {found.labels.min()} to {found.labels.max()}, the model has {len(config.labels)}"
+    if nearest.images.shape[1:] != size:
+        return f"its images are {list(nearest.images.shape[1:])}, the model takes {list(size)}"
+    lowest, highest = nearest.labels.min(), nearest.labels.max()
+    if lowest < 0 or highest >= len(config.labels):
+        return f"it holds labels from {lowest} to {highest}, the model has {len(config.labels)}"
     entries = len(model.entry_keys()) if isinstance(model, HasNeighbors) else 0
-    if len(found.indices) != entries:
-        return f"it holds images of {len(found.indices)} entries, the dictionary has {entries}"
+    if len(nearest.indices) != entries:
+        return f"it holds images of {len(nearest.indices)} entries, the dictionary has {entries}"
     return None
 
 
 def _check_unchanged(artifact: ImageArtifact) -> None:
-    """Whether the weights on disk are still those that were loaded: looking at all images takes minutes.
+    """Refuse weights on disk that changed since they were loaded: the search takes minutes.
 
     Raises:
-        ArtifactError: they are not.
-        OSError: they cannot be read.
+        ArtifactError: the weights have changed.
+        OSError: the weights cannot be read.
     """
     path = artifact.path / "model.safetensors"
     with path.open("rb") as file:
@@ -114,15 +115,15 @@ def _check_unchanged(artifact: ImageArtifact) -> None:
 
 
 def _made_with(artifact: ImageArtifact) -> dict[str, str]:
-    """SHA-256 of the weights, and of the data and its split."""
+    """Name the SHA-256 of the weights, and of the data and its split."""
     return {"weights": artifact.weights_sha256, "data": artifact.config.split["sha256"]}
 
 
-def _content(found: NeighborImages) -> str:
+def _content(nearest: NeighborImages) -> str:
     """SHA-256 of the arrays, with their dtypes and shapes."""
     content = hashlib.sha256()
     for name in _ARRAYS:
-        array = np.ascontiguousarray(getattr(found, name))
+        array = np.ascontiguousarray(getattr(nearest, name))
         content.update(f"{name} {array.dtype.name} {list(array.shape)}\n".encode())
         content.update(array.data)
     return content.hexdigest()

@@ -17,12 +17,12 @@ EntryArray = NDArray[np.int32]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighborImages:
-    """What lies around every entry.
+    """Nearest images of every entry.
 
     Args:
         images: uint8 [U, channels, H, W].
         labels: int64 [U], the class of each image.
-        positions: int64 [U], where each image stands in the training split; ascending.
+        positions: int64 [U], position of each image in the training split; ascending.
         indices: int32 [S, n], the images of each entry as numbers of ``images``, nearest first.
 
     Raises:
@@ -36,13 +36,13 @@ class NeighborImages:
 
     def __post_init__(self) -> None:
         count = len(self.images) if self.images.ndim else 0
-        wanted = {
+        expected = {
             "images": (np.uint8, 4),
             "labels": (np.int64, 1),
             "positions": (np.int64, 1),
             "indices": (np.int32, 2),
         }
-        for name, (dtype, axes) in wanted.items():
+        for name, (dtype, axes) in expected.items():
             array = getattr(self, name)
             if array.dtype != dtype or array.ndim != axes or array.size == 0:
                 raise DataError(
@@ -62,7 +62,7 @@ class NeighborImages:
 
     @classmethod
     def gather(cls, train: ImageSet, nearest: IndexArray) -> "NeighborImages":
-        """The images at ``nearest`` int64 [S, n], positions in the training split."""
+        """Gather the images at ``nearest`` int64 [S, n], positions in the training split."""
         positions, indices = np.unique(nearest, return_inverse=True)
         return cls(
             images=train.images[positions],

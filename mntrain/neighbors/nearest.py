@@ -26,7 +26,7 @@ def nearest_positions(
     count: int,
     advance: Callable[[int], None] = lambda images: None,
 ) -> IndexArray:
-    """Positions int64 [S, n] of the ``count`` nearest of ``images``, by the model's own similarity, nearest first.
+    """Find positions int64 [S, n] of the ``count`` nearest of ``images``, by the model's similarity, nearest first.
 
     Args:
         model: in eval mode.
@@ -36,9 +36,9 @@ def nearest_positions(
         advance: called with the number of images after each batch.
 
     Raises:
-        ArtifactError: the model has features that are not finite, so that nothing is near.
+        ArtifactError: features of the model are not finite, so that no image is near.
     """
-    best = NearestSoFar(model, count)
+    nearest = NearestSoFar(model, count)
     for start in range(0, len(images), _BATCH):
         batch = torch.from_numpy(images[start : start + _BATCH])
         features = model.queries(preprocessing(batch))
@@ -47,17 +47,17 @@ def nearest_positions(
                 f"The model has features of training images {start} to {start + len(batch) - 1} that are not finite, "
                 "so no image is near to anything; train it again."
             )
-        best.see(features, start)
+        nearest.add(features, start)
         advance(len(batch))
-    found: IndexArray = best.positions.numpy()
-    return found
+    positions: IndexArray = nearest.positions.numpy()
+    return positions
 
 
 class NearestSoFar:
-    """The n nearest of the images seen so far, for every entry: [S, n] and one block of [B, S] is all that is held.
+    """The n nearest images so far of every entry; it holds [S, n] and one block of [B, S] at a time.
 
     Args:
-        model: entries and similarity.
+        model: entries and their similarity to features.
         count: n.
     """
 
@@ -68,10 +68,10 @@ class NearestSoFar:
         self._scores = torch.full((entries, count), float("-inf"))
         self.positions = torch.full((entries, count), -1)
 
-    def see(self, features: Tensor, first: int) -> None:
-        """Take in features [B, d] of the images from position ``first`` on.
+    def add(self, features: Tensor, first: int) -> None:
+        """Add features [B, d] of the images from position ``first`` on.
 
-        Of images that are equally near those seen first stay.
+        Of images that are equally near, the earlier ones stay.
         """
         count = self._scores.shape[1]
         for entries in self._blocks:

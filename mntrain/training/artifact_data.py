@@ -3,32 +3,32 @@
 import dataclasses
 from typing import Any
 
-from mntrain.artifact import Artifact, ArtifactConfig, ImageArtifact, TableArtifact
+from mntrain.artifact import Artifact, ImageArtifact, TableArtifact
+from mntrain.artifact_config import ArtifactConfig
 from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import DataError
-from mntrain.training.evaluation import EvaluationPlan, evaluate
-from mntrain.training.metric import ACCURACY, MSE
+from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan, evaluate
 from mntrain.training.regression import regression_figures
 
 
 def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> ImageSet | TableSet:
-    """One split of the data that an artifact was trained on.
+    """Load one split of the data that an artifact was trained on.
 
     Args:
-        config: of the artifact.
+        config: configuration of the artifact.
         split: train, validation, test, or all of them.
-        path: where the data lies now, if it has moved.
+        path: new place of the data, if it has moved.
 
     Raises:
-        DataError: the data is not there, or is not the data of the run (its digest differs).
+        DataError: the data is missing, or is not the data of the run (its digest differs).
     """
     return load_data(config, path).part(split)
 
 
 def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | TableData:
-    """All splits of the data that an artifact was trained on.
+    """Load all splits of the data that an artifact was trained on.
 
     Args, Raises: as :func:`load_split`.
     """
@@ -51,7 +51,7 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | Ta
 
 
 def evaluate_artifact(artifact: Artifact, examples: ImageSet | TableSet, batch_size: int) -> dict[str, Any]:
-    """What an artifact's run would report on ``examples``, targets in their own units.
+    """Evaluate an artifact on ``examples``, targets in their own units, with the figures that a run reports.
 
     Args:
         batch_size: examples at a time.
@@ -60,8 +60,8 @@ def evaluate_artifact(artifact: Artifact, examples: ImageSet | TableSet, batch_s
         config = artifact.config
         plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size)
         standardised = config.standardization.targets(examples)
-        found = evaluate(artifact.model, artifact.preprocessing, standardised, plan)
-        return found.to_json() | regression_figures(found, examples, config.standardization)
+        evaluation = evaluate(artifact.model, artifact.preprocessing, standardised, plan)
+        return evaluation.to_json() | regression_figures(evaluation, examples, config.standardization)
     assert isinstance(artifact, ImageArtifact)
     plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size)
     return evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()

@@ -1,4 +1,4 @@
-"""What a killed run needs to go on as if nothing had happened.
+"""Checkpoints, from which a killed run goes on as if nothing had happened.
 
 ``last.pt`` is written after every epoch, and once more as ``best.pt`` when that epoch was the best so far. Batches,
 augmentation and dropout are seeded by (seed, epoch), so no generator state has to be kept.
@@ -20,7 +20,7 @@ _SCHEMA = 1
 
 @dataclass(kw_only=True)
 class TrainingState:
-    """State between two epochs.
+    """State of a run between two epochs.
 
     Args:
         config: the run's configuration as plain values.
@@ -54,7 +54,7 @@ class TrainingState:
 
 
 def save_state(path: Path, state: TrainingState) -> None:
-    """Write the state; an older checkpoint at ``path`` survives if this fails.
+    """Write the state; an older checkpoint at ``path`` survives a failure.
 
     Raises:
         CheckpointError: the file cannot be written (a full disk, for instance).

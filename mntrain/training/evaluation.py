@@ -1,30 +1,149 @@
-"""Score and loss of a model on a set of examples.
+"""Evaluation of a model on a set of examples, and metrics: the one place of the loop that knows classes from values.
 
-Shapes: B batch, N examples.
+Shapes: B batch, N examples. Scores and losses [B].
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from torchmetrics import MeanMetric
 
 from mntrain.data.examples import Examples
-from mntrain.training.metric import Metric
+from mntrain.errors import ArtifactError
+from mntrain.models.base import Estimate, Prediction
+
+
+class Metric(ABC):
+    """A score and a loss for every example; their means are what is reported."""
+
+    name: str
+    better: Literal["higher", "lower"]
+    percent: bool
+
+    @abstractmethod
+    def score(self, prediction: Any, targets: Tensor) -> Tensor:
+        """The score of every answer [B]."""
+
+    @abstractmethod
+    def unadapted_score(self, prediction: Any, targets: Tensor) -> Tensor | None:
+        """The score of every answer before adaptation [B]; None where the family does not adapt."""
+
+    @abstractmethod
+    def loss(self, prediction: Any, targets: Tensor) -> Tensor:
+        """The loss of every answer [B]."""
+
+    def text(self, value: float | None, *, sign: bool = False) -> str:
+        """Format a mean score, or with ``sign`` a difference of two, for people; empty for None.
+
+        Shares are in per cent, errors with four digits behind the point, as in the papers' tables.
+        """
+        if value is None:
+            return ""
+        return f"{value:{'+' if sign else ''}{'.2%' if self.percent else '.4f'}}"
+
+    def describe(self, figures: Mapping[str, Any]) -> str:
+        """Put a split's score into words, with the score before adaptation.
+
+        Args:
+            figures: of the split, as ``metrics.json`` holds them.
+        """
+        unadapted = figures.get(f"unadapted_{self.name}")
+        rest = "" if unadapted is None else f" ({self.text(unadapted)} before adaptation)"
+        return f"{self.name} {self.text(figures[self.name])}{rest}"
+
+    def rank_of(self, row: Mapping[str, float]) -> tuple[float, float]:
+        """Rank an epoch by its validation score, the better the larger; the loss decides between equal scores.
+
+        Args:
+            row: of ``metrics.csv``.
+        """
+        score = row[f"validation_{self.name}"]
+        return (score if self.better == "higher" else -score), -row["validation_loss"]
+
+
+class Accuracy(Metric):
+    """Accuracy: 1 for a right answer, 0 for a wrong one. The loss is the cross-entropy in nats."""
+
+    name = "accuracy"
+    better = "higher"
+    percent = True
+
+    def score(self, prediction: Prediction, targets: Tensor) -> Tensor:
+        """1.0 or 0.0 for every answer [B]."""
+        return (prediction.logits.argmax(dim=-1) == targets).float()
+
+    def unadapted_score(self, prediction: Prediction, targets: Tensor) -> Tensor | None:
+        """1.0 or 0.0 for every answer before adaptation [B]."""
+        if prediction.unadapted_logits is None:
+            return None
+        return (prediction.unadapted_logits.argmax(dim=-1) == targets).float()
+
+    def loss(self, prediction: Prediction, targets: Tensor) -> Tensor:
+        """Cross-entropy [B]."""
+        return cross_entropy(prediction.logits, targets, reduction="none")
+
+
+class MeanSquaredError(Metric):
+    """The squared error of standardised values, which is the loss too."""
+
+    name = "mse"
+    better = "lower"
+    percent = False
+
+    def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """Squared error of every value [B]."""
+        return self.loss(prediction, targets).detach()
+
+    def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
+        """Squared error of every value before adaptation [B]."""
+        if prediction.unadapted_values is None:
+            return None
+        return (prediction.unadapted_values - targets).square().detach()
+
+    def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
+        """Squared error of every value [B], with its gradient."""
+        return (prediction.values - targets).square()
+
+
+ACCURACY = Accuracy()
+MSE = MeanSquaredError()
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (ACCURACY, MSE)}
+
+
+def metric_of(figures: Mapping[str, Any], run: str) -> Metric:
+    """Find the metric that a run reports.
+
+    Args:
+        figures: of a split, as ``metrics.json`` holds them.
+        run: name of the run, for the message.
+
+    Raises:
+        ArtifactError: the figures name no known metric.
+    """
+    for metric in METRICS.values():
+        if isinstance(figures.get(metric.name), (int, float)):
+            return metric
+    raise ArtifactError(
+        f"Run {run} reports {', '.join(sorted(figures)) or 'nothing'} on the test split, expected "
+        f"{' or '.join(METRICS)} in its metrics.json; train the run again."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What an evaluation found.
+    """Result of an evaluation.
 
     Args:
-        examples: how many were seen.
+        examples: number of examples.
         metric: name of the score, for instance accuracy.
         score: mean score.
         loss: mean loss.
-        unadapted_score: of the same model answering before adaptation; None where the family does not adapt.
+        unadapted_score: mean score before adaptation; None where the family does not adapt.
     """
 
     examples: int
@@ -53,12 +172,12 @@ class Shard:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlan:
-    """How a set is evaluated.
+    """Options of an evaluation.
 
     Args:
-        metric: how answers are judged.
+        metric: score and loss of an answer.
         batch_size: examples at a time.
-        shard: with several processes each passes the whole set and its own part.
+        shard: part of this process, where several processes evaluate one set; every process passes the whole set.
         advance: called with the number of examples after each batch.
     """
 
@@ -70,13 +189,13 @@ class EvaluationPlan:
 
 @torch.inference_mode()
 def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, plan: EvaluationPlan) -> Evaluation:
-    """Evaluate in eval mode; the model's mode is restored.
+    """Evaluate a model on a set in eval mode; the mode is restored.
 
     Args:
-        model: maps preprocessed inputs to what the plan's metric judges.
-        preprocessing: on the device that the evaluation shall run on.
+        model: preprocessed inputs → prediction, of the kind that the metric takes.
+        preprocessing: stored inputs → inputs of the model; its device is that of the evaluation.
         examples: the set.
-        plan: how.
+        plan: metric, batches and shard.
     """
     device = next(preprocessing.buffers()).device
     part = slice(plan.shard.rank, None, plan.shard.world_size)
@@ -92,10 +211,10 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             prediction = model(preprocessing(inputs[chunk].to(device)))
             score.update(plan.metric.score(prediction, target))
             loss.update(plan.metric.loss(prediction, target))
-            before = plan.metric.unadapted_score(prediction, target)
-            if before is not None:
+            unadapted_score = plan.metric.unadapted_score(prediction, target)
+            if unadapted_score is not None:
                 adapts = True
-                unadapted.update(before)
+                unadapted.update(unadapted_score)
             plan.advance(len(target))
     finally:
         model.train(was_training)

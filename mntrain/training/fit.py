@@ -1,4 +1,4 @@
-"""One run from configuration to artifact."""
+"""Training of a run, from configuration to artifact."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         The content of ``metrics.json``; None on every process but the first of a data-parallel run.
 
     Raises:
-        ConfigError: the run exists already, or is another one than the one to resume, or its settings contradict.
+        ConfigError: the run exists already, or is not the one to resume, or settings contradict each other.
         DataError, CheckpointError, TrainingError, ArtifactError: see there.
     """
     run = RunFolder(options.runs / config.name, options)
@@ -48,15 +48,15 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
-    _check_passes(config, model)
-    ready = _Ready(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
+    _check_phases(config, model)
+    checked = _CheckedRun(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
     with run.locked() if _is_first_process() else nullcontext():
-        return _train(ready)
+        return _train(checked)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """What fits together; nothing has been written yet."""
+class _CheckedRun:
+    """Parts of a run that fit one another; nothing has been written yet."""
 
     config: ExperimentConfig
     run: RunFolder
@@ -67,12 +67,12 @@ class _Ready:
 
 
 def _is_first_process() -> bool:
-    """Whether this process stands for all of a data-parallel run; known before they have been started."""
+    """True in the first process of a data-parallel run, known before the others have been started."""
     return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
 
 
-def _train(ready: _Ready) -> dict[str, Any] | None:
-    config, run, data, setup, model = ready.config, ready.run, ready.data, ready.setup, ready.model
+def _train(checked: _CheckedRun) -> dict[str, Any] | None:
+    config, run, data, setup, model = checked.config, checked.run, checked.data, checked.setup, checked.model
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
@@ -97,18 +97,17 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
-    for one in model.passes():
-        wrapped.mark_forward_method(one.loss)
-    task = setup.task(fabric.device)
+    wrapped.mark_forward_method(model.evaluate_objective)
+    training_data = setup.training_data(fabric.device)
     trainer = Trainer(
         fabric=fabric,
         model=wrapped,
         optimizer=wrapped_optimizer,
-        task=task,
+        data=training_data,
         config=config.training,
         run=run,
         seed=config.seed,
-        quiet=ready.quiet,
+        quiet=checked.quiet,
     )
     if config.training.compile:
         # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
@@ -124,7 +123,7 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     fabric.barrier()
     best = load_state(run.best)
     model.load_state_dict(best.model)
-    test = trainer.evaluate(task.test)
+    test = trainer.evaluate(training_data.test)
     row = state.history[state.best_epoch - 1]
     result: dict[str, Any] = {
         "name": config.name,
@@ -145,8 +144,8 @@ def _train(ready: _Ready) -> dict[str, Any] | None:
     return result
 
 
-def _check_passes(config: ExperimentConfig, model: Model) -> None:
-    if len(model.passes()) == 1:
+def _check_phases(config: ExperimentConfig, model: Model) -> None:
+    if len(model.training_phases()) == 1:
         return
     if config.training.devices > 1:
         raise ConfigError(

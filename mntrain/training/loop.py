@@ -12,37 +12,44 @@ from typing import Any
 import numpy as np
 import torch
 from lightning_fabric import Fabric
-from safetensors.torch import save_file
 
-from mntrain.atomic_files import write_atomically
 from mntrain.data.batch_loader import BatchLoader
 from mntrain.data.examples import Examples
 from mntrain.distributed import process_rank
 from mntrain.errors import MnTrainError, TrainingError
-from mntrain.models.base import Batch, Pass
+from mntrain.models.base import Batch, TrainingPhase
 from mntrain.training.checkpoint import TrainingState, save_state
-from mntrain.training.config import TrainingConfig
 from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evaluate
-from mntrain.training.history import EventWriter, Row, write_csv
 from mntrain.training.optimizer import learning_rate_at
-from mntrain.training.progress import TrainingProgress
+from mntrain.training.reporting import EventWriter, PartFigures, PhaseFigures, Row, TrainingProgress, means, write_csv
 from mntrain.training.run_folder import RunFolder
-from mntrain.training.training_data import TrainingData
+from mntrain.training.setup import TrainingData
+from mntrain.training_config import TrainingConfig
+
+_READ_SECONDS = 0.1
+"""Seconds between two readings of loss and score from the device: as often as progress is drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trainer:
-    """Everything one run trains with. ``model`` and ``optimizer`` are already set up by ``fabric``.
+    """A model, its optimiser and its data, with everything that one run of training needs.
 
     Args:
-        run: the run's folder; checkpoints, ``metrics.csv`` and events are written there by rank 0.
+        fabric: has set up ``model`` and ``optimizer`` already.
+        model: wraps a :class:`~mntrain.models.base.Model`.
+        optimizer: wraps the optimiser over the model's parameter groups.
+        data: examples of the three splits and their metric.
+        config: settings of the optimisation.
+        run: the run's folder; rank 0 writes checkpoints, ``metrics.csv`` and events there.
         seed: of batches, augmentation and dropout.
+        quiet: no progress.
+        clock: seconds, monotonic.
     """
 
     fabric: Fabric
     model: Any
     optimizer: Any
-    task: TrainingData
+    data: TrainingData
     config: TrainingConfig
     run: RunFolder
     seed: int
@@ -53,29 +60,30 @@ class Trainer:
         """Train the epochs that ``state`` has not seen yet, saving it after each.
 
         Raises:
-            TrainingError: the loss is not finite.
+            TrainingError: the loss is not finite. No checkpoint of its epoch is written; the weights in memory may have
+                been updated further.
             CheckpointError: a checkpoint cannot be written.
         """
         loader = BatchLoader(
-            self.task.train,
+            self.data.train,
             batch_size=self._batch_size(),
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
             drop_last=True,
         )
-        main = self.fabric.is_global_zero
+        is_main = self.fabric.is_global_zero
         with self.run.writing():
-            events = EventWriter(self.run.path / "events", state.epoch) if main else None
-        steps = len(loader) * len(self.model.passes())
+            events = EventWriter(self.run.path / "events", state.epoch) if is_main else None
+        steps = len(loader) * len(self.model.training_phases())
         try:
             with TrainingProgress(
-                self.config.epochs, steps, self.task.metric, quiet=self.quiet or not main
+                self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main
             ) as progress:
-                if state.epoch == 0 and main and self.config.keep_every:
-                    self._keep_weights(0)
+                if state.epoch == 0 and is_main and self.config.keep_every:
+                    self.run.keep_weights(0, self.model.state_dict())
                 for epoch in range(state.epoch, self.config.epochs):
-                    if self._gives_up(state):
+                    if self._out_of_patience(state):
                         break
                     started = self.clock()
                     progress.start_epoch(epoch + 1)
@@ -86,123 +94,124 @@ class Trainer:
                         with self.run.writing():
                             events.add(row)
                     progress.end_epoch(row, best=best)
-            # Whoever looks at kept epochs wants to see how it ended.
-            if main and self.config.keep_every and not self.run.kept(state.epoch).exists():
-                self._keep_weights(state.epoch)
+            # Kept epochs show how a model learns, so the last one belongs to them.
+            if is_main and self.config.keep_every and not self.run.kept(state.epoch).exists():
+                self.run.keep_weights(state.epoch, self.model.state_dict())
         finally:
             if events is not None:
                 with self.run.writing():
                     events.close()
 
-    def _gives_up(self, state: TrainingState) -> bool:
-        """Whether too many epochs have passed since the best one."""
+    def evaluate(self, examples: Examples) -> Evaluation:
+        """Evaluate the model as it stands, each process its part of ``examples``."""
+        plan = EvaluationPlan(
+            metric=self.data.metric,
+            batch_size=self.config.evaluation_batch_size,
+            shard=Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size),
+        )
+        return evaluate(self.model, self.data.preprocessing, examples, plan)
+
+    def _out_of_patience(self, state: TrainingState) -> bool:
         return 0 < self.config.patience <= state.epoch - state.best_epoch
 
-    def _keep_weights(self, epoch: int) -> None:
-        with self.run.writing():
-            self.run.kept(epoch).parent.mkdir(exist_ok=True)
-            weights = {name: value.detach().cpu().contiguous() for name, value in self.model.state_dict().items()}
-            write_atomically(self.run.kept(epoch), lambda file: save_file(weights, str(file)))
-
     def _batch_size(self) -> int:
-        """Of the global batch: no larger than the set, and the same number of rows for every process."""
-        size = min(self.config.batch_size, len(self.task.train))
+        """Size of the global batch: no larger than the set, and the same number of rows for every process."""
+        size = min(self.config.batch_size, len(self.data.train))
         return size - size % self.fabric.world_size
 
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
         seed_epoch(self.seed, epoch)
-        # Sums of loss and score, and examples seen.
-        totals = torch.zeros(3, dtype=torch.float64)
         rate = learning_rate_at(epoch, self.config)
         for group in self.optimizer.param_groups:
             # Checkpoints of versions in which every group had the same rate do not name it.
             group["lr"] = rate * group.get("rate", 1.0)
         self.model.train()
-        for one in self.model.passes():
-            sums = self._train_pass(loader, epoch, one, progress)
-            totals += sums if one.loss == "loss" else 0
-        summed = self.fabric.all_reduce(totals, reduce_op="sum")
-        assert isinstance(summed, torch.Tensor)
-        loss_mean, score_mean = _means(summed)
+        sums = torch.zeros(3, dtype=torch.float64)
+        for phase in self.model.training_phases():
+            figures = self._train_phase(loader, epoch, phase, progress)
+            if phase.trains_prediction:
+                sums += figures.sums
+        global_sums = self.fabric.all_reduce(sums, reduce_op="sum")
+        assert isinstance(global_sums, torch.Tensor)
+        loss_mean, score_mean = means(global_sums)
         return {
             "epoch": epoch + 1,
             "learning_rate": rate,
             "train_loss": loss_mean,
-            f"train_{self.task.metric.name}": score_mean,
+            f"train_{self.data.metric.name}": score_mean,
         }
 
-    def _train_pass(self, loader: BatchLoader, epoch: int, one: Pass, progress: TrainingProgress) -> torch.Tensor:
-        """All batches once; sums of loss and score, and the number of examples."""
-        totals = torch.zeros(3, dtype=torch.float64)
-        for step, (stored, everyone) in enumerate(loader.epoch(epoch)):
-            inputs, targets = self.task.training_inputs(stored), process_rank().rows(everyone)
-            sums = self._step(one, inputs, targets)
-            if not math.isfinite(sums[0]):
-                raise TrainingError(
-                    f"The loss is {sums[0]} in epoch {epoch + 1}, step {step + 1}. {self._remedy(epoch)}"
-                )
-            totals += sums
-            progress.step(*_means(totals))
-        return totals
+    def _train_phase(
+        self, loader: BatchLoader, epoch: int, phase: TrainingPhase, progress: TrainingProgress
+    ) -> PhaseFigures:
+        """Train one phase over all batches.
 
-    def _step(self, one: Pass, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """One step of the optimiser on the groups of a pass; sums as above. No step where the loss is not finite."""
-        # Parameters of other passes get no gradient, so the optimiser leaves them alone.
-        only = self._only(one)
+        Raises:
+            TrainingError: a loss is not finite.
+        """
+        figures, read_at, unread = PhaseFigures(), self.clock(), 0
+        for stored, targets in loader.epoch(epoch):
+            batch = Batch(self.data.training_inputs(stored), process_rank().rows(targets))
+            figures.add_step(self._step(phase, batch))
+            unread += 1
+            if self.clock() - read_at >= _READ_SECONDS:
+                self._read(figures, epoch)
+                progress.advance(unread, *means(figures.sums))
+                read_at, unread = self.clock(), 0
+        self._read(figures, epoch)
+        progress.advance(unread, *means(figures.sums))
+        return figures
+
+    def _read(self, figures: PhaseFigures, epoch: int) -> None:
+        diverged = figures.read()
+        if diverged is not None:
+            raise TrainingError(
+                f"The loss is {diverged.loss} in epoch {epoch + 1}, step {diverged.step}. {self._remedy(epoch)}"
+            )
+
+    def _step(self, phase: TrainingPhase, batch: Batch) -> list[PartFigures]:
+        """Take one optimiser step on the groups of a phase; the figures of the parts of the batch."""
+        # Parameters of other phases get no gradient, so the optimiser leaves them alone.
+        only = self._only(phase)
         self.optimizer.zero_grad(set_to_none=True)
-        totals = torch.zeros(3, dtype=torch.float64)
         # Batch normalisation needs two examples in every part.
-        count = max(1, min(self.config.accumulate, len(targets) // 2))
-        parts = list(zip(inputs.tensor_split(count), targets.tensor_split(count), strict=True))
-        for number, (some, wanted) in enumerate(parts):
+        count = max(1, min(self.config.accumulate, len(batch.targets) // 2))
+        splits = zip(batch.inputs.tensor_split(count), batch.targets.tensor_split(count), strict=True)
+        figures: list[PartFigures] = []
+        for part in (Batch(*split) for split in splits):
             # Gradients are exchanged between processes once, with the last part.
-            with self.fabric.no_backward_sync(self.model, enabled=number + 1 < len(parts)):
-                loss, prediction = getattr(self.model, one.loss)(Batch(some, wanted))
-                value = loss.item()
-                score = float(self.task.metric.score(prediction, wanted).sum())
-                totals += torch.tensor([value * len(wanted), score, len(wanted)], dtype=torch.float64)
-                if not math.isfinite(value):
-                    return totals
-                self.fabric.backward(loss * (len(wanted) / len(targets)), **only)
+            with self.fabric.no_backward_sync(self.model, enabled=len(figures) + 1 < count):
+                loss, prediction = self.model.evaluate_objective(phase.objective, part)
+                score = self.data.metric.score(prediction, part.targets).sum()
+                figures.append(PartFigures(loss.detach(), score.detach(), len(part.targets)))
+                self.fabric.backward(loss * (len(part.targets) / len(batch.targets)), **only)
         if self.config.gradient_clip > 0:
             self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
         self.optimizer.step()
-        return totals
+        return figures
 
-    def _only(self, one: Pass) -> dict[str, Any]:
-        """Arguments that keep ``backward`` to the groups of a pass; none where it updates all of them."""
+    def _only(self, phase: TrainingPhase) -> dict[str, Any]:
+        """Arguments that keep ``backward`` to the groups of a phase; none where it updates all of them."""
         groups = self.optimizer.param_groups
-        if len(one.groups) == len(groups):
+        if len(phase.groups) == len(groups):
             return {}
-        return {"inputs": [value for group in groups if group["name"] in one.groups for value in group["params"]]}
+        return {"inputs": [value for group in groups if group["name"] in phase.groups for value in group["params"]]}
 
     def _validate(self, epoch: int) -> Row:
-        found = self.evaluate(self.task.validation)
-        if not (math.isfinite(found.loss) and math.isfinite(found.score)):
-            raise TrainingError(f"The validation loss is {found.loss} after epoch {epoch + 1}. {self._remedy(epoch)}")
-        return {"validation_loss": found.loss, f"validation_{found.metric}": found.score}
+        result = self.evaluate(self.data.validation)
+        if not (math.isfinite(result.loss) and math.isfinite(result.score)):
+            raise TrainingError(f"The validation loss is {result.loss} after epoch {epoch + 1}. {self._remedy(epoch)}")
+        return {"validation_loss": result.loss, f"validation_{result.metric}": result.score}
 
     def _remedy(self, epoch: int) -> str:
-        """What to do about numbers that are not finite in epoch ``epoch`` (from 0)."""
+        """Advice about numbers that are not finite in epoch ``epoch`` (from 0)."""
         kept = f"The checkpoint of epoch {epoch} is kept; try" if epoch else "Try"
         return f"{kept} a training.learning_rate below {self.config.learning_rate} or a smaller step size."
 
-    def evaluate(self, examples: Examples) -> Evaluation:
-        """Evaluate the model as it stands, each process its part of ``examples``."""
-        plan = EvaluationPlan(
-            metric=self.task.metric,
-            batch_size=self.config.evaluation_batch_size,
-            shard=Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size),
-        )
-        return evaluate(self.model, self.task.preprocessing, examples, plan)
-
-    def _rank(self, row: Row) -> tuple[float, float]:
-        return self.task.metric.rank(row[f"validation_{self.task.metric.name}"], row["validation_loss"])
-
     def _record(self, state: TrainingState, row: Row) -> bool:
-        """Add a finished epoch to ``state`` and save it; True if it is the best so far."""
-        earlier = state.history[state.best_epoch - 1] if state.best_epoch else None
-        best = earlier is None or self._rank(row) > self._rank(earlier)
+        """Add a finished epoch to ``state`` and save it; True for the best epoch so far."""
+        rank = self.data.metric.rank_of
+        best = not state.best_epoch or rank(row) > rank(state.history[state.best_epoch - 1])
         state.history.append(row)
         state.epoch += 1
         if best:
@@ -229,7 +238,7 @@ class Trainer:
         if best:
             save_state(self.run.best, state)
         if self.config.keep_every and state.epoch % self.config.keep_every == 0:
-            self._keep_weights(state.epoch)
+            self.run.keep_weights(state.epoch, self.model.state_dict())
         save_state(self.run.last, state)
         with self.run.writing():
             write_csv(self.run.path / "metrics.csv", state.history)
@@ -238,9 +247,3 @@ class Trainer:
 def seed_epoch(seed: int, epoch: int) -> None:
     """Seed augmentation and dropout of one epoch, alike in every process (:mod:`mntrain.distributed`)."""
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch, 0]).generate_state(1)[0]))
-
-
-def _means(totals: torch.Tensor) -> tuple[float, float]:
-    """Mean loss and score from (loss sum, score sum, examples)."""
-    loss, score, examples = totals.tolist()
-    return loss / examples, score / examples

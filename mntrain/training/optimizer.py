@@ -4,13 +4,14 @@ from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
 from mntrain.models.base import ParameterGroup
-from mntrain.training.config import TrainingConfig
+from mntrain.training_config import TrainingConfig
 
 
 def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Optimizer:
-    """AdamW, or SGD with momentum; weight decay on the groups that ask for it.
+    """Build AdamW, or SGD with momentum, with weight decay on the groups that decay.
 
-    PyTorch multiplies the decay by the learning rate at each step, so it falls with the rate, as the authors' does.
+    PyTorch multiplies the decay by the learning rate at each step, so the decay falls with the rate, as in the authors'
+    code.
     """
     parts = [
         {
@@ -28,7 +29,7 @@ def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Opt
 
 
 def check_optimizer(optimizer: Optimizer) -> None:
-    """Refuse a loaded state that does not fit the parameters; PyTorch does not look.
+    """Refuse a loaded state that does not fit the parameters; PyTorch does not check.
 
     Raises:
         ValueError: running means of another shape.
@@ -40,7 +41,7 @@ def check_optimizer(optimizer: Optimizer) -> None:
 
 
 def learning_rate_at(epoch: int, config: TrainingConfig) -> float:
-    """The learning rate of epoch ``epoch`` (from 0): one drop after a share of the epochs, or one every so many.
+    """Learning rate of epoch ``epoch`` (from 0): one drop after a share of the epochs, or a drop every few epochs.
 
     A function of the configuration alone, so that a resumed run cannot carry an old schedule along.
     """

@@ -1,4 +1,4 @@
-"""The folder of a run: who may write into it, and whether it fits the run that wants to go on.
+"""The folder of a run: its files, its lock, and the checks before a run goes on in it.
 
 ::
 
@@ -14,7 +14,7 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,17 +22,18 @@ from pathlib import Path
 import yaml
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
 
-from mntrain.atomic_files import write_text_atomically
+from mntrain.atomic_files import write_atomically, write_text_atomically
 from mntrain.config import ExperimentConfig
-from mntrain.config_differences import differing_fields
+from mntrain.config_fields import differing_fields
 from mntrain.data.images import ImageData
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import TrainingState, load_state
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import learning_rate_at
-from mntrain.training.stored_run import is_empty
+from mntrain.training_config import TrainingConfig
 
 _LOCK = ".lock"
 # What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
@@ -42,7 +43,7 @@ _MAY_CHANGE = frozenset({"training.epochs", "training.drop_at", "training.evalua
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """Where a run goes and what to do with one that is already there.
+    """Place of a run, and treatment of an earlier run of the same name.
 
     Args:
         runs: folder of all runs.
@@ -62,15 +63,15 @@ class FitOptions:
 
 
 class RunFolder:
-    """One run on disk.
+    """Folder of a run.
 
     Args:
         path: runs/NAME.
         options: resume, overwrite.
 
     Raises:
-        ConfigError: it exists and shall neither be resumed nor replaced, or is no run.
-        CheckpointError: there is nothing to resume.
+        ConfigError: the folder exists and is neither to be resumed nor replaced, or is no run.
+        CheckpointError: the run to resume does not exist.
     """
 
     def __init__(self, path: Path, options: FitOptions) -> None:
@@ -89,22 +90,33 @@ class RunFolder:
 
     @property
     def last(self) -> Path:
-        """The checkpoint after the last finished epoch."""
+        """Checkpoint after the last finished epoch."""
         return self.path / "checkpoints" / "last.pt"
 
     @property
     def best(self) -> Path:
-        """The checkpoint after the best epoch."""
+        """Checkpoint after the best epoch."""
         return self.path / "checkpoints" / "best.pt"
 
     def kept(self, epoch: int) -> Path:
-        """The weights after an epoch, where ``training.keep_every`` asks for them."""
+        """File of the weights after an epoch, where ``training.keep_every`` asks for them."""
         return self.path / "checkpoints" / f"epoch-{epoch:04}.safetensors"
 
-    def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
-        """Remove an earlier run if asked to; record configuration and split. The folder is :meth:`locked`.
+    def keep_weights(self, epoch: int, weights: Mapping[str, Tensor]) -> None:
+        """Write the weights after an epoch.
 
-        Call it when everything else has been found to work: what it removes is gone.
+        Raises:
+            TrainingError: the folder cannot be written.
+        """
+        with self.writing():
+            self.kept(epoch).parent.mkdir(exist_ok=True)
+            on_cpu = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+            write_atomically(self.kept(epoch), lambda file: save_file(on_cpu, str(file)))
+
+    def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
+        """Remove an earlier run that is to be replaced; record configuration and split. The folder is :meth:`locked`.
+
+        The removal cannot be undone, so data, model and options must have been found to fit before.
         """
         with self.writing():
             if not self._options.resume:
@@ -120,7 +132,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """No other process trains this run while the block runs; a folder that stays empty is removed afterwards.
+        """Lock the run against other processes for the block; a folder that stays empty is removed afterwards.
 
         Raises:
             ConfigError: another process trains it.
@@ -160,11 +172,11 @@ class RunFolder:
             ) from error
 
     def resumed(self, config: ExperimentConfig, data: ImageData | TableData) -> TrainingState | None:
-        """The state to go on from; None where the run starts anew.
+        """Read the state to go on from; None where the run starts anew.
 
         Raises:
             ConfigError: the run was started with another configuration.
-            CheckpointError: its checkpoints are damaged, or its data has changed.
+            CheckpointError: the checkpoints are damaged, or the data has changed.
         """
         # A run killed before its first checkpoint has nothing to go on from.
         if not self._options.resume or not self.last.exists():
@@ -188,18 +200,23 @@ class RunFolder:
         return state
 
     def _check_rates(self, epochs: int, stored: TrainingConfig, training: TrainingConfig) -> None:
-        """The artifact must describe the run that happened: past epochs ran at the rates it will claim."""
+        """Refuse other learning rates for past epochs: the artifact must describe the run that happened."""
         if epochs > training.epochs:
             raise ConfigError(
                 f"training.epochs is {training.epochs}, but run {self.path} has {epochs} epochs behind it."
             )
         earlier = dataclasses.replace(training, epochs=stored.epochs, drop_at=stored.drop_at)
         for epoch in range(epochs):
-            then, now = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
-            if then != now:
+            past, new = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
+            if past != new:
                 share = earlier.drop_epoch / training.epochs
                 raise ConfigError(
-                    f"Epoch {epoch + 1} of run {self.path} had the learning rate {then:g}; with "
-                    f"{training.epochs} epochs and a drop at {training.drop_at:g} of them it would have had {now:g}. "
+                    f"Epoch {epoch + 1} of run {self.path} had the learning rate {past:g}; with "
+                    f"{training.epochs} epochs and a drop at {training.drop_at:g} of them it would have had {new:g}. "
                     f"Keep the drop where it was with --training.drop_at {share:.6g}, or start again with --overwrite."
                 )
+
+
+def is_empty(folder: Path) -> bool:
+    """True where nothing is left, or only what a run left that was killed before it wrote its configuration."""
+    return not folder.exists() or (folder.is_dir() and all(item.name.startswith(".") for item in folder.iterdir()))

@@ -1,38 +1,65 @@
-"""What a run is about, from its data to its artifact: the one place of a run that knows images from rows."""
+"""Setup of a run, from its data to its artifact: the one place of a run that knows images from rows."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
-from mntrain.artifact import (
-    ArtifactConfig,
-    ImageArtifactConfig,
-    InputSpec,
-    TableArtifactConfig,
-    build_model,
-    build_regressor,
-    current_versions,
-)
+from mntrain.artifact import current_versions
+from mntrain.artifact_config import ArtifactConfig, ImageArtifactConfig, InputSpec, TableArtifactConfig
 from mntrain.config import ExperimentConfig
 from mntrain.data.augmentation import Augmentation, AugmentationConfig
+from mntrain.data.examples import Examples, IndexArray
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.data.split_record import SplitRecord
 from mntrain.data.standardization import Standardization, StandardizationConfig
 from mntrain.data.tables import TableData, TableSet
+from mntrain.distributed import process_rank
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
-from mntrain.training.evaluation import Evaluation
+from mntrain.models.build import build_model, build_regressor
+from mntrain.training.evaluation import ACCURACY, MSE, Evaluation, Metric
 from mntrain.training.regression import regression_figures
-from mntrain.training.training_data import TrainingData, image_training_data, table_training_data
 
 _SAMPLES = 256
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingData:
+    """Examples of a run, their way to inputs of the model, and their metric.
+
+    Args:
+        train: examples to learn from.
+        validation: examples that choose the best epoch.
+        test: examples that the result is reported on.
+        augment: changes a batch of training inputs before ``preprocessing``.
+        preprocessing: stored inputs → inputs of the model; on the device of the run.
+        metric: score and loss of an answer.
+    """
+
+    train: Examples
+    validation: Examples
+    test: Examples
+    augment: Callable[[Tensor], Tensor]
+    preprocessing: nn.Module
+    metric: Metric
+
+    def training_inputs(self, stored: Tensor) -> Tensor:
+        """Global batch as it was stored → rows of this process, augmented and preprocessed.
+
+        Images come in the memory layout that convolutions like best.
+        """
+        inputs: Tensor = self.preprocessing(process_rank().rows(self.augment(stored)))
+        return inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
+
+
 class RunSetup(ABC):
-    """A configuration and the data it is trained on."""
+    """A configuration and the data that a model is trained on."""
 
     def __init__(self, config: ExperimentConfig) -> None:
         self.config = config
@@ -40,31 +67,31 @@ class RunSetup(ABC):
     @property
     @abstractmethod
     def data(self) -> ImageData | TableData:
-        """The three splits."""
+        """The three splits, as they are stored."""
 
     @abstractmethod
     def build_model(self) -> Model:
-        """An untrained model that fits the data.
+        """Build an untrained model that fits the data.
 
         Raises:
             ConfigError: family, backbone or settings do not fit the data.
         """
 
     @abstractmethod
-    def task(self, device: torch.device) -> TrainingData:
-        """What the loop trains and evaluates on, preprocessing on ``device``."""
+    def training_data(self, device: torch.device) -> TrainingData:
+        """Prepare the data of the loop, with preprocessing on ``device``."""
 
     @abstractmethod
-    def test_figures(self, found: Evaluation) -> dict[str, Any]:
-        """What is reported on the test split."""
+    def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
+        """Figures to report of an evaluation on the test split."""
 
     @abstractmethod
-    def artifact(self, result: dict[str, Any]) -> ArtifactConfig:
-        """What the artifact says, with the run's ``result``."""
+    def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
+        """Describe the artifact, with the run's ``metrics``."""
 
     @abstractmethod
     def samples(self) -> ImageSet | TableSet:
-        """Held-out examples spread over the whole test split."""
+        """Select held-out examples spread over the whole test split."""
 
 
 class ImageSetup(RunSetup):
@@ -86,32 +113,45 @@ class ImageSetup(RunSetup):
         return self._data
 
     def build_model(self) -> Model:
-        """A classifier on the configured backbone."""
+        """Build a classifier on the configured backbone."""
         shape = (self._data.channels, self._data.height, self._data.width)
         return build_model(self.config, shape, self._data.num_classes)
 
-    def task(self, device: torch.device) -> TrainingData:
-        """Accuracy on images."""
-        return image_training_data(self._data, self._augmentation.to(device), Preprocessing(self._pixels).to(device))
+    def training_data(self, device: torch.device) -> TrainingData:
+        """Images, augmented and normalised on ``device``, and accuracy."""
+        augmentation = self._augmentation.to(device)
 
-    def test_figures(self, found: Evaluation) -> dict[str, Any]:
+        def augment(pixels: Tensor) -> Tensor:
+            augmented: Tensor = augmentation(pixels.float().div_(255.0))
+            return augmented
+
+        return TrainingData(
+            train=self._data.train,
+            validation=self._data.validation,
+            test=self._data.test,
+            augment=augment,
+            preprocessing=Preprocessing(self._pixels).to(device),
+            metric=ACCURACY,
+        )
+
+    def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
         """Accuracy and loss."""
-        return found.to_json()
+        return evaluation.to_json()
 
-    def artifact(self, result: dict[str, Any]) -> ArtifactConfig:
-        """Size of the images, class names, normalisation."""
+    def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
+        """Describe size of the images, class names and normalisation."""
         return ImageArtifactConfig(
             experiment=self.config,
             input=InputSpec(channels=self._data.channels, height=self._data.height, width=self._data.width),
             labels=self._data.label_names,
             preprocessing=self._pixels,
             split=_split_summary(self._data.split),
-            metrics=result,
+            metrics=metrics,
             versions=current_versions(),
         )
 
     def samples(self) -> ImageSet:
-        """Test images."""
+        """Select test images."""
         return self._data.test.select(_spread(len(self._data.test)))
 
 
@@ -119,7 +159,7 @@ class TableSetup(RunSetup):
     """Regression, or classification of rows.
 
     Raises:
-        ConfigError: rows shall be augmented.
+        ConfigError: an augmentation is configured, which rows do not have.
     """
 
     def __init__(self, config: ExperimentConfig, data: TableData) -> None:
@@ -139,22 +179,32 @@ class TableSetup(RunSetup):
         return self._data
 
     def build_model(self) -> Model:
-        """A regressor, or a classifier on the configured backbone where the targets are classes."""
+        """Build a regressor, or a classifier on the configured backbone where the targets are classes."""
         if self._data.label_names is not None:
             return build_model(self.config, (self._data.features,), len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
         return build_regressor(self.config, self._data.features, (float(targets.min()), float(targets.max())))
 
-    def task(self, device: torch.device) -> TrainingData:
-        """Squared error of standardised values, or accuracy."""
-        return table_training_data(self._data, Standardization(self._scale).to(device))
+    def training_data(self, device: torch.device) -> TrainingData:
+        """Rows with standardised targets and the squared error, or with classes and accuracy."""
+        train, validation, test = (
+            self._scale.targets(part) for part in (self._data.train, self._data.validation, self._data.test)
+        )
+        return TrainingData(
+            train=train,
+            validation=validation,
+            test=test,
+            augment=lambda rows: rows,
+            preprocessing=Standardization(self._scale).to(device),
+            metric=MSE if self._data.label_names is None else ACCURACY,
+        )
 
-    def test_figures(self, found: Evaluation) -> dict[str, Any]:
-        """Squared error with what it means in the target's own units; or accuracy."""
-        return found.to_json() | regression_figures(found, self._data.test, self._scale)
+    def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
+        """Squared error and its size in the target's own units; or accuracy."""
+        return evaluation.to_json() | regression_figures(evaluation, self._data.test, self._scale)
 
-    def artifact(self, result: dict[str, Any]) -> ArtifactConfig:
-        """Names of columns, target and classes, standardisation."""
+    def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
+        """Describe names of columns, target and classes, and standardisation."""
         return TableArtifactConfig(
             experiment=self.config,
             columns=self._data.feature_names,
@@ -162,17 +212,17 @@ class TableSetup(RunSetup):
             labels=self._data.label_names,
             standardization=self._scale,
             split=_split_summary(self._data.split),
-            metrics=result,
+            metrics=metrics,
             versions=current_versions(),
         )
 
     def samples(self) -> TableSet:
-        """Test rows, targets in their own units."""
+        """Select test rows, with targets in their own units."""
         return self._data.test.select(_spread(len(self._data.test)))
 
 
 def setup_for(config: ExperimentConfig, data: ImageData | TableData) -> RunSetup:
-    """The problem that a configuration poses on its data."""
+    """Set up the run of a configuration on its data."""
     return ImageSetup(config, data) if isinstance(data, ImageData) else TableSetup(config, data)
 
 
@@ -180,5 +230,5 @@ def _split_summary(split: SplitRecord) -> dict[str, Any]:
     return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256}
 
 
-def _spread(total: int) -> Any:
+def _spread(total: int) -> IndexArray:
     return np.linspace(0, total - 1, min(_SAMPLES, total)).astype(np.int64)

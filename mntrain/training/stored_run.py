@@ -1,4 +1,4 @@
-"""Runs that are there already: how far they have come, and whether they are the runs that are wanted."""
+"""Earlier runs on disk: how far each has come, its records, and its match with a run that is planned."""
 
 import json
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from typing import Any, Literal
 import yaml
 
 from mntrain.config import ExperimentConfig
-from mntrain.config_differences import differing_fields
+from mntrain.config_fields import differing_fields
 from mntrain.errors import ConfigError
+from mntrain.training.run_folder import is_empty
 
 RunState = Literal["missing", "broken_off", "finished"]
 # Data may have moved; the digest of the split tells whether it is still the same.
@@ -24,41 +25,36 @@ _FIGURES: dict[str, Any] = {
 
 
 def run_state(folder: Path) -> RunState:
-    """How far the run in ``folder`` has come."""
+    """State of the run in ``folder``."""
     if (folder / "metrics.json").is_file():
         return "finished"
     return "missing" if is_empty(folder) else "broken_off"
 
 
-def is_empty(folder: Path) -> bool:
-    """Whether nothing is there, or only what a run left that was killed before it wrote its configuration."""
-    return not folder.exists() or (folder.is_dir() and all(item.name.startswith(".") for item in folder.iterdir()))
-
-
 def read_split(folder: Path) -> dict[str, Any]:
-    """The ``split.json`` of a run.
+    """Read the ``split.json`` of a run.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
 
-    def check(found: Any) -> None:
-        found["sha256"], found["splits"]["test"]["indices"]
+    def check(split: Any) -> None:
+        split["sha256"], split["splits"]["test"]["indices"]
 
     return _read(folder, "split.json", check)
 
 
 def read_metrics(folder: Path) -> dict[str, Any]:
-    """The ``metrics.json`` of a finished run.
+    """Read the ``metrics.json`` of a finished run.
 
     Raises:
-        ConfigError: it cannot be read.
+        ConfigError: the file cannot be read.
     """
 
-    def check(found: Any) -> None:
-        wrong = [name for name, kind in _FIGURES.items() if not isinstance(found.get(name), kind)]
-        if wrong:
-            raise ValueError(f"it does not say {', '.join(wrong)}")
+    def check(metrics: Any) -> None:
+        missing = [name for name, kind in _FIGURES.items() if not isinstance(metrics.get(name), kind)]
+        if missing:
+            raise ValueError(f"it does not say {', '.join(missing)}")
 
     return _read(folder, "metrics.json", check)
 
@@ -66,21 +62,23 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def _read(folder: Path, name: str, check: Callable[[Any], None]) -> dict[str, Any]:
     file = folder / name
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        check(found)
+        values = json.loads(file.read_text(encoding="utf-8"))
+        check(values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
-    return dict(found)
+    return dict(values)
 
 
 def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:
-    """A run that is there must be the run that is wanted; fields that are newer than it count with their defaults.
+    """Refuse an earlier run in ``folder`` that is not the planned one; fields newer than the run count as defaults.
 
     Args:
+        folder: of the run; an empty one is fine.
+        config: of the planned run.
         sha256: digest of the data as it is now, and of its split.
 
     Raises:
-        ConfigError: it had another configuration or other data, or cannot be read.
+        ConfigError: the run had another configuration or other data, or cannot be read.
     """
     file = folder / "config.yaml"
     if is_empty(folder):
@@ -99,9 +97,9 @@ def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:
             f"Run {folder} was trained with another configuration: {', '.join(changed[:5])}{more}. Compare with "
             "the same recipe and overrides, choose another --runs, or remove it."
         )
-    found = read_split(folder)["sha256"]
-    if found != sha256:
+    stored_sha256 = read_split(folder)["sha256"]
+    if stored_sha256 != sha256:
         raise ConfigError(
-            f"Run {folder} was trained with other data: the digest of its split is {found[:12]}…, that of the data now "
-            f"is {sha256[:12]}…. Restore the data, choose another --runs, or remove the run."
+            f"Run {folder} was trained with other data: the digest of its split is {stored_sha256[:12]}…, that of the "
+            f"data now is {sha256[:12]}…. Restore the data, choose another --runs, or remove the run."
         )

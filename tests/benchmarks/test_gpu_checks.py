@@ -19,10 +19,11 @@ from gpu_checks.surroundings import look_around
 from gpu_checks.torch_runner import FixedModule, TorchRunner
 from torch import nn
 
-from mntrain.artifact import ImageArtifactConfig, InputSpec, save_artifact
+from mntrain.artifact import save_artifact
+from mntrain.artifact_config import ImageArtifactConfig, InputSpec
 from mntrain.config import load_experiment
 from mntrain.data.images import ImageSet
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 CPU = torch.device("cpu")
 CUDA = "CUDAExecutionProvider"

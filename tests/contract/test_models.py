@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.unit import unit
-from mntrain.models.base import Batch, Model, Pass
+from mntrain.layers.attention import unit
+from mntrain.layers.heads import CosineHead
+from mntrain.models.base import Batch, Model, TrainingPhase
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
+from mntrain.training_config import TrainingConfig
 
 CLASSES, CHANNELS, SIZE = 4, 3, 16
 STEP = 1e-10
@@ -52,21 +52,19 @@ def test_every_parameter_learns(model: Model) -> None:
     before = {name: value.detach().clone() for name, value in model.named_parameters()}
     optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
     for _ in range(2):
-        for one in model.passes():
+        for phase in model.training_phases():
             optimizer.zero_grad()
-            loss, _ = getattr(model, one.loss)(batch)
-            loss.backward(
-                inputs=[p for group in model.parameter_groups() if group.name in one.groups for p in group.parameters]
-            )
+            loss, _ = phase.objective(batch)
+            groups = [group for group in model.parameter_groups() if group.name in phase.groups]
+            loss.backward(inputs=[parameter for group in groups for parameter in group.parameters])
             optimizer.step()
     still = [name for name, value in model.named_parameters() if torch.equal(value, before[name])]
     assert still == []
 
 
-def loss_of(model: Model, one: Pass, batch: Batch) -> torch.Tensor:
+def loss_of(phase: TrainingPhase, batch: Batch) -> torch.Tensor:
     torch.manual_seed(5)
-    value: torch.Tensor = getattr(model, one.loss)(batch)[0]
-    return value
+    return phase.objective(batch)[0]
 
 
 def test_gradients_are_those_of_the_loss(model: Model) -> None:
@@ -74,18 +72,18 @@ def test_gradients_are_those_of_the_loss(model: Model) -> None:
     model.double()
     batch = Batch(images(6).double(), torch.arange(6) % CLASSES)
     generator = torch.Generator().manual_seed(2)
-    for one in model.passes():
-        groups = [group for group in model.parameter_groups() if group.name in one.groups]
+    for phase in model.training_phases():
+        groups = [group for group in model.parameter_groups() if group.name in phase.groups]
         parameters = [parameter for group in groups for parameter in group.parameters]
         direction = [torch.randn(value.shape, generator=generator, dtype=torch.float64) for value in parameters]
-        gradients = torch.autograd.grad(loss_of(model, one, batch), parameters)
+        gradients = torch.autograd.grad(loss_of(phase, batch), parameters)
         found = sum(float((gradient * step).sum()) for gradient, step in zip(gradients, direction, strict=True))
         beside = []
         for distance in (STEP, -2 * STEP):
             with torch.no_grad():
                 for parameter, step in zip(parameters, direction, strict=True):
                     parameter += distance * step
-            beside.append(loss_of(model, one, batch).item())
+            beside.append(loss_of(phase, batch).item())
         assert found == pytest.approx((beside[0] - beside[1]) / (2 * STEP), rel=1e-4, abs=1e-6)
 
 
@@ -94,9 +92,9 @@ def test_training_goes_on_from_saved_states(model: Model, variant: Any, build_va
 
     def step(trained: Model, optimizer: torch.optim.Optimizer, seed: int) -> None:
         torch.manual_seed(seed)
-        for one in trained.passes():
+        for phase in trained.training_phases():
             optimizer.zero_grad()
-            getattr(trained, one.loss)(batch)[0].backward()
+            phase.objective(batch)[0].backward()
             optimizer.step()
 
     optimizer = build_optimizer(model.parameter_groups(), TrainingConfig())
@@ -110,6 +108,31 @@ def test_training_goes_on_from_saved_states(model: Model, variant: Any, build_va
     step(other, resumed, 2)
     resumed_weights = other.state_dict()
     assert all(torch.equal(value, resumed_weights[name]) for name, value in model.state_dict().items())
+
+
+def test_one_phase_trains_the_prediction_and_every_group_is_in_a_phase(model: Model) -> None:
+    phases = model.training_phases()
+    assert [phase.trains_prediction for phase in phases].count(True) == 1
+    groups = {group.name for group in model.parameter_groups()}
+    assert {name for phase in phases for name in phase.groups} == groups
+    batch = Batch(images(4), torch.arange(4))
+    for phase in phases:
+        torch.manual_seed(3)
+        expected, _ = phase.objective(batch)
+        torch.manual_seed(3)
+        loss, _ = model.evaluate_objective(phase.objective, batch)
+        torch.testing.assert_close(loss, expected, atol=0, rtol=0)
+
+
+def test_the_plain_network_answers_as_the_model_does_before_adaptation(model: Model) -> None:
+    model.eval()
+    plain = model.plain().eval()
+    with torch.inference_mode():
+        prediction, answer = model(images(3)), plain(images(3))
+    expected = prediction.logits if prediction.unadapted_logits is None else prediction.unadapted_logits
+    torch.testing.assert_close(answer.logits, expected)
+    assert answer.unadapted_logits is None
+    assert {id(parameter) for parameter in plain.parameters()} <= {id(parameter) for parameter in model.parameters()}
 
 
 def test_only_backbones_decay(model: Model) -> None:

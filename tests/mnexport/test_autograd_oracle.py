@@ -17,7 +17,7 @@ from mnexport.forms.plan import FormPlan
 from mnexport.graph import write_onnx
 from mnexport.signature import image_signature
 from mntrain.artifact import load_artifact
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 

@@ -11,9 +11,8 @@ from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import attention, unit
 from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, inner_problem
-from mntrain.models.meta_neighborhoods.attention import attention
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm
 from mntrain.models.meta_neighborhoods.inner_dot import with_bias
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods

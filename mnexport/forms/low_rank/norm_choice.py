@@ -22,8 +22,7 @@ from mnexport.forms.low_rank.queries import (
     largest_error,
 )
 from mnexport.forms.low_rank.rank import RankBounds
-from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.attention import attention
+from mntrain.layers.attention import attention, unit
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm, tangent
 
 

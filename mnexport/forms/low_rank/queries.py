@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from mnexport.forms.low_rank.rank import RankRule
+from mntrain.layers.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.adaptation import (
     InnerProblem,
     InnerSteps,
@@ -19,7 +20,6 @@ from mntrain.models.meta_neighborhoods.adaptation import (
     cheapest_form,
     inner_problem,
 )
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.inner import CosineProblem
 from mntrain.models.meta_neighborhoods.inner_dot import DotProblem
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods

@@ -20,7 +20,7 @@ from mnexport.forms.low_rank.queries import (
 )
 from mnexport.forms.low_rank.rank import RankBounds
 from mnexport.forms.low_rank.subspace import Subspace, subspace_tables, subspaces
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, adapted_weight
 from mntrain.models.meta_neighborhoods.inner_dot import dot_adapted_weight, with_bias
 

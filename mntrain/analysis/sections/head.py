@@ -6,7 +6,7 @@ import yaml
 
 from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
-from mntrain.training.metric import metric_of
+from mntrain.training.evaluation import metric_of
 
 _FAMILIES = {"vanilla": "vanilla", "meta_neighborhoods": "Meta-Neighborhoods", "maxl": "MAXL"}
 

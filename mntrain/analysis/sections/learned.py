@@ -4,7 +4,7 @@ from torch import Tensor
 
 from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
-from mntrain.layers.cosine_head import CosineHead
+from mntrain.layers.heads import CosineHead
 from mntrain.layers.ifilm import IFiLM
 from mntrain.models.neighbors import HasNeighbors
 

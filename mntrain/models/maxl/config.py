@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.finite import require_finite
-from mntrain.layers.head import HEAD_KINDS, HeadKind
+from mntrain.layers.heads import HEAD_KINDS, HeadKind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,10 @@ from torch.nn.functional import log_softmax, one_hot
 
 
 def generated_labels(logits: Tensor, classes: Tensor, hierarchy: int) -> Tensor:
-    """t [B, A]: a softmax over the ψ auxiliary classes of the true class, 0 elsewhere.
+    """Soft labels t [B, A]: a softmax over the ψ auxiliary classes of the true class, 0 elsewhere.
 
     Args:
-        logits: of the label generator [B, A].
+        logits: output of the label generator [B, A].
         classes: int64 [B].
         hierarchy: ψ.
     """
@@ -22,7 +22,7 @@ def generated_labels(logits: Tensor, classes: Tensor, hierarchy: int) -> Tensor:
 
 
 def focal_costs(logits: Tensor, focus: float) -> Tensor:
-    """What each label would cost: (1 − p)^γ (−log p), [B, K]."""
+    """Cost of each label: (1 − p)^γ (−log p), [B, K]."""
     log_p = log_softmax(logits, dim=-1)
     return -((1 - log_p.exp()).pow(focus) * log_p)
 
@@ -39,6 +39,6 @@ def focal_loss(logits: Tensor, targets: Tensor, focus: float) -> Tensor:
 
 
 def negative_entropy(labels: Tensor) -> Tensor:
-    """Σ p̄ log p̄ [] of the mean label p̄ of a batch [B, A]: lowest where all auxiliary classes are used alike."""
+    """Negative entropy Σ p̄ log p̄ [] of the mean label p̄ of a batch [B, A]: lowest where all classes are used alike."""
     mean = labels.mean(dim=0)
     return (mean * mean.clamp_min(torch.finfo(mean.dtype).tiny).log()).sum()

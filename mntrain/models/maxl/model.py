@@ -1,4 +1,4 @@
-"""MAXL: a classifier with an auxiliary task whose labels another network learns to give.
+"""MAXL: a classifier with an auxiliary task whose labels a second network learns to generate.
 
 Shapes: images [B, channels, H, W], features [B, d], logits [B, C], auxiliary logits and labels [B, A], A = C·ψ.
 """
@@ -12,13 +12,13 @@ from torch.autograd import forward_ad
 from torch.func import functional_call
 from torch.nn.functional import one_hot
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.dot_head import DotHead
-from mntrain.layers.head import Head
-from mntrain.layers.precision import full_precision
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Pass, Prediction
+from mntrain.backbones.config import feature_count
+from mntrain.layers.heads import CosineHead, DotHead, Head, build_head
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
+from mntrain.models.family import BuildBackbone
 from mntrain.models.maxl.config import MaxlConfig
 from mntrain.models.maxl.labels import focal_costs, focal_loss, generated_labels, negative_entropy
+from mntrain.models.vanilla.model import Vanilla
 
 
 class Trunk(nn.Module):
@@ -43,11 +43,11 @@ class Trunk(nn.Module):
 
 
 class Maxl(Classifier):
-    """Two networks: one learns the task and an auxiliary task, the other learns the labels of the auxiliary task.
+    """A learner of a task and an auxiliary task, and a generator that learns the labels of the auxiliary task.
 
-    In every epoch the first is trained on both losses for one pass over the data; then the second for another pass, by
-    what the main loss becomes after a virtual step of the first on its labels: a gradient of second order. Only the
-    first network's backbone and main head answer.
+    An epoch has two phases. The learner is trained on both losses. Then the generator is trained by the main loss after
+    a virtual step of the learner on the generated labels: a gradient of second order. Only the learner's backbone and
+    main head predict.
     """
 
     def __init__(
@@ -60,14 +60,24 @@ class Maxl(Classifier):
         self.generator = Trunk(backbones[1], generator)
         self.config = config
 
+    @classmethod
+    def from_config(cls, config: MaxlConfig, build_backbone: BuildBackbone, classes: int) -> "Maxl":
+        """Build untrained networks for C ``classes`` on two new backbones."""
+        backbones = build_backbone(), build_backbone()
+        features, auxiliary = feature_count(backbones[0]), classes * config.hierarchy
+        main, learned, generated = (
+            build_head(config.head, features, width, config.scale) for width in (classes, auxiliary, auxiliary)
+        )
+        return cls(backbones, (main, learned, generated), config)
+
     @property
     def backbone(self) -> nn.Module:
-        """What answers: images → features."""
+        """Backbone of the prediction: images → features."""
         return self.learner.backbone
 
     @property
     def head(self) -> Head:
-        """What answers: features → logits."""
+        """Head of the prediction: features → logits."""
         head = self.learner.heads[0]
         assert isinstance(head, CosineHead | DotHead)
         return head
@@ -79,21 +89,21 @@ class Maxl(Classifier):
             return Prediction(logits=self.head(features.to(self.head.weight.dtype)))
 
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
-        """Main and auxiliary loss [] of the learner on labels that are given, and its prediction."""
+        """Compute main and auxiliary loss [] of the learner on generated labels, and its prediction."""
         with torch.no_grad():
             labels = self.labels(batch)
         logits, auxiliary = self.learner(batch.inputs)
         return self._learner_loss(logits, auxiliary, labels, batch.targets), Prediction(logits=logits)
 
     def generator_loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
-        """Main loss [] after one virtual step of the learner on the generated labels, and their negative entropy.
+        """Compute the main loss [] after a virtual step of the learner on generated labels, plus their entropy term.
 
         With the step θ' = θ − η ∇_θ(main + λ Σ t·c(θ)) the gradient with respect to a label t is −η λ times the
-        derivative of its cost c along ∇L(θ'): one forward-mode derivative, where differentiating through the step as it
-        stands needs second derivatives of the whole network. The value is the loss itself; the gradient is exact.
+        derivative of its cost c along ∇L(θ'): one forward-mode derivative. Differentiating through the step itself
+        would need second derivatives of the whole network. The value is the loss itself; the gradient is exact.
 
-        The learner's running statistics are not touched by a step that is never taken. Where the backbone drops
-        features at random it drops the same ones in all three passes: they are one function of the parameters.
+        The virtual step is never taken, so it leaves the learner's running statistics alone. A backbone that drops
+        features at random drops the same ones in all three passes: they are one function of the parameters.
         """
         labels, focus = self.labels(batch), self.config.focus
         classes = one_hot(batch.targets, self.head.weight.shape[0]).to(labels.dtype)
@@ -118,21 +128,27 @@ class Maxl(Classifier):
         return loss, Prediction(logits=logits.detach())
 
     def labels(self, batch: Batch) -> Tensor:
-        """What the generator gives the images of a batch [B, A]."""
+        """Labels [B, A] that the generator gives the images of a batch."""
         (logits,) = self.generator(batch.inputs)
         return generated_labels(logits, batch.targets, self.config.hierarchy)
 
-    def passes(self) -> tuple[Pass, ...]:
-        """The learner, then the generator."""
+    def training_phases(self) -> tuple[TrainingPhase, ...]:
+        """Train the learner, then the generator."""
         return (
-            Pass(loss="loss", groups=("backbone", "head")),
-            Pass(loss="generator_loss", groups=("generator", "generator_head")),
+            TrainingPhase(objective=self.loss, groups=("backbone", "head")),
+            TrainingPhase(
+                objective=self.generator_loss, groups=("generator", "generator_head"), trains_prediction=False
+            ),
         )
 
     @property
     def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
+
+    def plain(self) -> Vanilla:
+        """Backbone and main head of the learner."""
+        return Vanilla(self.backbone, self.head)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Backbones with weight decay, heads without; the generator at a rate of its own."""
@@ -160,7 +176,7 @@ class Maxl(Classifier):
 
     @staticmethod
     def _step(loss: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The gradient of a loss, 0 for parameters that it does not depend on."""
+        """Gradient of a loss, 0 for parameters without influence on it."""
         gradients = torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True, allow_unused=True)
         return dict(zip(parameters, gradients, strict=True))
 
@@ -176,5 +192,5 @@ class Maxl(Classifier):
 
 
 def _draws_to_repeat(images: Tensor) -> AbstractContextManager[None]:
-    """A context after which the generators of random numbers stand where they stood before it."""
+    """Context that restores the state of the random number generators, so that draws inside it can be repeated."""
     return torch.random.fork_rng([images.device] if images.device.type == "cuda" else [])

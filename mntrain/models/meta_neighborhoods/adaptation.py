@@ -1,4 +1,4 @@
-"""Features in, adapted logits out: the inner update of either classifier, in the cheapest exact form there is.
+"""The inner update of either head, from features to adapted logits, in the cheapest exact form.
 
 Shapes: B queries, S entries, C classes, d features. features z [B, d], keys k [S, d], values v [S, C],
 attention ω [B, S], logits [B, C]. Step size α: [], [d] or [C, d] (d+1 for the dot-product classifier).
@@ -9,9 +9,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.head import Head
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
+from mntrain.layers.heads import CosineHead, Head
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, cosine_problem, explicit_logits, factored_logits
 from mntrain.models.meta_neighborhoods.inner_dot import (
     DotProblem,
@@ -27,10 +26,10 @@ InnerProblem = CosineProblem | DotProblem
 
 @dataclass(frozen=True, kw_only=True)
 class InnerSteps:
-    """How the classifier is moved.
+    """Steps of the inner update.
 
     Args:
-        count: inner steps, all on the same attention.
+        count: number of steps, all on the same attention.
         size: α.
     """
 
@@ -39,22 +38,22 @@ class InnerSteps:
 
 
 def inner_problem(head: Head, keys: Tensor, values: Tensor) -> InnerProblem:
-    """The inner problem of a head: functions of the parameters alone."""
+    """Collect the inner problem of a head: functions of the parameters alone."""
     if isinstance(head, CosineHead):
         return cosine_problem(keys, values, head.weight, head.scale)
     return dot_problem(keys, values, head.weight)
 
 
 def cheapest_form(problem: InnerProblem, steps: InnerSteps) -> InnerForm:
-    """``factored`` where it is exact: one step, of scalar size (or per feature, for the dot product)."""
-    most = 0 if isinstance(problem, CosineProblem) else 1
-    return "factored" if steps.count == 1 and steps.size.dim() <= most else "explicit"
+    """Choose ``factored`` where it is exact: one step, of scalar size (or per feature, for the dot product)."""
+    exact_dimensions = 0 if isinstance(problem, CosineProblem) else 1
+    return "factored" if steps.count == 1 and steps.size.dim() <= exact_dimensions else "explicit"
 
 
 def adapted_logits(
     features: Tensor, weights: Tensor, problem: InnerProblem, weight: Tensor, steps: InnerSteps, form: InnerForm
 ) -> Tensor:
-    """Logits [B, C] after the inner update.
+    """Compute logits [B, C] after the inner update.
 
     Args:
         features: z [B, d].

@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.finite import require_finite
-from mntrain.layers.head import HEAD_KINDS, HeadKind
-from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity
-from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode, EntryDropout
-from mntrain.models.meta_neighborhoods.step_size import STEP_SIZE_FORMS, StepSizeForm
+from mntrain.layers.attention import SIMILARITIES, Similarity
+from mntrain.layers.heads import HEAD_KINDS, HeadKind
 
 KeyInit = Literal["normal", "uniform"]
 ValueKind = Literal["learned", "fixed"]
+DropoutMode = Literal["per_sample", "per_batch"]
+StepSizeForm = Literal["scalar", "per_feature", "per_parameter"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +62,6 @@ class MetaNeighborhoodsConfig:
     step_size_rate: float = 1.0
     auxiliary: float = 0.0
 
-    @property
-    def entry_dropout(self) -> EntryDropout:
-        """How entries are dropped while training."""
-        return EntryDropout(share=self.dropout, mode=self.dropout_mode)
-
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
             return ConfigError(f"meta_neighborhoods.{field} is {getattr(self, field)!r}; it must be {limit}.")
@@ -83,7 +78,7 @@ class MetaNeighborhoodsConfig:
         choices: dict[str, tuple[str, ...]] = {
             "similarity": SIMILARITIES,
             "dropout_mode": ("per_sample", "per_batch"),
-            "step_size_form": STEP_SIZE_FORMS,
+            "step_size_form": ("scalar", "per_feature", "per_parameter"),
             "head": HEAD_KINDS,
             "key_init": ("normal", "uniform"),
             "values": ("learned", "fixed"),

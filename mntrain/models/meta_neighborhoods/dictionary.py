@@ -1,19 +1,25 @@
-"""The learned dictionary of induced neighbors (Meta-Neighborhoods, sections 2.1 and A.2).
+"""Learned parameters of the adaptation: the dictionary, its random subsets while training, and the inner step size.
 
-Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [S, C], values [S, C].
+Sections 2.1, 2.2 and A.2 of Meta-Neighborhoods.
+
+Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [S, C], values [S, C]. Step size α: []
+(scalar), [d] (per feature, shared over classes) or [C, d] (per parameter), that is a scalar or a diagonal matrix.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.distributed import uniform_rows
+from mntrain.models.base import ParameterGroup
+from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig, StepSizeForm
 
 
 class Entries(NamedTuple):
-    """The entries one forward pass sees: S' = S, or fewer under ``per_batch`` dropout."""
+    """Entries of one forward pass: S' = S, or fewer under ``per_batch`` dropout."""
 
     keys: Tensor  # [S', d]
     values: Tensor  # [S', C], rows sum to 1
@@ -21,7 +27,7 @@ class Entries(NamedTuple):
 
 
 class Dictionary(nn.Module):
-    """Key-value pairs (k_j, v_j), keys learned. Values are a softmax of free logits, or one class each for good.
+    """Key-value pairs (k_j, v_j) with learned keys. Values are a softmax of free logits, or one class each for good.
 
     While training, a random part of the entries is dropped.
 
@@ -41,23 +47,23 @@ class Dictionary(nn.Module):
         if self.learns_values:
             self.value_logits = nn.Parameter(torch.randn(entries, classes) * config.value_logit_std)
         else:
-            chosen = one_hot(torch.randint(classes, (entries,)), classes)
-            self.register_buffer("fixed_values", chosen.to(self.keys.dtype))
-        self.dropout = config.entry_dropout
+            entry_classes = torch.randint(classes, (entries,))
+            self.register_buffer("fixed_values", one_hot(entry_classes, classes).to(self.keys.dtype))
+        self.dropout = EntryDropout.from_config(config)
 
     @property
     def learned_values(self) -> nn.Parameter | None:
-        """The free logits [S, C] of the values; None where they are fixed."""
+        """Free logits [S, C] of the values; None where values are fixed."""
         return self.value_logits if self.learns_values else None
 
     def values(self, positions: Tensor | None = None) -> Tensor:
-        """v [S, C]: class probabilities of every entry, or of those at ``positions`` int64 [S']."""
+        """Class probabilities v [S, C] of every entry, or of those at ``positions`` int64 [S']."""
         stored = self.value_logits if self.learns_values else self.fixed_values
-        chosen = stored if positions is None else stored[positions]
-        return torch.softmax(chosen, dim=-1) if self.learns_values else chosen
+        rows = stored if positions is None else stored[positions]
+        return torch.softmax(rows, dim=-1) if self.learns_values else rows
 
     def entries_for(self, batch: int) -> Entries:
-        """The entries that ``batch`` queries see: all of them in eval mode, a random part while training."""
+        """Entries for ``batch`` queries: all of them in eval mode, a random part while training."""
         if not self.training:
             return Entries(self.keys, self.values(), None)
         kept = self.dropout.draw(batch, self.keys.shape[0], self.keys.device)
@@ -66,8 +72,89 @@ class Dictionary(nn.Module):
         return Entries(self.keys[kept.positions], self.values(kept.positions), None)
 
 
+class KeptEntries(NamedTuple):
+    """Entries that one forward pass keeps; both None where it keeps all."""
+
+    positions: Tensor | None  # int64 [S'] of the entries for all queries, or None for all S
+    mask: Tensor | None  # boolean [B, S], or None where all queries have the same entries
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryDropout:
+    """Random dropping of entries, so that the gradient does not gather on a few of them.
+
+    ``per_sample`` draws a mask for every query, as the authors' code does; ``per_batch`` gathers one random subset for
+    the whole batch, which also shrinks every matrix product.
+
+    Args:
+        share: of the entries that is dropped, from 0 to below 1.
+        mode: per_sample or per_batch.
+    """
+
+    share: float
+    mode: DropoutMode
+
+    @classmethod
+    def from_config(cls, config: MetaNeighborhoodsConfig) -> "EntryDropout":
+        """Read share and mode from the family's settings."""
+        return cls(share=config.dropout, mode=config.dropout_mode)
+
+    def draw(self, batch: int, total: int, device: torch.device) -> KeptEntries:
+        """Draw a new subset of ``total`` entries for ``batch`` queries."""
+        if self.share == 0:
+            return KeptEntries(None, None)
+        if self.mode == "per_batch":
+            count = max(1, round(total * (1 - self.share)))
+            return KeptEntries(torch.randperm(total, device=device)[:count], None)
+        keep = uniform_rows(batch, total, device) >= self.share
+        # A query that lost every entry would have no neighborhood at all: it keeps them all instead.
+        return KeptEntries(None, keep | ~keep.any(dim=-1, keepdim=True))
+
+
 def initial_keys(config: MetaNeighborhoodsConfig, features: int) -> Tensor:
-    """New keys [S, d]."""
+    """Draw new keys [S, d]."""
     if config.key_init == "uniform":
         return torch.empty(config.entries, features).uniform_(-config.key_range, config.key_range)
     return torch.randn(config.entries, features) * config.key_std
+
+
+def initial_step_size(form: StepSizeForm, weight: Tensor, start: float) -> Tensor:
+    """Make a step size for ``weight`` [C, d] with every element equal to ``start``."""
+    shape = {"scalar": (), "per_feature": weight.shape[1:], "per_parameter": weight.shape}[form]
+    return torch.full(tuple(shape), float(start))
+
+
+def attach_step_size(module: nn.Module, start: Tensor, *, learned: bool) -> None:
+    """Give ``module`` its ``raw_step_size``: a parameter, or a buffer where it is not learned. Both are saved.
+
+    Its absolute value is the step size, so that no optimiser step can turn descent into ascent.
+    """
+    if learned:
+        module.register_parameter("raw_step_size", nn.Parameter(start))
+    else:
+        module.register_buffer("raw_step_size", start)
+
+
+def adaptation_groups(
+    config: MetaNeighborhoodsConfig, keys: nn.Parameter, values: nn.Parameter | None, raw_step_size: Tensor
+) -> list[ParameterGroup]:
+    """Group dictionary and step size, each at its own rate and without weight decay.
+
+    Args:
+        config: the rates.
+        keys: k.
+        values: values or their logits; None where they are fixed.
+        raw_step_size: a parameter, or a buffer where it is not learned.
+    """
+    groups = []
+    # Values at the rate of the keys share their group, as in runs from before values had a rate of their own.
+    if values is None or config.value_rate == 1:
+        together = (keys,) if values is None else (keys, values)
+        groups.append(ParameterGroup(name="dictionary", parameters=together, decay=False))
+    else:
+        groups.append(ParameterGroup(name="keys", parameters=(keys,), decay=False))
+        groups.append(ParameterGroup(name="values", parameters=(values,), decay=False, rate=config.value_rate))
+    if isinstance(raw_step_size, nn.Parameter):
+        rate = config.step_size_rate
+        groups.append(ParameterGroup(name="step_size", parameters=(raw_step_size,), decay=False, rate=rate))
+    return groups

@@ -1,8 +1,8 @@
 """The inner update of Meta-Neighborhoods in closed form (Meta-Neighborhoods, eq. 3).
 
-Gradient steps of a classifier on the attention-weighted loss of the dictionary entries, written out so that no gradient
-has to be taken at inference time. Pure functions of tensors: training differentiates through them (which yields the
-complete second-order meta-gradient), the exporter traces the very same functions.
+Gradient steps of a classifier on the attention-weighted loss of the dictionary entries are written out, so that
+inference takes no gradient. Pure functions of tensors: training differentiates through them (which yields the complete
+second-order meta-gradient), the exporter traces the very same functions.
 
 This file has the cosine classifier; ``inner_dot.py`` has the dot-product classifier.
 
@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 
 class CosineProblem(NamedTuple):
-    """What the inner loss looks like for every query: functions of the parameters alone, constants once trained."""
+    """Parts of the inner loss that all queries share: functions of the parameters alone, constants after training."""
 
     keys: Tensor  # k̂ [S, d]
     prototypes: Tensor  # ŵ [C, d]
@@ -37,7 +37,7 @@ class CosineProblem(NamedTuple):
 
 
 def cosine_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) -> CosineProblem:
-    """Collect what depends on the parameters only.
+    """Compute the parts of the inner loss that depend on the parameters only.
 
     Args:
         keys: k [S, d], of any length.
@@ -52,7 +52,7 @@ def cosine_problem(keys: Tensor, values: Tensor, weight: Tensor, scale: Tensor) 
 
 
 def tangent(weights: Tensor, problem: CosineProblem) -> tuple[Tensor, Tensor]:
-    """The gradient direction of every class at w, and its component that the projection removed.
+    """Gradient direction of every class at w, and the component that the projection removed.
 
     With u_c = Σ_j ω_j E_jc k̂_j and s_c = ŵ_c · u_c, the gradient of the inner loss is
     (τ / ‖w_c‖)(u_c − s_c ŵ_c): it has no component along w_c, because a cosine ignores the length of w_c.
@@ -70,13 +70,13 @@ def tangent(weights: Tensor, problem: CosineProblem) -> tuple[Tensor, Tensor]:
 
 
 def classifier_gradient(weights: Tensor, problem: CosineProblem) -> Tensor:
-    """∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j) at w, for every query: [B, C, d]."""
+    """Gradient ∇_w of Σ_j ω_j CE(softmax(τ cos(k_j, w)), v_j) at w, for every query: [B, C, d]."""
     direction, _ = tangent(weights, problem)
     return (problem.scale / problem.weight_norm).unsqueeze(-1) * direction
 
 
 def gradient_at(weights: Tensor, problem: CosineProblem, adapted: Tensor) -> Tensor:
-    """The same gradient at weights that differ from query to query: from the second step on.
+    """Gradient of the inner loss at weights that differ from query to query: from the second step on.
 
     Args:
         weights: ω [B, S].
@@ -97,7 +97,7 @@ def gradient_at(weights: Tensor, problem: CosineProblem, adapted: Tensor) -> Ten
 def adapted_weight(
     weights: Tensor, problem: CosineProblem, weight: Tensor, step_size: Tensor, steps: int = 1
 ) -> Tensor:
-    """w' after ``steps`` steps w ← w − α ∇_w on the same attention, for every query: [B, C, d].
+    """Weights w' after ``steps`` steps w ← w − α ∇_w on the same attention, for every query: [B, C, d].
 
     Args:
         weights: ω [B, S].
@@ -113,7 +113,7 @@ def adapted_weight(
 def explicit_logits(
     query: Tensor, weights: Tensor, problem: CosineProblem, weight: Tensor, step_size: Tensor, steps: int = 1
 ) -> Tensor:
-    """Logits τ cos(z, w') with the adapted weights w' [B, C, d] built: the reference form, right for every step size.
+    """Logits τ cos(z, w') from explicit adapted weights w' [B, C, d]: the reference form, right for every step size.
 
     Args:
         query: ẑ [B, d].
@@ -132,7 +132,7 @@ def explicit_logits(
 def factored_logits(
     query: Tensor, similarity: Tensor, weights: Tensor, problem: CosineProblem, step_size: Tensor
 ) -> Tensor:
-    """The same logits for one step of scalar size, from w'·ẑ and ‖w'‖ alone; w' is never built.
+    """Logits after one step of scalar size, from w'·ẑ and ‖w'‖ alone; w' is never built.
 
     With β_c = ατ/‖w_c‖ the numerator is w_c·ẑ − β_c([(ω∘P)E]_c − s_c ŵ_c·ẑ), of cost S·C, and
     ‖w'_c‖² = ‖w_c‖² + β_c²‖u_c − s_c ŵ_c‖² because the gradient is orthogonal to w_c.
@@ -159,7 +159,7 @@ def logits_of_norm(
     along: Tensor,
     squared_tangent: Tensor,
 ) -> Tensor:
-    """The logits of :func:`factored_logits` where s and ‖u − s ŵ‖² are known already.
+    """Logits of :func:`factored_logits` from known s and ‖u − s ŵ‖².
 
     Args:
         along: s [B, C].

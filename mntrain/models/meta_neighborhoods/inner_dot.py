@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 
 class DotProblem(NamedTuple):
-    """What the inner loss looks like for every query: functions of the parameters alone."""
+    """Parts of the inner loss that all queries share: functions of the parameters alone."""
 
     keys: Tensor  # k̃ [S, d+1]
     residuals: Tensor  # E [S, C]
@@ -25,12 +25,12 @@ class DotProblem(NamedTuple):
 
 
 def with_bias(x: Tensor) -> Tensor:
-    """x [..., d] → [x, 1] [..., d+1]."""
+    """Append the constant feature of the bias: x [..., d] → [x, 1] [..., d+1]."""
     return pad(x, (0, 1), value=1.0)
 
 
 def dot_problem(keys: Tensor, values: Tensor, weight: Tensor) -> DotProblem:
-    """Collect what depends on the parameters only.
+    """Compute the parts of the inner loss that depend on the parameters only.
 
     Args:
         keys: k [S, d].
@@ -44,7 +44,7 @@ def dot_problem(keys: Tensor, values: Tensor, weight: Tensor) -> DotProblem:
 def dot_adapted_weight(
     weights: Tensor, problem: DotProblem, weight: Tensor, step_size: Tensor, steps: int = 1
 ) -> Tensor:
-    """φ' after ``steps`` steps on the same attention, for every query: [B, C, d+1]."""
+    """Weights φ' after ``steps`` steps on the same attention, for every query: [B, C, d+1]."""
     adapted = weight - step_size * ((weights.unsqueeze(1) * problem.residuals.mT) @ problem.keys)
     for _ in range(steps - 1):
         residuals = torch.softmax(adapted @ problem.keys.mT, dim=1) - problem.values.mT
@@ -55,7 +55,7 @@ def dot_adapted_weight(
 def dot_explicit_logits(
     query: Tensor, weights: Tensor, problem: DotProblem, weight: Tensor, step_size: Tensor, steps: int = 1
 ) -> Tensor:
-    """Logits z̃·φ' [B, C] with the adapted weights built: right for every step size and number of steps.
+    """Logits z̃·φ' [B, C] from explicit adapted weights: right for every step size and number of steps.
 
     Args:
         query: z̃ [B, d+1].
@@ -70,7 +70,7 @@ def dot_explicit_logits(
 def dot_factored_logits(
     query: Tensor, weights: Tensor, problem: DotProblem, weight: Tensor, step_size: Tensor
 ) -> Tensor:
-    """The same for one step of size [] or [d+1], in S·C: the gradient is a sum of rank-one terms E_jc k̃_j.
+    """Logits [B, C] after one step of size [] or [d+1], of cost S·C: the gradient is a sum of rank-one terms E_jc k̃_j.
 
     z̃·φ'_c = z̃·φ_c − [(ω ∘ ((α∘z̃) k̃ᵀ)) E]_c.
     """

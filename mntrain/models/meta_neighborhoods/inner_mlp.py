@@ -21,14 +21,14 @@ Layers = Sequence[tuple[Tensor, Tensor]]
 
 
 class LayerTable(NamedTuple):
-    """What one layer saw of every entry, and what it did wrong."""
+    """Inputs and errors of one layer for every entry."""
 
     inputs: Tensor  # A_l [S, i_l]
     errors: Tensor  # D_l [S, o_l]
 
 
 def layer_tables(keys: Tensor, values: Tensor, layers: Layers) -> tuple[LayerTable, ...]:
-    """Run all entries forward and their squared errors backward.
+    """Run all entries forward through the layers, and their squared errors backward.
 
     Args:
         keys: k [S, F].
@@ -51,7 +51,7 @@ def layer_tables(keys: Tensor, values: Tensor, layers: Layers) -> tuple[LayerTab
 def adapted_values(
     queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[LayerTable], step_size: Tensor
 ) -> Tensor:
-    """f with all its layers moved by one step −α ∇ Σ_j ω_j (f(k_j) − v_j)², for every query its own: [B].
+    """Values [B] of f after one step −α ∇ Σ_j ω_j (f(k_j) − v_j)² of all layers, for every query its own.
 
     W'_l h + b'_l = W_l h + b_l − α (ω ∘ (h A_lᵀ + 1)) D_l, of cost S (i_l + o_l) for a query.
 

@@ -6,25 +6,29 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from mntrain.layers.cosine_head import CosineHead
-from mntrain.layers.head import Head
-from mntrain.layers.precision import full_precision
-from mntrain.layers.unit import unit
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction
+from mntrain.backbones.config import feature_count
+from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
+from mntrain.layers.heads import CosineHead, Head, build_head
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, full_precision
+from mntrain.models.family import BuildBackbone
 from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
-from mntrain.models.meta_neighborhoods.attention import attention, comparable_similarity, key_index, similarity
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.groups import adaptation_groups
+from mntrain.models.meta_neighborhoods.dictionary import (
+    Dictionary,
+    adaptation_groups,
+    attach_step_size,
+    initial_step_size,
+)
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.step_size import attach_step_size, initial_step_size
 from mntrain.models.neighbors import Prototypes
+from mntrain.models.vanilla.model import Vanilla
 
 
 class MetaNeighborhoods(Classifier):
-    """z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more; logits f_w'(z) (eq. 3, algorithm 1).
+    """A classifier adapted to every input, with logits f_w'(z) (eq. 3, algorithm 1).
 
-    Nothing is detached: back-propagation through :meth:`forward` yields the complete meta-gradient.
+    z = μ_θ(x); w' = w − α ∇_w Σ_j ω(z, k_j) CE(f_w(k_j), v_j), once or more. Nothing is detached:
+    back-propagation through :meth:`forward` yields the complete meta-gradient.
     """
 
     raw_step_size: Tensor
@@ -49,13 +53,25 @@ class MetaNeighborhoods(Classifier):
         self.auxiliary = config.auxiliary
         self.config = config
 
+    @classmethod
+    def from_config(
+        cls, config: MetaNeighborhoodsConfig, build_backbone: BuildBackbone, classes: int
+    ) -> "MetaNeighborhoods":
+        """Build an untrained classifier of C ``classes`` on a new backbone."""
+        backbone = build_backbone()
+        features = feature_count(backbone)
+        dictionary = Dictionary(config, features=features, classes=classes)
+        head = build_head(config.head, features, classes, config.scale)
+        auxiliary = build_head(config.head, features, classes, config.scale) if config.auxiliary else None
+        return cls(backbone, (head, auxiliary), dictionary, config)
+
     @property
     def step_size(self) -> Tensor:
         """α = |raw step size|: [], [d] or [C, d]."""
         return self.raw_step_size.abs()
 
     def steps(self) -> InnerSteps:
-        """How the head is moved for each query."""
+        """Steps that adapt the head to a query."""
         return InnerSteps(count=self.step_count, size=self.step_size)
 
     def forward(self, images: Tensor) -> Prediction:
@@ -65,9 +81,9 @@ class MetaNeighborhoods(Classifier):
             return self.classify(features)
 
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
-        """Mean cross-entropy [] of the adapted prediction, plus λ times the auxiliary head's (eq. 14, earlier paper).
+        """Compute the mean cross-entropy [] of the adapted prediction, plus λ times the auxiliary head's.
 
-        The auxiliary head is not asked for an answer: it is there to make the features tell classes apart.
+        The auxiliary head (eq. 14 of the earlier paper) never predicts: it trains the features to tell classes apart.
         """
         features = self.queries(batch.inputs)
         with full_precision(features):
@@ -131,6 +147,10 @@ class MetaNeighborhoods(Classifier):
     def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
+
+    def plain(self) -> Vanilla:
+        """The backbone with its unadapted head."""
+        return Vanilla(self.backbone, self.head)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay; heads, dictionary and step size without."""

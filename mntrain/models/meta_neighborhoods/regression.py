@@ -7,29 +7,29 @@ import torch
 from torch import Tensor, nn
 
 from mntrain.errors import ConfigError
-from mntrain.layers.mlp import Mlp
-from mntrain.layers.precision import full_precision
-from mntrain.models.base import Estimate, ParameterGroup, Regressor
-from mntrain.models.meta_neighborhoods.attention import (
+from mntrain.layers.attention import (
     Similarity,
     attention,
     comparable_similarity,
     key_index,
     similarity,
 )
+from mntrain.layers.mlp import Mlp
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import initial_keys
-from mntrain.models.meta_neighborhoods.groups import adaptation_groups
+from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
-from mntrain.models.meta_neighborhoods.step_size import attach_step_size
+from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 class MetaNeighborhoodsRegressor(Regressor):
-    """f with φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)², one step in all layers (eq. 1 with the squared error).
+    """A perceptron f adapted to every input by one step in all layers (eq. 1 with the squared error).
+
+    φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)².
 
     Args:
-        network: f, with one output.
         config: dictionary and inner step.
+        network: f, with one output.
         target_range: lowest and highest training target, between which the values start.
 
     Raises:
@@ -38,13 +38,14 @@ class MetaNeighborhoodsRegressor(Regressor):
 
     raw_step_size: Tensor
 
-    def __init__(self, network: Mlp, config: MetaNeighborhoodsConfig, target_range: tuple[float, float]) -> None:
+    def __init__(self, config: MetaNeighborhoodsConfig, network: Mlp, target_range: tuple[float, float]) -> None:
         super().__init__()
         _check(config)
         self.network = network
         self.keys = nn.Parameter(initial_keys(config, network.features))
         self.values = nn.Parameter(torch.empty(config.entries).uniform_(*target_range))
         attach_step_size(self, torch.tensor(float(config.step_size)), learned=config.learn_step_size)
+        self.dropout = EntryDropout.from_config(config)
         self.config = config
 
     @property
@@ -65,10 +66,10 @@ class MetaNeighborhoodsRegressor(Regressor):
             )
 
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys [S', F], values [S'] and mask [B, S'] that ``batch`` queries see: a random part while training."""
+        """Keys [S', F], values [S'] and mask [B, S'] for ``batch`` queries: a random part of them while training."""
         if not self.training:
             return self.keys, self.values, None
-        kept = self.config.entry_dropout.draw(batch, self.keys.shape[0], self.keys.device)
+        kept = self.dropout.draw(batch, self.keys.shape[0], self.keys.device)
         if kept.positions is None:
             return self.keys, self.values, kept.mask
         return self.keys[kept.positions], self.values[kept.positions], None
@@ -112,6 +113,10 @@ class MetaNeighborhoodsRegressor(Regressor):
     def compiled_part(self) -> nn.Module:
         """The network."""
         return self.network
+
+    def plain(self) -> VanillaRegressor:
+        """The network as it is."""
+        return VanillaRegressor(self.network)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The network with weight decay; dictionary and step size without."""

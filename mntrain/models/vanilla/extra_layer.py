@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def units_for(parameters: int, features: int, classes: int) -> int:
-    """h such that a layer d → h and the wider head hold about ``parameters`` more than the head on d features.
+    """Choose h such that a layer d → h and the wider head hold about ``parameters`` more than the head on d features.
 
     h (d + 1) + C (h − d) parameters are added: weights and biases of the layer, and the columns that the head gains.
     A dictionary of S entries holds S (d + C), so that h is about S.
@@ -17,7 +17,7 @@ def units_for(parameters: int, features: int, classes: int) -> int:
 
 
 class WithExtraLayer(nn.Module):
-    """A backbone, one fully connected layer more, and its ReLU.
+    """A backbone with one more fully connected layer and its ReLU.
 
     Args:
         backbone: images → features [B, d].

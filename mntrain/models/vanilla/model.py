@@ -5,9 +5,12 @@ Shapes: images [B, channels, H, W], features z [B, d], logits [B, C].
 
 from torch import Tensor, nn
 
-from mntrain.layers.head import Head
-from mntrain.layers.precision import full_precision
-from mntrain.models.base import Classifier, ParameterGroup, Prediction
+from mntrain.backbones.config import feature_count
+from mntrain.layers.heads import Head, build_head
+from mntrain.models.base import Classifier, ParameterGroup, Prediction, full_precision
+from mntrain.models.family import BuildBackbone
+from mntrain.models.vanilla.config import VanillaConfig
+from mntrain.models.vanilla.extra_layer import WithExtraLayer, units_for
 
 
 class Vanilla(Classifier):
@@ -17,6 +20,15 @@ class Vanilla(Classifier):
         super().__init__()
         self.backbone = backbone
         self.head = head
+
+    @classmethod
+    def from_config(cls, config: VanillaConfig, build_backbone: BuildBackbone, classes: int) -> "Vanilla":
+        """Build an untrained classifier of C ``classes`` on a new backbone, with an extra layer where one is set."""
+        backbone = build_backbone()
+        if config.extra_parameters:
+            features = feature_count(backbone)
+            backbone = WithExtraLayer(backbone, features, units_for(config.extra_parameters, features, classes))
+        return cls(backbone, build_head(config.head, feature_count(backbone), classes, config.scale))
 
     def forward(self, images: Tensor) -> Prediction:
         """Normalised images [B, channels, H, W] → logits [B, C]."""
@@ -28,6 +40,10 @@ class Vanilla(Classifier):
     def compiled_part(self) -> nn.Module:
         """The backbone."""
         return self.backbone
+
+    def plain(self) -> "Vanilla":
+        """The same backbone and head."""
+        return Vanilla(self.backbone, self.head)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay, the head without."""

@@ -5,17 +5,38 @@ Shapes: inputs [B, F], values [B].
 
 from torch import Tensor, nn
 
+from mntrain.errors import ConfigError
 from mntrain.layers.mlp import Mlp
-from mntrain.layers.precision import full_precision
-from mntrain.models.base import Estimate, ParameterGroup, Regressor
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
+from mntrain.models.vanilla.config import VanillaConfig
 
 
 class VanillaRegressor(Regressor):
-    """f(x) of an :class:`Mlp` with one output."""
+    """Regressor f(x) of an :class:`Mlp` with one output."""
 
     def __init__(self, network: Mlp) -> None:
         super().__init__()
         self.network = network
+
+    @classmethod
+    def from_config(cls, config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> "VanillaRegressor":
+        """Build an untrained regressor; the range of the targets does not matter to it.
+
+        Raises:
+            ConfigError: a setting that only a classifier can have.
+        """
+        if config.extra_parameters:
+            raise ConfigError(
+                f"vanilla.extra_parameters is {config.extra_parameters}; regression takes 0, since the size of its "
+                "perceptron is a setting of its own."
+            )
+        for field in ("head", "scale"):
+            if getattr(config, field) != getattr(VanillaConfig, field):
+                raise ConfigError(
+                    f"vanilla.{field} is {getattr(config, field)!r}; regression has no classes that it could act on, "
+                    "so leave it out."
+                )
+        return cls(network)
 
     def forward(self, inputs: Tensor) -> Estimate:
         """Standardised inputs [B, F] → values [B]."""
@@ -26,6 +47,10 @@ class VanillaRegressor(Regressor):
     def compiled_part(self) -> nn.Module:
         """The network."""
         return self.network
+
+    def plain(self) -> "VanillaRegressor":
+        """The same network."""
+        return VanillaRegressor(self.network)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The network, with weight decay."""

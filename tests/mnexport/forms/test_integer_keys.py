@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products, onnx_translations
 from mnexport.graph import write_onnx
 from mnexport.signature import ExportSignature, ExportTensor
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import unit
 
 
 def rows(count: int, features: int, seed: int) -> Tensor:

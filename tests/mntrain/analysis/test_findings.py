@@ -185,7 +185,7 @@ def test_lengths_move_nothing_in_an_embedding_of_directions(model: MetaNeighborh
 
 
 def test_another_head_has_no_prototypes(report_input: ReportInput, observed: Observed) -> None:
-    from mntrain.artifact import build_model
+    from mntrain.models.build import build_model
 
     experiment = report_input.artifact.config.experiment
     dot = build_model(replace(experiment, model=replace(experiment.model, head="dot")), (1, 8, 8), 10)

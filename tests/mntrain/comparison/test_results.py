@@ -20,7 +20,7 @@ from mntrain.comparison.variants import built_in, custom, sweep
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
 from mntrain.errors import ArtifactError, ConfigError
-from mntrain.training.metric import metric_of
+from mntrain.training.evaluation import metric_of
 
 ACCURACIES = {"vanilla": (0.90, 0.91, 0.92), "mn": (0.92, 0.92, 0.95)}
 

@@ -5,6 +5,7 @@ import pytest
 from mntrain.comparison.variants import BUILT_IN, Variant, built_in, custom, sweep
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
+from mntrain.models.families import FAMILIES
 
 
 @pytest.mark.parametrize("name", ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "mn-1-diagonal", "mn-3-scalar"])
@@ -16,6 +17,15 @@ def test_built_in_variants_make_what_they_are_called(name: str) -> None:
         assert (config.model.steps, config.model.step_size_form) == (1, "per_parameter")
     if name == "mn-3-scalar":
         assert (config.model.steps, config.model.step_size_form) == (3, "scalar")
+
+
+def test_the_families_bring_their_rows_in_the_order_of_the_tables() -> None:
+    table_1 = ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "maxl", "maxl-sgd"]
+    table_3 = ["dot-sgd", "dot-adamw", "cos-sgd", "cos-adamw"]
+    steps = ["mn-1-scalar", "mn-1-diagonal", "mn-3-scalar", "mn-3-diagonal"]
+    assert list(BUILT_IN) == [*table_1, *table_3, *steps]
+    rows = [row for family in FAMILIES.values() for row in family.variants]
+    assert len({row.name for row in rows}) == len(rows), "no two families have a row of the same name"
 
 
 def test_the_slug_is_part_of_a_name_of_a_run() -> None:
@@ -33,6 +43,19 @@ def test_a_sweep_makes_a_variant_for_each_value() -> None:
     assert [one.name for one in found.variants()] == ["entries-10", "entries-50"]
     assert load_experiment("digits", found.variants()[1].words).model.entries == 50
     assert sweep("training.epochs=1,2").field == "training.epochs"
+
+
+@pytest.mark.parametrize(
+    ("text", "family"),
+    [
+        ("entries=10,50", "meta_neighborhoods"),
+        ("backbone.width=0.5,1", "meta_neighborhoods"),
+        ("vanilla.scale=5,10", "vanilla"),
+        ("maxl.hierarchy=3,5", "maxl"),
+    ],
+)
+def test_a_sweep_trains_the_family_of_its_field(text: str, family: str) -> None:
+    assert {load_experiment("digits", one.words).family for one in sweep(text).variants()} == {family}
 
 
 @pytest.mark.parametrize("text", ["", "a", "a=", "a=b", "a=--x 'open", "a/b=--seed 1", "=--seed 1"])

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mntrain.layers.head import Head, HeadKind, build_head
-from mntrain.layers.unit import unit
+from mntrain.layers.attention import SIMILARITIES, Similarity, attention, key_index, similarity, unit
+from mntrain.layers.heads import Head, HeadKind, build_head
 from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
-from mntrain.models.meta_neighborhoods.attention import SIMILARITIES, Similarity, attention, key_index, similarity
-from mntrain.models.meta_neighborhoods.step_size import StepSizeForm, initial_step_size
+from mntrain.models.meta_neighborhoods.config import StepSizeForm
+from mntrain.models.meta_neighborhoods.dictionary import initial_step_size
 
 BATCH, ENTRIES, CLASSES, FEATURES = 3, 7, 4, 5
 TEMPERATURE, EXACT = 0.3, 1e-9

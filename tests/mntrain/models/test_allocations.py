@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from mntrain.layers.head import build_head
+from mntrain.layers.heads import build_head
 from mntrain.models.base import Batch
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary

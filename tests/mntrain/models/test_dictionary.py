@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
+from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
-from mntrain.models.meta_neighborhoods.entry_dropout import DropoutMode
 
 
 def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: float = 0.5, **settings: Any) -> Dictionary:

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from mntrain.layers.unit import unit
-from mntrain.models.meta_neighborhoods.attention import attention
+from mntrain.layers.attention import attention, unit
 from mntrain.models.meta_neighborhoods.inner import (
     adapted_weight,
     classifier_gradient,

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from mntrain.layers.attention import attention, key_index, similarity
 from mntrain.layers.mlp import Mlp
-from mntrain.models.meta_neighborhoods.attention import attention, key_index, similarity
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
 
 QUERIES, ENTRIES, FEATURES = 5, 9, 4

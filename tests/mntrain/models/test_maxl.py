@@ -21,8 +21,8 @@ from mntrain.models.families import FAMILIES
 from mntrain.models.maxl.config import MaxlConfig
 from mntrain.models.maxl.labels import focal_loss, generated_labels, negative_entropy
 from mntrain.models.maxl.model import Maxl
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
+from mntrain.training_config import TrainingConfig
 
 CLASSES, HIERARCHY = 3, 4
 

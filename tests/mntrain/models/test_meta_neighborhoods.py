@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from mntrain.errors import ConfigError
-from mntrain.layers.head import build_head
+from mntrain.layers.heads import build_head
 from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Batch
 from mntrain.models.families import FAMILIES
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import Dictionary
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
+from mntrain.training_config import TrainingConfig
 
 FEATURES, CLASSES = 6, 3
 

@@ -13,8 +13,8 @@ from mntrain.layers.mlp import Mlp
 from mntrain.models.base import Batch, Regressor
 from mntrain.models.families import FAMILIES
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer
+from mntrain.training_config import TrainingConfig
 
 FEATURES, UNITS = 6, 32
 SETTINGS: dict[str, dict[str, Any]] = {"meta_neighborhoods": {"entries": 40, "step_size": 0.2, "temperature": 0.1}}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mntrain.artifact import ImageArtifact, load_artifact
-from mntrain.models.meta_neighborhoods.attention import SIMILARITIES
+from mntrain.layers.attention import SIMILARITIES
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.neighbors import nearest
 from mntrain.neighbors.nearest import nearest_positions

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.errors import CheckpointError, TrainingError
-from mntrain.training import history, loop
+from mntrain.training import loop, reporting, run_folder
 from mntrain.training.checkpoint import TrainingState, load_state, save_state
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
@@ -139,9 +139,9 @@ def full_disk_of_safetensors(*_: Any) -> None:
 @pytest.mark.parametrize(
     ("module", "name", "failing"),
     [
-        (loop, "save_file", full_disk_of_safetensors),
-        (history.SummaryWriter, "add_scalar", full_disk),
-        (history.SummaryWriter, "__init__", full_disk),
+        (run_folder, "save_file", full_disk_of_safetensors),
+        (reporting.SummaryWriter, "add_scalar", full_disk),
+        (reporting.SummaryWriter, "__init__", full_disk),
         (loop, "write_csv", full_disk),
     ],
 )

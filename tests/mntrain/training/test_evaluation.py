@@ -9,8 +9,7 @@ from torch.nn.functional import cross_entropy, one_hot
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.models.base import Prediction
-from mntrain.training.evaluation import EvaluationPlan, evaluate
-from mntrain.training.metric import ACCURACY
+from mntrain.training.evaluation import ACCURACY, EvaluationPlan, evaluate
 
 PIXELS = np.arange(7, dtype=np.uint8).reshape(7, 1, 1, 1)
 LABELS = np.array([0, 1, 2, 0, 1, 2, 2], np.int64)

@@ -24,11 +24,13 @@ from mntrain.data.augmentation import Augmentation
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data, load_images
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
+from mntrain.models.base import Batch
+from mntrain.models.vanilla.model import Vanilla
+from mntrain.training import loop
 from mntrain.training.checkpoint import load_state, save_state
-from mntrain.training.evaluation import Evaluation, EvaluationPlan, evaluate
+from mntrain.training.evaluation import ACCURACY, Evaluation, EvaluationPlan, evaluate
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
-from mntrain.training.metric import ACCURACY
 from mntrain.training.run_folder import FitOptions, RunFolder
 
 BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
@@ -140,6 +142,31 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: py
     config = tiny("--meta_neighborhoods.scale", "3e38")
     with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 1, step \d.*learning_rate"):
         fit(config, FitOptions(runs=tmp_path, quiet=True))
+
+
+@pytest.mark.parametrize("read_seconds", [0.0, 1e9])
+def test_a_loss_that_is_not_finite_is_named_by_its_step_and_leaves_the_last_checkpoint(
+    read_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether losses are read back after every step or only at the end of the epoch."""
+    monkeypatch.setattr(loop, "_READ_SECONDS", read_seconds)
+    config = tiny("--training.batch_size", "64", "--family", "vanilla")
+    calls, compute = 0, Vanilla.loss
+
+    def diverging(self: Vanilla, batch: Batch) -> Any:
+        nonlocal calls
+        calls += 1
+        loss, prediction = compute(self, batch)
+        return (loss * math.nan if calls == steps + 3 else loss), prediction
+
+    steps = len(load_data(config.data).train) // config.training.batch_size
+    monkeypatch.setattr(Vanilla, "loss", diverging)
+    with pytest.raises(TrainingError, match=r"loss is nan in epoch 2, step 3\. The checkpoint of epoch 1 is kept"):
+        fit(config, FitOptions(runs=tmp_path, quiet=True))
+    assert calls == (steps + 3 if read_seconds == 0 else 2 * steps)
+    state = load_state(tmp_path / "run" / "checkpoints" / "last.pt")
+    assert state.epoch == 1
+    assert all(bool(torch.isfinite(value).all()) for value in state.model.values())
 
 
 def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from mntrain.models.base import ParameterGroup
-from mntrain.training.config import TrainingConfig
 from mntrain.training.optimizer import build_optimizer, learning_rate_at
+from mntrain.training_config import TrainingConfig
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,17 @@ from torch.optim import SGD
 from mntrain.artifact import load_artifact
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
-from mntrain.layers.head import build_head
-from mntrain.models.base import Batch, Pass
+from mntrain.layers.heads import build_head
+from mntrain.models.base import Batch, TrainingPhase
 from mntrain.models.vanilla.model import Vanilla
-from mntrain.training.config import TrainingConfig
+from mntrain.training.evaluation import ACCURACY
 from mntrain.training.fit import fit
 from mntrain.training.loop import Trainer
-from mntrain.training.metric import ACCURACY
 from mntrain.training.optimizer import learning_rate_at
+from mntrain.training.reporting import PhaseFigures
 from mntrain.training.run_folder import FitOptions
-from mntrain.training.training_data import TrainingData
+from mntrain.training.setup import TrainingData
+from mntrain.training_config import TrainingConfig
 
 TINY = ["--backbone.width", "0.25", "--meta_neighborhoods.entries", "20", "--data.train_limit", "256", "--name", "run"]
 
@@ -84,15 +85,18 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
         fabric = Fabric(accelerator="cpu")
         model, optimizer = fabric.setup(Vanilla(nn.Flatten(), build_head("dot", 12, 3, 1.0)), SGD([torch.zeros(1)]))
         optimizer.param_groups[0] |= {"params": list(model.parameters()), "name": "head", "lr": 0.5}
-        model.mark_forward_method("loss")
+        model.mark_forward_method("evaluate_objective")
         config = TrainingConfig(accumulate=accumulate)
         unused: Any = None
-        task = TrainingData(
+        data = TrainingData(
             train=unused, validation=unused, test=unused, augment=unused, preprocessing=unused, metric=ACCURACY
         )
-        trainer = Trainer(fabric=fabric, model=model, optimizer=optimizer, task=task, config=config, run=unused, seed=0)
-        sums = trainer._step(Pass(loss="loss", groups=("head",)), torch.randn(16, 12), torch.arange(16) % 3)
-        moved.append((model.head.weight.detach().clone(), sums))
+        trainer = Trainer(fabric=fabric, model=model, optimizer=optimizer, data=data, config=config, run=unused, seed=0)
+        phase = TrainingPhase(objective=model.module.loss, groups=("head",))
+        figures = PhaseFigures()
+        figures.add_step(trainer._step(phase, Batch(torch.randn(16, 12), torch.arange(16) % 3)))
+        assert figures.read() is None
+        moved.append((model.head.weight.detach().clone(), figures.sums))
     torch.testing.assert_close(moved[1][0], moved[0][0], atol=1e-6, rtol=0)
     torch.testing.assert_close(moved[1][1], moved[0][1], atol=1e-5, rtol=0)
 

@@ -1,22 +1,32 @@
-"""Attention over the dictionary (Meta-Neighborhoods, section 2.3, eq. 5).
+"""Attention over learned keys, by cosine or distance (Meta-Neighborhoods, section 2.3, eq. 5).
 
-Shapes: B queries, S entries, d features. query z [B, d], keys k [S, d], similarity and attention ω [B, S].
+Shapes: B queries, S entries, d features. query z [B, d], keys k [S, d], similarity and attention ω [B, S]; x [..., d].
 """
 
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-
-from mntrain.layers.unit import unit
+from torch.linalg import vector_norm
 
 Similarity = Literal["cosine", "euclidean", "distance"]
 SIMILARITIES = ("cosine", "euclidean", "distance")
-_SMALLEST = 1e-12
+_SMALLEST_LENGTH = 1e-12
+_SMALLEST_SQUARE = 1e-12
+
+
+def unit(x: Tensor) -> Tensor:
+    """Scale rows of ``x`` [..., d] to unit length; a zero row stays zero, with a zero gradient.
+
+    Written with broadcasting: ``torch.nn.functional.normalize`` expands the norm, which becomes three more operators
+    in an exported graph.
+    """
+    length: Tensor = vector_norm(x, dim=-1, keepdim=True)
+    return x / length.clamp_min(_SMALLEST_LENGTH)
 
 
 class KeyIndex(NamedTuple):
-    """Keys made ready for queries: functions of the parameters alone."""
+    """Keys prepared for queries: functions of the parameters alone."""
 
     matrix: Tensor  # [S, d]: k̂, or 2 k
     offset: Tensor | None  # [S]: −‖k‖² for squared distances
@@ -24,7 +34,7 @@ class KeyIndex(NamedTuple):
 
 
 def key_index(keys: Tensor, kind: Similarity) -> KeyIndex:
-    """Make keys [S, d] ready for similarities of ``kind``."""
+    """Prepare keys [S, d] for similarities of ``kind``."""
     if kind == "cosine":
         return KeyIndex(unit(keys), None)
     squares = keys.square().sum(dim=-1)
@@ -32,22 +42,22 @@ def key_index(keys: Tensor, kind: Similarity) -> KeyIndex:
 
 
 def similarity(features: Tensor, index: KeyIndex) -> Tensor:
-    """How alike features [B, d] and keys are: cosine, negative squared distance or negative distance; [B, S].
+    """Similarity [B, S] of features [B, d] and keys: cosine, negative squared distance or negative distance.
 
     Distances are expanded into a matrix product, so that no [B, S, d] differences are built. Squared ones leave ‖z‖²
-    out: it is the same for every entry, and the softmax that follows does not see it. The root is taken of no less
-    than a tiny number, so that a query that lies on a key has a finite gradient (zero).
+    out: they are the same for every entry, and the softmax that follows does not see them. The root is taken of no less
+    than a tiny number, so that a query on a key has a finite gradient (zero).
     """
     if index.squares is not None:
         squared = features.square().sum(dim=-1, keepdim=True) + index.squares - features @ index.matrix.mT
-        return -squared.clamp_min(_SMALLEST).sqrt()
+        return -squared.clamp_min(_SMALLEST_SQUARE).sqrt()
     if index.offset is None:
         return unit(features) @ index.matrix.mT
     return features @ index.matrix.mT + index.offset
 
 
 def comparable_similarity(features: Tensor, index: KeyIndex) -> Tensor:
-    """:func:`similarity` [B, S] that may be compared along a column too: which of several queries lies nearest.
+    """:func:`similarity` [B, S] that orders the queries of an entry too, not only the entries of a query.
 
     Between queries ‖z‖² counts, which squared distances leave out for the sake of a softmax over entries.
     """
@@ -56,7 +66,7 @@ def comparable_similarity(features: Tensor, index: KeyIndex) -> Tensor:
 
 
 def attention(similarity: Tensor, temperature: float, keep: Tensor | None = None) -> Tensor:
-    """ω [B, S]: softmax of the similarities [B, S] over the kept entries (eq. 5).
+    """Attention ω [B, S]: softmax of the similarities [B, S] over the kept entries (eq. 5).
 
     Args:
         similarity: [B, S].

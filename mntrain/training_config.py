@@ -1,10 +1,10 @@
-"""How a model is trained."""
+"""Configuration of the optimisation."""
 
 from dataclasses import dataclass
 from typing import Literal
 
+from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.finite import require_finite
 
 Precision = Literal["32-true", "bf16-mixed"]
 OptimizerName = Literal["adamw", "sgd"]
