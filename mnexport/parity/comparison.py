@@ -78,7 +78,7 @@ def _neighbor_error(answers: Answers, expected: Answers) -> dict[str, npt.NDArra
     """
     if "neighbor_indices" not in answers or ATTENTION not in expected:
         return {}
-    attention, told = expected[ATTENTION].astype(np.float64), answers["neighbor_weights"]
+    attention, weights = expected[ATTENTION].astype(np.float64), answers["neighbor_weights"]
     named = np.take_along_axis(attention, answers["neighbor_indices"], axis=1)
-    largest = -np.sort(-attention, axis=1)[:, : told.shape[1]]
-    return {"neighbor_weights": np.maximum(np.abs(told - named), np.abs(named - largest))}
+    largest = -np.sort(-attention, axis=1)[:, : weights.shape[1]]
+    return {"neighbor_weights": np.maximum(np.abs(weights - named), np.abs(named - largest))}
