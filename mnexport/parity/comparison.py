@@ -17,7 +17,7 @@ from mnexport.parity.runners import ATTENTION, Examples, Runner, collect
 from mnexport.parity.tolerance import Answers
 from mnexport.progress import OnProgress, no_progress
 
-# Follow from which entries are named; where weights are equal, either may be.
+# Outputs that follow from the choice of entries; where weights are equal, either entry may be named.
 _OF_NEIGHBORS = frozenset({"neighbor_indices", "neighbor_labels", "neighbor_values"})
 # Small batches are checked on this many examples; the large batch runs over all of them.
 _SMALL_BATCH_EXAMPLES = 64
