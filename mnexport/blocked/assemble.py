@@ -136,22 +136,22 @@ def _alone(backbone: Backbone, block: int) -> onnx.GraphProto:
 
 
 def _not_alone(backbone: Backbone, bodies: list[BlockedBackbone], answer: str) -> onnx.GraphProto:
-    many, one = bodies
+    group, single = bodies
     choice = helper.make_node(
         "If",
         [answer],
         ["blocked:features"],
-        then_branch=_by_rows(backbone, many, one),
+        then_branch=_by_rows(backbone, group, single),
         else_branch=_ordinary(backbone),
     )
     return _graph("not alone", [choice], {}, [], _features(backbone, "blocked:features"))
 
 
-def _by_rows(backbone: Backbone, many: BlockedBackbone, one: BlockedBackbone) -> onnx.GraphProto:
+def _by_rows(backbone: Backbone, group: BlockedBackbone, single: BlockedBackbone) -> onnx.GraphProto:
     """Make the branch of several images: eight at a time, and the rest one by one."""
     passes = {
-        many: _Pass(backbone, many, start="blocked:0", end="blocked:whole", count="blocked:whole"),
-        one: _Pass(backbone, one, start="blocked:whole", end="blocked:count", count="blocked:rest"),
+        group: _Pass(backbone, group, start="blocked:0", end="blocked:whole", count="blocked:whole"),
+        single: _Pass(backbone, single, start="blocked:whole", end="blocked:count", count="blocked:rest"),
     }
     nodes = [
         helper.make_node("Mod", ["blocked:count", "blocked:rows"], ["blocked:rest"]),
@@ -159,7 +159,7 @@ def _by_rows(backbone: Backbone, many: BlockedBackbone, one: BlockedBackbone) ->
         *(node for item in passes.values() for node in item.nodes()),
         helper.make_node("Concat", [item.features for item in passes.values()], ["blocked:joined"], axis=0),
     ]
-    constants = {"blocked:0": np.array([0], np.int64), "blocked:rows": np.array([many.rows], np.int64)}
+    constants = {"blocked:0": np.array([0], np.int64), "blocked:rows": np.array([group.rows], np.int64)}
     return _graph("several", nodes, constants, [], _features(backbone, "blocked:joined"))
 
 

@@ -104,7 +104,7 @@ class BlockedBackbone:
         narrow = weight.shape[1] < self._block and not self._layouts.is_blocked(source)
         if not (narrow or self._layouts.can_block(source)):
             return False
-        # By what comes out: two convolutions may share a filter.
+        # Named by the output: two convolutions may share a filter.
         stem, item = output, self._foldable.get(output)
         if item is not None:
             weight = weight * item.scale[:, None, None, None]

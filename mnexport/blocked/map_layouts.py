@@ -34,7 +34,7 @@ class MapLayouts:
         self._index, self._block, self._prefix, self._node_list = backbone.index, block, prefix, node_list
         self._inner = {name for node in backbone.nodes for name in node.output} | {backbone.images}
         self._blocked: dict[str, str] = {}  # value → its name in the blocked layout
-        self._lanes: dict[str, ChannelPadding] = {}  # of these values
+        self._lanes: dict[str, ChannelPadding] = {}  # lanes of these values
         self._ordinary = {backbone.images}
         self.waiting: dict[str, NodeProto] = {}
         self.reordered = 0

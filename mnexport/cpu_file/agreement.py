@@ -8,7 +8,7 @@ from mnexport.parity.runners import onnxruntime_runner
 from mnexport.signature import ExportSignature
 
 _COUNTS = (1, 2, 11)
-# Of the largest answer of an output: rounding in another order, and nothing more.
+# Difference that rounding in another order may make, as a part of the largest answer of an output.
 _ALLOWED = 1e-4
 
 

@@ -17,7 +17,7 @@ from mnexport.parity.runners import ATTENTION, Examples, Runner, collect
 from mnexport.parity.tolerance import Answers
 from mnexport.progress import OnProgress, no_progress
 
-# Follow from which entries are named; where weights are equal, either may be.
+# Outputs that follow from the choice of entries; where weights are equal, either entry may be named.
 _OF_NEIGHBORS = frozenset({"neighbor_indices", "neighbor_labels", "neighbor_values"})
 # Small batches are checked on this many examples; the large batch runs over all of them.
 _SMALL_BATCH_EXAMPLES = 64
@@ -78,7 +78,7 @@ def _neighbor_error(answers: Answers, expected: Answers) -> dict[str, npt.NDArra
     """
     if "neighbor_indices" not in answers or ATTENTION not in expected:
         return {}
-    attention, told = expected[ATTENTION].astype(np.float64), answers["neighbor_weights"]
+    attention, weights = expected[ATTENTION].astype(np.float64), answers["neighbor_weights"]
     named = np.take_along_axis(attention, answers["neighbor_indices"], axis=1)
-    largest = -np.sort(-attention, axis=1)[:, : told.shape[1]]
-    return {"neighbor_weights": np.maximum(np.abs(told - named), np.abs(named - largest))}
+    largest = -np.sort(-attention, axis=1)[:, : weights.shape[1]]
+    return {"neighbor_weights": np.maximum(np.abs(weights - named), np.abs(named - largest))}

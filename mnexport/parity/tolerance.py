@@ -74,9 +74,9 @@ class Tolerance:
         """Count examples with another predicted class that is no tie; 0 for values."""
         if "value" in answers:
             return 0
-        rows, right = np.arange(len(answers["logits"])), expected["logits"].astype(np.float64)
-        lead = right.max(axis=1) - right[rows, answers["logits"].argmax(axis=1)]
-        allowed = self.atol + self.rtol * np.abs(right).max(axis=1)
+        rows, logits = np.arange(len(answers["logits"])), expected["logits"].astype(np.float64)
+        lead = logits.max(axis=1) - logits[rows, answers["logits"].argmax(axis=1)]
+        allowed = self.atol + self.rtol * np.abs(logits).max(axis=1)
         return int(np.sum(~(lead <= np.minimum(2 * allowed, _TIE))))
 
     def __str__(self) -> str:
@@ -106,9 +106,9 @@ class Approximation:
         """Count examples with another predicted class, where the trained model has the two apart by twice the limit."""
         if "value" in answers:
             return 0
-        rows, right = np.arange(len(answers["logits"])), expected["probabilities"]
-        chosen = right[rows, answers["probabilities"].argmax(axis=1)]
-        return int(np.sum(~(right.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
+        rows, probabilities = np.arange(len(answers["logits"])), expected["probabilities"]
+        chosen = probabilities[rows, answers["probabilities"].argmax(axis=1)]
+        return int(np.sum(~(probabilities.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
 
     def __str__(self) -> str:
         return f"{self.limit:g} on probabilities" if self.unit == 1.0 else f"{self.limit:g} deviations of the target"

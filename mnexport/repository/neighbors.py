@@ -82,7 +82,7 @@ def write_neighbors(stored: NeighborImages | None, artifact: Artifact, folder: P
             f"`mntrain neighbors {artifact.path} --images N`"
         )
     else:
-        assert isinstance(artifact.model, NeighborClassifier)  # nothing else carries any
+        assert isinstance(artifact.model, NeighborClassifier)  # no other family carries neighbors
         np.savez_compressed(
             folder / NEIGHBORS_NAME,
             images=stored.images,

@@ -1,4 +1,4 @@
-"""The variants that the contract tests run over: every pair of choices stands together in at least one of them."""
+"""Variants of the contract tests: every pair of choices stands together in at least one of them."""
 
 import itertools
 from collections.abc import Callable

@@ -1,9 +1,14 @@
-"""What every static form of every family must do, on trained weights.
+"""Contract of the static forms: which forms every family and variant has, and that they answer as the trained model.
 
-A new family is covered by its entry in ``FAMILIES`` and its function in ``mnexport/forms/dispatch.py``.
+A new family is covered by its entry in ``FAMILIES``, its function in ``mnexport/forms/dispatch.py``, and the forms that
+``expected_forms`` says it has.
 """
 
 import copy
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,44 +33,93 @@ from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
 TOLERANCE = 1e-4
+"""Absolute tolerance of logits between an exported graph and its reference."""
 SIGNATURE = image_signature(InputSpec(channels=3, height=16, width=16), tuple("abcd"))
-
-
-# Largest error of a probability that an approximation may have.
 LOSS = 1e-3
+"""Largest error of a probability that an approximation of an artifact may have."""
 
 
-def form_or_refusal(model: Model, plan: FormPlan, preprocessing: torch.nn.Module) -> StaticModel | str:
-    try:
-        return static_form(model, plan, preprocessing)
-    except FormError as refusal:
-        return str(refusal)
+@dataclass(frozen=True)
+class Refusal:
+    """Refusal of a form, and words of its reason."""
+
+    words: str
+
+
+Outcome = str | Refusal
+"""Name of the form that is made, or a refusal."""
+
+
+def factored_is_exact(settings: Mapping[str, Any]) -> bool:
+    """Tell if one step of a Meta-Neighborhoods model moves weights by rank one."""
+    sizes = ("scalar", "per_feature") if settings["head"] == "dot" else ("scalar",)
+    return settings["steps"] == 1 and settings["step_size_form"] in sizes
+
+
+def expected_forms(family: str, settings: Mapping[str, Any]) -> dict[str, Outcome]:
+    """List the outcome of each form that may be asked for, where no calibration images are at hand."""
+    if family in ("vanilla", "maxl"):
+        refused = {form: Refusal(f"does not adapt, so it has no form '{form}'") for form in FORMS if form != "auto"}
+        return {"auto": "vanilla", **refused}
+    assert family == "meta_neighborhoods", "a new family says here which forms it has"
+    exact = factored_is_exact(settings)
+    no_need = settings["head"] == "dot" and exact
+    return {
+        "auto": "factored" if exact else "explicit",
+        "explicit": "explicit",
+        "factored": "factored" if exact else Refusal("Factored is exact for one step of scalar size"),
+        "low_rank": Refusal("factored is exact for this model" if no_need else "holds fewer than two"),
+    }
+
+
+def expected_approximation(family: str, settings: Mapping[str, Any]) -> Outcome:
+    """Name the outcome of ``low_rank`` where calibration images are at hand."""
+    outcome = expected_forms(family, settings)["low_rank"]
+    assert isinstance(outcome, Refusal)
+    return "low_rank" if "fewer than two" in outcome.words else outcome
+
+
+def made(model: Model, plan: FormPlan, preprocessing: torch.nn.Module, outcome: Outcome) -> StaticModel | None:
+    """Make a form that must have the expected outcome; None for a refusal."""
+    if isinstance(outcome, Refusal):
+        with pytest.raises(FormError, match=re.escape(outcome.words)):
+            static_form(model, plan, preprocessing)
+        return None
+    static = static_form(model, plan, preprocessing)
+    assert (static.form, static.approximate) == (outcome, outcome == "low_rank")
+    return static
+
+
+def exact_forms(
+    model: Model, preprocessing: torch.nn.Module, family: str, settings: Mapping[str, Any]
+) -> list[StaticModel]:
+    """Make all exact forms: without calibration images no model is approximated."""
+    outcomes = expected_forms(family, settings)
+    assert outcomes.keys() == set(FORMS)
+    statics = [made(model, FormPlan(form=form), preprocessing, outcome) for form, outcome in outcomes.items()]
+    return [static for static in statics if static is not None]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
     return torch.from_numpy(logits).softmax(-1).numpy()
 
 
+def settings_of(artifact: Artifact) -> dict[str, Any]:
+    return dataclasses.asdict(artifact.config.experiment.model)
+
+
 def forms_of(artifact: Artifact) -> list[StaticModel]:
-    """All exact forms: without calibration images there is no approximation."""
-    found = []
-    for form in FORMS:
-        try:
-            found.append(static_form(artifact.model, FormPlan(form=form), artifact.preprocessing))
-        except FormError:
-            assert form != "auto", "every family has a form that auto chooses"
-    return found
+    """Make all exact forms of an artifact."""
+    return exact_forms(artifact.model, artifact.preprocessing, artifact.config.family, settings_of(artifact))
 
 
 def approximations_of(artifact: Artifact) -> list[StaticModel]:
-    """The low-rank form, or none of a family that says why it has none."""
+    """Make the low-rank form of an artifact whose family has one."""
     calibration = Calibration.halves(artifact.samples.images, "samples")
     plan = FormPlan(form="low_rank", tolerance=LOSS, calibration=calibration)
-    found = form_or_refusal(artifact.model, plan, artifact.preprocessing)
-    if isinstance(found, StaticModel):
-        return [found]
-    assert "does not adapt, so it has no form 'low_rank'" in found
-    return []
+    outcome = expected_approximation(artifact.config.family, settings_of(artifact))
+    static = made(artifact.model, plan, artifact.preprocessing, outcome)
+    return [] if static is None else [static]
 
 
 @pytest.fixture(params=sorted(FAMILIES), scope="module")
@@ -109,9 +163,9 @@ def test_every_exported_graph_answers_as_the_trained_model(artifact: Artifact, i
     approximate = approximations_of(artifact) if input_type == "uint8" else []
     for static in forms_of(artifact) + approximate:
         if static.approximate:
-            found, probabilities = (output.numpy() for output in static.module(torch.from_numpy(fed)))
+            approximate_logits, probabilities = (output.numpy() for output in static.module(torch.from_numpy(fed)))
             np.testing.assert_allclose(probabilities, softmax(expected), atol=LOSS, rtol=0)
-            expected = found
+            expected = approximate_logits
         file = tmp_path / f"{static.form}.onnx"
         signature = image_signature(artifact.config.input, artifact.config.labels, input_type)  # type: ignore[arg-type]
         write_onnx(static.module, signature, 20, {}, file)
@@ -137,8 +191,8 @@ def test_without_adaptation_is_the_same_backbone_and_head(artifact: Artifact) ->
     torch.testing.assert_close(plain(pixels).logits, expected, atol=1e-5, rtol=0)
 
 
-def test_every_variant_has_an_exact_static_form(model: Model) -> None:
-    """Untrained, with its parameters drawn at random: every number of steps, step size, head, similarity, iFiLM."""
+def test_every_variant_has_its_exact_static_forms(variant: Any, model: Model) -> None:
+    """Untrained, with random parameters: every number of steps, step size, head, similarity, iFiLM."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -153,42 +207,36 @@ def test_every_variant_has_an_exact_static_form(model: Model) -> None:
     model.eval().double()
     pixels = torch.rand(5, 3, 16, 16, dtype=torch.float64, generator=generator)
     expected = model(pixels).logits
-    for form in FORMS:
-        try:
-            static = static_form(model, FormPlan(form=form), preprocessing)
-        except FormError:
-            assert form != "auto"
-            continue
-        found = static.module.classifier(static.module.backbone(pixels))
+    for static in exact_forms(model, preprocessing, variant.family, dict(variant.settings)):
+        logits = static.module.classifier(static.module.backbone(pixels))
         # Relative, too: random statistics make the features of a deep backbone large.
-        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(logits, expected, atol=1e-9, rtol=1e-9)
 
 
-def test_every_variant_is_approximated_or_says_why_not(variant: Any, model: Model) -> None:
+def test_every_variant_is_approximated_or_refuses_with_a_way_out(variant: Any, model: Model) -> None:
     model.eval()
     preprocessing = Preprocessing(PreprocessingConfig.identity(3))
     images = np.random.default_rng(1).integers(0, 256, (24, 3, 16, 16), dtype=np.uint8)
     calibration = Calibration.halves(images, "random images")
     settings = dict(variant.settings)
-    exact = (settings.get("head"), settings.get("steps")) == ("dot", 1) and settings[
-        "step_size_form"
-    ] != "per_parameter"
+    outcome = expected_approximation(variant.family, settings)
     plan = FormPlan(form="low_rank", tolerance=0.01, calibration=calibration)
 
-    static = form_or_refusal(model, plan, preprocessing)
+    static = made(model, plan, preprocessing, outcome)
 
-    if isinstance(static, str):
-        assert variant.family != "meta_neighborhoods" or exact
-        assert ("--form factored" if exact else "leave out --form") in static, "the way out"
+    if static is None:
+        with pytest.raises(FormError) as refusal:
+            static_form(model, plan, preprocessing)
+        reason, adapts = str(refusal.value), variant.family == "meta_neighborhoods"
+        assert ("--form factored" if adapts else "leave out --form") in reason, "the way out"
         instead = static_form(model, FormPlan(calibration=calibration), preprocessing)
-        assert not instead.approximate
-        assert instead.record.get("reason", static) == static
+        assert (instead.form, instead.approximate) == (expected_forms(variant.family, settings)["auto"], False)
+        assert instead.record == ({"reason": reason} if adapts else {})
         return
-    assert (static.form, static.approximate, exact) == ("low_rank", True, False)
     with torch.inference_mode():
         expected = model(preprocessing(torch.from_numpy(images))).logits.softmax(-1)
-        found = static.module(torch.from_numpy(images))[1]
-    torch.testing.assert_close(found, expected, atol=0.005 + 1e-5, rtol=0)
+        probabilities = static.module(torch.from_numpy(images))[1]
+    torch.testing.assert_close(probabilities, expected, atol=0.005 + 1e-5, rtol=0)
 
 
 def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Path) -> None:
@@ -202,7 +250,8 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
         pytest.skip("its graph is that of the vanilla family, which is traced on every shallower backbone")
     model.eval()
     preprocessing = Preprocessing(PreprocessingConfig.identity(3))
-    static = static_form(model, FormPlan(), preprocessing)
+    static = made(model, FormPlan(), preprocessing, expected_forms(variant.family, dict(variant.settings))["auto"])
+    assert static is not None
     write_onnx(static.module, SIGNATURE, 20, {}, tmp_path / "m.onnx")
     images = np.random.default_rng(0).integers(0, 256, (9, 3, 16, 16), dtype=np.uint8)
     with torch.inference_mode():
@@ -216,6 +265,6 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
     for file in files:
         session = onnxruntime.InferenceSession(str(tmp_path / file))
         for batch in (1, 2, 6, 9):
-            found = session.run(["logits"], {"image": images[:batch]})[0]
-            np.testing.assert_allclose(found, expected[:batch], atol=1e-3, rtol=0)
+            logits = session.run(["logits"], {"image": images[:batch]})[0]
+            np.testing.assert_allclose(logits, expected[:batch], atol=1e-3, rtol=0)
         assert session.run(["logits"], {"image": images[:0]})[0].shape == (0, 4)

@@ -1,4 +1,4 @@
-"""An independent graph: the gradient step traced from autograd itself, exported, against our closed form.
+"""Independent graph: the gradient step traced from autograd itself, exported, against our closed form.
 
 Shapes: B queries, S entries, C classes, d features.
 """
@@ -22,7 +22,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 
 def adapted_logits(model: MetaNeighborhoods, features: Tensor) -> Tensor:
-    """Features [B, d] → logits [B, C], one autograd step for all queries: their weights do not interact."""
+    """Compute logits [B, C] of features [B, d] by one autograd step for all queries: their weights do not interact."""
     keys, values, scale = unit(model.dictionary.keys), model.dictionary.values(), model.head.scale
     query = unit(features)
     weights = (query @ keys.mT / model.temperature).softmax(-1)
@@ -34,7 +34,7 @@ def adapted_logits(model: MetaNeighborhoods, features: Tensor) -> Tensor:
 
 
 class FromAutograd(nn.Module):
-    """Pixels → logits through a graph that autograd has written."""
+    """Classifier whose graph autograd has written."""
 
     def __init__(self, preprocessing: nn.Module, backbone: nn.Module, head: nn.Module) -> None:
         super().__init__()

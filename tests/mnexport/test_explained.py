@@ -1,4 +1,4 @@
-"""Exports that tell their neighbors: what they tell is what the trained model attends to."""
+"""Exports that tell their neighbors: the neighbors are those that the trained model attends to."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def published(runs: Path, repository: Path, family: str = "meta_neighborhoods", 
 
 
 @pytest.mark.parametrize("form", ["explicit", "factored", "low_rank"])
-def test_what_is_told_is_what_the_trained_model_attends_to(runs: Path, repository: Path, form: str) -> None:
+def test_the_neighbors_are_those_that_the_trained_model_attends_to(runs: Path, repository: Path, form: str) -> None:
     report = published(runs, repository, form=form)
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     images = artifact.samples.images[:20]
@@ -48,7 +48,7 @@ def test_what_is_told_is_what_the_trained_model_attends_to(runs: Path, repositor
     np.testing.assert_allclose(found["unadapted_probabilities"], plain, atol=1e-5)
 
 
-def test_a_smaller_file_gives_what_everyone_gets(runs: Path, repository: Path) -> None:
+def test_a_smaller_file_gives_the_outputs_without_explanation(runs: Path, repository: Path) -> None:
     report = published(runs, repository)
     core = report.path.with_name("core.onnx")
     images = load_artifact(runs / "meta_neighborhoods" / "artifact").samples.images
@@ -73,7 +73,7 @@ def test_without_explanation_there_is_one_file(runs: Path, repository: Path) -> 
 
 
 def test_versions_of_one_model_give_the_same_outputs(runs: Path, repository: Path) -> None:
-    """They share one config.pbtxt, which would promise an explanation that the older version has not."""
+    """Versions share one config.pbtxt, which would promise an explanation that the older version lacks."""
     published(runs, repository, explain=0, form="factored")
     before = (repository / "m/config.pbtxt").read_text()
     with pytest.raises(PublishError, match="version 1 has outputs"):
@@ -89,7 +89,7 @@ def test_more_neighbors_than_there_are_entries_are_refused(runs: Path, repositor
     assert list(repository.iterdir()) == []
 
 
-def test_what_has_no_neighbors_cannot_explain(runs: Path, repository: Path) -> None:
+def test_a_model_without_neighbors_cannot_explain(runs: Path, repository: Path) -> None:
     with pytest.raises(FormError, match="looks no neighbors up"):
         published(runs, repository, family="vanilla")
     with pytest.raises(UsageError, match="nothing to --explain"):

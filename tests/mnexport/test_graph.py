@@ -1,4 +1,4 @@
-"""A module that cannot become a proper graph is refused, with the cause.
+"""Graphs: a module that does not become a proper graph is refused, with the cause.
 
 Shapes: image [B, 1, 4, 4], logits [B, 3].
 """
@@ -18,7 +18,7 @@ SPEC = image_signature(InputSpec(channels=1, height=4, width=4), tuple("abc"))
 
 
 class Probe(nn.Module):
-    """A linear classifier; subclasses spoil it."""
+    """Linear classifier; subclasses spoil it."""
 
     weight: Tensor
 
@@ -98,7 +98,7 @@ def test_a_graph_that_would_fail_in_a_server_is_refused(module: type[Probe], wor
         (Broken, "RuntimeError: the true cause of it.", None),
     ],
 )
-def test_what_cannot_be_traced_is_explained_by_its_cause(
+def test_a_module_that_cannot_be_traced_is_refused_with_the_cause(
     module: type[Probe], words: str, hint: str | None, tmp_path: Path
 ) -> None:
     with pytest.raises(GraphError) as caught:

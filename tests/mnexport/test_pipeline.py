@@ -1,4 +1,4 @@
-"""Artifact in, model repository out: what is published, and that nothing half-done ever is."""
+"""Pipeline from artifact to model repository: complete models are published, and nothing half-done."""
 
 import json
 import shutil
@@ -102,7 +102,7 @@ def test_labels_of_any_script_survive(artifact: Path, repository: Path, tmp_path
 
 
 @pytest.mark.parametrize(("form", "opset"), [("explicit", 18), ("factored", 18), ("factored", 19)])
-def test_every_opset_and_form(artifact: Path, repository: Path, form: str, opset: int) -> None:
+def test_every_opset_and_form_is_exported(artifact: Path, repository: Path, form: str, opset: int) -> None:
     report = export(options(artifact, repository, form=form, graph=GraphOptions(opset=opset)))
     assert (report.form, report.graph.opset) == (form, opset)
 
@@ -116,7 +116,7 @@ def test_vanilla_exports_the_same_model_without_adaptation(artifact: Path, repos
     assert report.family == "vanilla"
 
 
-def test_parity_over_the_whole_test_split(artifact: Path, repository: Path) -> None:
+def test_parity_runs_over_the_whole_test_split(artifact: Path, repository: Path) -> None:
     report = export(options(artifact, repository, parity_images="test"))
     assert report.parity.comparisons[-1].examples == 359
 
@@ -140,7 +140,7 @@ def test_versions_of_one_model_must_take_the_same_tensors(artifact: Path, reposi
     assert everything_below(repository) == before
 
 
-def test_what_the_repository_cannot_take_is_told_before_the_work(artifact: Path, repository: Path) -> None:
+def test_an_export_that_the_repository_cannot_take_is_refused_before_the_work(artifact: Path, repository: Path) -> None:
     (repository / "m").write_text("")
     for folder in (repository, Path("/proc")):
         told: list[str] = []
@@ -175,7 +175,7 @@ def test_the_version_is_chosen_when_it_is_published(
         ("labels", ("\ud800", *"123456789")),
     ],
 )
-def test_what_json_cannot_hold_is_a_sentence(
+def test_a_value_that_json_cannot_hold_is_refused(
     artifact: Path, repository: Path, field: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoilt = load_artifact(artifact)
@@ -196,7 +196,7 @@ def test_a_model_of_another_origin_is_not_touched(artifact: Path, repository: Pa
 
 @pytest.fixture
 def wrong_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form that forgets the adaptation, as a baked-in constant gradient would."""
+    """Spoil the form, as a constant gradient in the graph would."""
 
     def broken(model: Any, plan: FormPlan, preprocessing: Any) -> Any:
         static = static_form(model, plan, preprocessing)
@@ -243,7 +243,7 @@ def test_a_crash_while_publishing_leaves_nothing_visible(
     assert everything_below(repository) == set()
 
 
-def test_a_disk_that_fills_up_while_the_graph_is_written(
+def test_a_full_disk_while_the_graph_is_written_publishes_nothing(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -280,7 +280,7 @@ def test_a_vanilla_model_has_no_adaptive_form(runs: Path, repository: Path) -> N
         export(options(runs / "vanilla" / "artifact", repository, form="factored"))
 
 
-def test_a_missing_artifact_and_moved_data_are_explained(artifact: Path, repository: Path, tmp_path: Path) -> None:
+def test_a_missing_artifact_and_changed_data_are_refused(artifact: Path, repository: Path, tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match="no artifact folder"):
         export(options(tmp_path / "none", repository))
     copied = Path(shutil.copytree(artifact, tmp_path / "artifact"))
@@ -357,7 +357,7 @@ def test_a_tolerance_that_cannot_be_met_falls_back_to_the_exact_form_and_says_so
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-3, 1.0, float("nan"), float("inf")])
-def test_a_tolerance_of_probabilities_that_cannot_be_is_refused(artifact: Path, tolerance: float) -> None:
+def test_an_impossible_tolerance_of_probabilities_is_refused(artifact: Path, tolerance: float) -> None:
     with pytest.raises(UsageError, match="above 0 and below 1"):
         options(artifact, Path("anywhere"), approximation_tolerance=tolerance)
 

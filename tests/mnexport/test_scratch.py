@@ -1,4 +1,4 @@
-"""Work in progress on a disk without room."""
+"""Scratch folder on a disk without room, and signals that end an export."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def test_other_errors_are_not_hidden() -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
 
-def test_without_a_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_temporary_folder_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     with pytest.raises(ScratchError, match="set TMPDIR"), scratch_folder():
         pass

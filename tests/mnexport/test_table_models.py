@@ -1,4 +1,4 @@
-"""Models of rows: regressors and classifiers, exported, checked and answered in the target's own units."""
+"""Models of rows: regressors and classifiers are exported and answer in the target's own units."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ OFFSET, SPREAD = 500.0, 40.0
 
 @pytest.fixture(scope="module")
 def table_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A regressor with and without adaptation on a table of 400 rows, and a classifier of the plane."""
+    """Runs of a regressor with and without adaptation on 400 rows, and of a classifier of the plane."""
     folder = tmp_path_factory.mktemp("table-runs")
     random = np.random.default_rng(0)
     rows = random.normal(size=(400, 3)) * [1, 10, 100]
@@ -117,7 +117,7 @@ def test_the_published_regressor_describes_itself(table_runs: Path, repository: 
     assert [item["batch"] for item in record["parity"]["comparisons"]] == [1, 2, 64] * 2
 
 
-def test_a_plain_regressor(table_runs: Path, repository: Path) -> None:
+def test_a_plain_regressor_is_exported(table_runs: Path, repository: Path) -> None:
     report = export(options(table_runs, "vanilla", repository))
     artifact = loaded(table_runs, "vanilla")
     assert report.form == "vanilla"
@@ -136,8 +136,8 @@ def test_no_form_builds_weights_for_every_row(table_runs: Path, repository: Path
 def test_an_approximation_that_fails_parity_gives_way_to_the_exact_form(
     table_runs: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rank far too low, as a calibration on unlucky rows might choose."""
-    chosen = mnexport_rank(monkeypatch)
+    """The rank is far too low, as a calibration on unlucky rows might choose it."""
+    chosen = choose_low_rank(monkeypatch)
     report = export(options(table_runs, "meta_neighborhoods", repository, approximation_tolerance=1e-3))
     assert chosen == [5]
     assert report.form == "factored"
@@ -145,8 +145,8 @@ def test_an_approximation_that_fails_parity_gives_way_to_the_exact_form(
     assert report.parity.passed
 
 
-def mnexport_rank(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Takes a rank far too low, whatever the errors say."""
+def choose_low_rank(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Choose a rank far too low, whatever the errors are; the list of choices."""
     taken: list[int] = []
 
     def smallest(error: object, largest: int, tolerance: float) -> int:
@@ -157,7 +157,7 @@ def mnexport_rank(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return taken
 
 
-def test_a_classifier_of_rows(table_runs: Path, repository: Path) -> None:
+def test_a_classifier_of_rows_is_exported(table_runs: Path, repository: Path) -> None:
     report = export(options(table_runs, "spiral", repository, form="factored"))
     artifact = loaded(table_runs, "spiral")
     with torch.inference_mode():

@@ -1,4 +1,4 @@
-"""Small graphs written down node by node."""
+"""Fixtures: small graphs that are written node by node."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ class Sketch:
         self._random = np.random.default_rng(0)
 
     def add(self, operator: str, *inputs: str | Array, output: str = "", outputs: int = 1, **settings: Any) -> str:
-        """One node, whose constants may be given as arrays; the name of its first output."""
+        """Add a node, whose constants may be arrays, and return the name of its first output."""
         name = output or f"{operator}_{len(self.nodes)}"
         names = [item if isinstance(item, str) else self.constant(item) for item in inputs]
         made = [name, *(f"{name}_{number}" for number in range(1, outputs))]
@@ -62,15 +62,15 @@ class Sketch:
         of_mean: bool = False,
         output: str = "",
     ) -> str:
-        """iFiLM as it is exported.
+        """Add iFiLM as it is exported.
 
         Args:
             maps: [B, C, H, W].
             channels: C.
-            relu: whether there is one behind it.
+            relu: a ReLU follows.
             scale: of the normalisation [C].
             axes: of the mean.
-            of_mean: whether it is the mean that is divided, by the length of what was normalised.
+            of_mean: divide the mean itself, by the length of the normalised vector.
             output: name of the result.
         """
         scale = self._random.uniform(0.5, 1.5, channels).astype(np.float32) if scale is None else scale
@@ -79,8 +79,8 @@ class Sketch:
         length = self.add("Clip", self.add("ReduceL2", normalised, np.array([-1]), keepdims=1), np.float32(1e-12))
         unit = self.add("Div", mean if of_mean else normalised, length)
         weights = self.add("Softmax", self.add("MatMul", unit, self.numbers(channels, ENTRIES)), axis=-1)
-        found = self.add("MatMul", weights, self.numbers(ENTRIES, 2 * channels))
-        both = self.add("Reshape", found, np.array([-1, 2 * channels, 1, 1]))
+        affine = self.add("MatMul", weights, self.numbers(ENTRIES, 2 * channels))
+        both = self.add("Reshape", affine, np.array([-1, 2 * channels, 1, 1]))
         factor = self.add("Split", both, outputs=2, axis=1, num_outputs=2)
         mapped = self.add("Add", f"{factor}_1", self.add("Mul", maps, factor), output="" if relu else output)
         return self.add("Relu", mapped, output=output) if relu else mapped
@@ -89,7 +89,7 @@ class Sketch:
         return self.add("ReduceMean", maps, np.array([2, 3]), keepdims=0, output=output)
 
     def classified(self, features: str, size: int) -> "Sketch":
-        """The last node, from features [B, size]."""
+        """Add the last node, from features [B, size]."""
         self.add("MatMul", features, self.numbers(size, CLASSES), output="logits")
         return self
 
@@ -128,13 +128,13 @@ def _assert_same_answers(found: Path, expected: Path, size: int) -> None:
     sessions = [ort.InferenceSession(str(path), providers=["CPUExecutionProvider"]) for path in (found, expected)]
     for count in (1, 9):
         images = np.random.default_rng(count).standard_normal((count, 3, size, size), np.float32)
-        one, other = (session.run(["logits"], {"image": images})[0] for session in sessions)
-        np.testing.assert_allclose(one, other, atol=2e-5 * max(1, np.abs(other).max()), rtol=0)
+        logits, expected_logits = (session.run(["logits"], {"image": images})[0] for session in sessions)
+        np.testing.assert_allclose(logits, expected_logits, atol=2e-5 * max(1, np.abs(expected_logits).max()), rtol=0)
 
 
 @pytest.fixture
 def rewritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Sketch], onnx.ModelProto]:
-    """Rewrites a sketch, however many maps leave the layout; what was written, which answers as the sketch does."""
+    """Rewrite a sketch, however many maps leave the layout, and check that the result answers as the sketch does."""
     monkeypatch.setattr(assemble, "_MAX_REORDERED", 9.0)
 
     def write(sketch: Sketch) -> onnx.ModelProto:

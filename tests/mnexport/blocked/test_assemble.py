@@ -1,4 +1,4 @@
-"""What is written around the backbone, and when nothing is."""
+"""Assembly around the backbone, and graphs that are left alone."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(block_size() is None, reason="ONNX Runtime has n
 def test_one_map_in_four_may_leave_the_layout_or_enter_it(
     sketch: Any, tmp_path: Path, layers: int, written: bool
 ) -> None:
-    """Those of one layer leave it for a tanh and enter it again."""
+    """The maps of one layer leave it for a tanh and enter it again."""
     maps = "image"
     for layer in range(layers):
         maps = sketch.ifilm(sketch.convolution(maps, 16 if layer else 3, 16), 16)
@@ -27,8 +27,8 @@ def test_one_map_in_four_may_leave_the_layout_or_enter_it(
     assert target.exists() is written
 
 
-def test_only_values_that_are_there_are_described(sketch: Any, rewritten: Any) -> None:
-    """Shapes, which a reader of the file would look for in vain."""
+def test_shapes_are_given_of_present_values_only(sketch: Any, rewritten: Any) -> None:
+    """A shape of a missing value would mislead readers of the file."""
     maps = sketch.ifilm(sketch.convolution("image", 3, 16), 16)
     sketch.classified(sketch.add("Relu", sketch.pooled(maps, output="features"), output="behind"), 16)
     graph: onnx.GraphProto = rewritten(sketch).graph
@@ -39,7 +39,7 @@ def test_only_values_that_are_there_are_described(sketch: Any, rewritten: Any) -
 
 
 def with_names(sketch: Any, name: str, where: str) -> Any:
-    """Two layers, with a name that is given to a value before the backbone, in it or behind it, or to a constant."""
+    """Write two layers and give ``name`` to a value before the backbone, in it or behind it, or to a constant."""
 
     def called(place: str) -> str:
         return name if place == where else ""

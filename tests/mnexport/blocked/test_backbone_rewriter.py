@@ -21,15 +21,15 @@ def operators(graph: onnx.GraphProto) -> list[str]:
 
 
 def normalised_behind(graph: onnx.GraphProto) -> bool:
-    """Whether normalisation is computed for each image, and not in the convolution before it."""
+    """Tell if normalisation is computed for each image, and not in the convolution before it."""
     return any(item.name.endswith(":norm.scale") for item in graph.initializer)
 
 
 @pytest.mark.parametrize(("smallest", "folds"), [(0.5, True), (1e-2, True), (1e-12, False), (0.0, False)])
-def test_what_is_scaled_to_nearly_nothing_is_normalised_behind_the_convolution(
+def test_channels_that_are_scaled_to_nearly_nothing_are_normalised_behind_the_convolution(
     sketch: Any, rewritten: Any, smallest: float, folds: bool
 ) -> None:
-    """The table may scale it up again."""
+    """The table of iFiLM may scale them up again."""
     scale = np.full(16, 0.7, np.float32)
     scale[3] *= smallest
     maps = sketch.ifilm(sketch.convolution("image", 3, 16), 16, scale=scale)
@@ -38,7 +38,7 @@ def test_what_is_scaled_to_nearly_nothing_is_normalised_behind_the_convolution(
 
 
 def test_maps_whose_zeros_stand_elsewhere_are_not_added_in_the_layout(sketch: Any, rewritten: Any) -> None:
-    """12 and 12 channels side by side, and 24."""
+    """Lanes of 12 and 12 channels side by side differ from those of 24 channels."""
     parts = [sketch.ifilm(sketch.convolution("image", 3, 12), 12) for _ in range(2)]
     joined = sketch.add("Concat", *parts, axis=1)
     maps = sketch.add("Add", joined, sketch.add("Relu", sketch.convolution("image", 3, 24)))
@@ -51,7 +51,7 @@ def test_maps_whose_zeros_stand_elsewhere_are_not_added_in_the_layout(sketch: An
 def test_maps_of_different_sizes_are_not_added_in_the_layout(
     sketch: Any, rewritten: Any, small: str, small_first: bool
 ) -> None:
-    """A number for each channel, or a convolution that comes to one, is added at all places."""
+    """A number for each channel, or a convolution of size 1×1, is added at all positions."""
     maps = sketch.ifilm(sketch.convolution("image", 3, 16), 16)
     means = sketch.add("GlobalAveragePool", maps)
     added = [maps, means if small == "GlobalAveragePool" else sketch.convolution(means, 16, 16, kernel=1)]

@@ -1,4 +1,4 @@
-"""Where channels stand in the blocked layout."""
+"""Order of channels over the lanes of the blocked layout."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where the backbone ends, and what is not cut."""
+"""End of the backbone in an exported graph."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,29 +16,29 @@ pytestmark = pytest.mark.skipif(block_size() is None, reason="ONNX Runtime has n
 
 def backbone_of(sketch: Any) -> Backbone:
     index = GraphIndex(sketch.model())
-    found = find_backbone(index, affine_maps(index))
-    assert found is not None
-    return found
+    backbone = find_backbone(index, affine_maps(index))
+    assert backbone is not None
+    return backbone
 
 
 def largest(sketch: Any, maps: str) -> str:
-    found: str = sketch.add("ReduceMax", maps, np.array([2, 3]), keepdims=0)
-    return found
+    vectors: str = sketch.add("ReduceMax", maps, np.array([2, 3]), keepdims=0)
+    return vectors
 
 
 def means_and_largest(sketch: Any) -> str:
-    """Two vectors of the same maps, of which neither is all that follows from the image."""
+    """Join two vectors of the same maps; the backbone ends behind both."""
     maps = sketch.ifilm(sketch.convolution("image", 3, 16), 16)
     means = sketch.pooled(maps, output="means")
-    found: str = sketch.add("Concat", means, largest(sketch, maps), axis=1, output="features")
-    return found
+    features: str = sketch.add("Concat", means, largest(sketch, maps), axis=1, output="features")
+    return features
 
 
 def maps_and_image(sketch: Any) -> str:
-    """Vectors of the maps, and others of the image that never were in a convolution."""
+    """Join vectors of the maps with others of the image itself, which passed no convolution."""
     means = sketch.pooled(sketch.ifilm(sketch.convolution("image", 3, 16), 16), output="means")
-    found: str = sketch.add("Concat", means, largest(sketch, "image"), axis=1, output="features")
-    return found
+    features: str = sketch.add("Concat", means, largest(sketch, "image"), axis=1, output="features")
+    return features
 
 
 @pytest.mark.parametrize(("build", "size"), [(means_and_largest, 32), (maps_and_image, 19)])

@@ -1,4 +1,4 @@
-"""The question to the processor that stands in the graph."""
+"""Guard of the layout in the graph."""
 
 import numpy as np
 import onnxruntime as ort
@@ -24,11 +24,11 @@ def holds(block: int) -> bool:
     domains = [helper.make_opsetid("", 20), helper.make_opsetid(DOMAIN, 1)]
     model = helper.make_model(graph, opset_imports=domains, ir_version=10)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {})
-    assert found.shape == (1,)
-    return bool(found[0])
+    (answer_value,) = session.run(None, {})
+    assert answer_value.shape == (1,)
+    return bool(answer_value[0])
 
 
 @pytest.mark.parametrize("block", [8, 16])
-def test_it_holds_for_the_block_of_this_processor_only(block: int) -> None:
+def test_the_guard_holds_for_the_block_of_this_processor_only(block: int) -> None:
     assert holds(block) is (block == block_size())

@@ -49,7 +49,7 @@ def test_a_packed_filter_convolves_as_the_filter_does(inputs: int) -> None:
     np.testing.assert_allclose(run(nodes, {"w": packed}, maps), expected, atol=1e-4)
 
 
-def test_the_block_is_how_many_channels_stand_side_by_side() -> None:
+def test_the_block_is_the_number_of_channels_side_by_side() -> None:
     assert BLOCK is not None
     maps = np.arange(2 * BLOCK * 6, dtype=np.float32).reshape(1, 2 * BLOCK, 2, 3)
     nodes = [helper.make_node("ReorderInput", ["x"], ["y"], domain=DOMAIN)]

@@ -1,4 +1,4 @@
-"""Backbones with iFiLM in ONNX Runtime's blocked layout give what the ordinary graph gives.
+"""Backbones with iFiLM in ONNX Runtime's blocked layout answer as the ordinary graph does.
 
 Shapes: image uint8 [B, 3, 16, 16], logits [B, 5].
 """
@@ -50,7 +50,7 @@ class Classifier(nn.Module):
 
 
 def randomise(module: nn.Module, *, dead_channel: bool = False) -> None:
-    """Statistics and iFiLM as after a training."""
+    """Set statistics and iFiLM to random values, as after a training."""
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm2d):
             assert layer.running_mean is not None
@@ -93,13 +93,13 @@ def images(count: int) -> np.ndarray:
 def assert_same(blocked: Path, model: nn.Module, counts: tuple[int, ...], threads: int = 1) -> None:
     running = session(blocked, threads)
     for count in counts:
-        found = running.run(["logits"], {"image": images(count)})[0]
+        logits = running.run(["logits"], {"image": images(count)})[0]
         expected = model(torch.from_numpy(images(count)))[0].numpy()
-        np.testing.assert_allclose(found, expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
+        np.testing.assert_allclose(logits, expected, atol=2e-5 * max(1, np.abs(expected).max()), rtol=0)
 
 
 def every_graph(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
-    """Every graph of a model, those inside others too."""
+    """Yield every graph of a model, those inside others too."""
     left = [model.graph]
     while left:
         graph = left.pop()
@@ -109,7 +109,7 @@ def every_graph(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 @pytest.fixture(scope="module")
 def resnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[nn.Module, Path]:
-    """ResNet-29 and its file."""
+    """Model and file of a ResNet-29."""
     folder = tmp_path_factory.mktemp("resnet")
     model = trained("resnet29", width=0.5)
     report = write_blocked(exported(model, folder / "m.onnx"), folder / "cpu.onnx")
@@ -127,14 +127,14 @@ def test_any_number_of_images_gets_the_same_answers(resnet: tuple[nn.Module, Pat
 def test_this_processor_does_not_compute_the_ordinary_graph(resnet: tuple[nn.Module, Path], tmp_path: Path) -> None:
     model, file = resnet
     broken = onnx.load(str(file))
-    spoilt = 0
+    zeroed = 0
     for graph in every_graph(broken):
         if graph.name == "ordinary":
             for item in graph.initializer:
                 if item.data_type == onnx.TensorProto.FLOAT:
                     item.raw_data = bytes(len(item.raw_data))
-                    spoilt += 1
-    assert spoilt
+                    zeroed += 1
+    assert zeroed
     onnx.save(broken, str(tmp_path / "broken.onnx"))
     assert_same(tmp_path / "broken.onnx", model, (1, 8, 9))
 
@@ -166,7 +166,7 @@ def test_answers_do_not_depend_on_the_other_images(resnet: tuple[nn.Module, Path
 
 
 @pytest.mark.parametrize("width", [1.0, 0.25])
-def test_widths_that_fill_no_block(width: float, tmp_path: Path) -> None:
+def test_widths_that_fill_no_block_give_the_same_answers(width: float, tmp_path: Path) -> None:
     """ConvNet-4 has 24 or 6 channels in its first layer."""
     model = trained("convnet4", width=width)
     report = write_blocked(exported(model, tmp_path / "m.onnx"), tmp_path / "cpu.onnx")
@@ -175,8 +175,8 @@ def test_widths_that_fill_no_block(width: float, tmp_path: Path) -> None:
     assert_same(tmp_path / "cpu.onnx", model, (1, 9))
 
 
-def test_a_channel_that_is_scaled_to_nothing(tmp_path: Path) -> None:
-    """Its normalisation cannot move into the convolution, since iFiLM divides by it."""
+def test_a_channel_that_is_scaled_to_nothing_gives_the_same_answers(tmp_path: Path) -> None:
+    """The normalisation of the channel cannot move into the convolution, since iFiLM divides by its scale."""
     model = trained("convnet4", dead_channel=True)
     write_blocked(exported(model, tmp_path / "m.onnx"), tmp_path / "cpu.onnx")
     assert_same(tmp_path / "cpu.onnx", model, (1, 9))
@@ -200,7 +200,7 @@ def test_without_ifilm_nothing_is_written(tmp_path: Path) -> None:
 
 
 class Dense(nn.Module):
-    """Layers that take all maps before them, none of which fills a block."""
+    """Layers that take all maps before them; none of these fills a block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +216,7 @@ class Dense(nn.Module):
         return pooled
 
 
-def test_maps_side_by_side(tmp_path: Path) -> None:
+def test_maps_side_by_side_give_the_same_answers(tmp_path: Path) -> None:
     torch.manual_seed(0)
     backbone = Dense()
     randomise(backbone)
@@ -229,7 +229,7 @@ def test_maps_side_by_side(tmp_path: Path) -> None:
 
 
 class Unusual(nn.Module):
-    """Operators that the layout has, and some that it has not: grouped convolution, shuffled channels, tanh."""
+    """Operators that the layout has, and others: grouped convolution, shuffled channels, tanh."""
 
     def __init__(self, *, leaving: bool) -> None:
         super().__init__()
@@ -251,7 +251,9 @@ class Unusual(nn.Module):
 
 
 @pytest.mark.parametrize("leaving", [False, True])
-def test_other_backbones(leaving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_outside_the_layout_give_the_same_answers(
+    leaving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch.manual_seed(0)
     backbone = Unusual(leaving=leaving)
     randomise(backbone)
@@ -268,7 +270,7 @@ def layer(channels: int) -> nn.Sequential:
 
 
 class Chain(nn.Module):
-    """Five ordinary layers, and what a subclass puts behind them."""
+    """Five ordinary layers, and those that a subclass puts behind them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -289,7 +291,7 @@ class Chain(nn.Module):
 
 
 class Grouped(Chain):
-    """A convolution that the layout does not take cannot take normalisation either."""
+    """Grouped convolution: the layout does not take it, so that it cannot take normalisation either."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -310,11 +312,11 @@ class Shared(Chain):
 
 
 class Twice(Chain):
-    """A convolution added to itself."""
+    """Convolution that is added to itself."""
 
     def behind(self, maps: Tensor, image: Tensor) -> Tensor:
-        found = self.convolutions[4](maps)
-        result: Tensor = self.layers[5](found + found)
+        doubled = self.convolutions[4](maps)
+        result: Tensor = self.layers[5](doubled + doubled)
         return result
 
 
@@ -326,7 +328,7 @@ class Overhanging(Chain):
 
 
 @pytest.mark.parametrize("kind", [Grouped, Shared, Twice, Overhanging])
-def test_unusual_ends(kind: type[Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusual_ends_give_the_same_answers(kind: type[Chain], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assemble, "_MAX_REORDERED", 9.0)
     torch.manual_seed(0)
     backbone = kind()
@@ -338,13 +340,13 @@ def test_unusual_ends(kind: type[Chain], tmp_path: Path, monkeypatch: pytest.Mon
 
 
 class WithAnotherWay(Chain):
-    """Something for every image that does not come out of the convolutions."""
+    """Number for every image that does not come out of the convolutions."""
 
     def behind(self, maps: Tensor, image: Tensor) -> Tensor:
         return maps * image.mean(dim=(1, 2, 3), keepdim=True)
 
 
-def test_what_is_there_for_all_images_is_not_taken_for_some(tmp_path: Path) -> None:
+def test_a_backbone_that_takes_a_value_of_all_images_is_left_alone(tmp_path: Path) -> None:
     torch.manual_seed(0)
     backbone = WithAnotherWay()
     randomise(backbone)

@@ -1,4 +1,4 @@
-"""The command line, in process: exit codes, sentences instead of tracebacks, JSON."""
+"""Command line: exit codes, sentences instead of tracebacks, JSON."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from mnexport.commands.cli import main
 
 
-def test_it_prints_parity_and_where_the_model_is(
+def test_parity_and_place_of_the_model_are_printed(
     runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(runs / "meta_neighborhoods" / "artifact"), str(repository / "mn")]) == 0
@@ -24,7 +24,9 @@ def test_it_prints_parity_and_where_the_model_is(
     assert (repository / "mn" / "1" / "model.onnx").is_file()
 
 
-def test_json(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_all_that_is_printed_where_it_is_asked_for(
+    runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(runs / "vanilla" / "artifact"), str(repository / "plain"), "--json"]) == 0
     out, err = capsys.readouterr()
     report = json.loads(out)
@@ -76,7 +78,7 @@ def test_errors_are_one_sentence_with_the_right_code(
     assert list(repository.iterdir()) == []
 
 
-def test_the_rank_that_is_asked_for(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rank_that_is_asked_for_is_taken(runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     artifact = str(runs / "meta_neighborhoods" / "artifact")
     words = ["--form", "low_rank", "--tolerance", "0.5", "--rank", "7", "--json"]
     assert main([artifact, str(repository / "m"), *words]) == 0
@@ -100,10 +102,10 @@ def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("number", "said"), [(signal.SIGTERM, "mnexport: terminated."), (signal.SIGINT, "mnexport: interrupted.")]
+    ("number", "message"), [(signal.SIGTERM, "mnexport: terminated."), (signal.SIGINT, "mnexport: interrupted.")]
 )
 def test_an_export_that_is_stopped_leaves_nothing_behind(
-    runs: Path, repository: Path, tmp_path: Path, number: signal.Signals, said: str
+    runs: Path, repository: Path, tmp_path: Path, number: signal.Signals, message: str
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -121,7 +123,7 @@ def test_an_export_that_is_stopped_leaves_nothing_behind(
     _, err = process.communicate(timeout=60)
     # Shells report 130 either way: CPython ends itself by SIGINT where that interrupted the `exec` of a dataclass.
     assert process.returncode in {128 + number, *([-number] if number == signal.SIGINT else [])}
-    assert err.splitlines()[-1] == said
+    assert err.splitlines()[-1] == message
     assert "Traceback" not in err
     assert [item for item in temporary.iterdir() if item.is_dir()] == []
     assert list(repository.iterdir()) == []

@@ -35,7 +35,7 @@ needs_layout = pytest.mark.skipif(BLOCK is None, reason="ONNX Runtime has no blo
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Meta-Neighborhoods with iFiLM on digits."""
+    """Artifact of Meta-Neighborhoods with iFiLM on digits."""
     folder = tmp_path_factory.mktemp("runs")
     words = ["--family", "meta_neighborhoods", "--name", "m", "--backbone.ifilm", "true", "--backbone.width", "0.5"]
     words += ["--training.epochs", "1", "--meta_neighborhoods.entries", "40"]
@@ -115,7 +115,7 @@ def broken(source: Path, target: Path) -> BlockedReport | None:
     [(negated, "answers otherwise than the ordinary graph"), (unloadable, "com.unknown"), (broken, "a bug")],
 )
 @pytest.mark.parametrize("form", ["factored", "low_rank"])
-def test_what_is_wrong_with_the_layout_costs_neither_the_model_nor_its_keys(
+def test_a_failure_of_the_layout_costs_neither_the_model_nor_its_keys(
     artifact: Path,
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -133,14 +133,16 @@ def test_what_is_wrong_with_the_layout_costs_neither_the_model_nor_its_keys(
 
 
 @needs_layout
-def test_maps_that_leave_the_layout_are_told(artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_maps_that_leave_the_layout_are_reported(
+    artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mnexport.cpu_file.stage, "write_blocked", lambda source, target: None)
     export(options(artifact, repository, form="factored"))
     assert "its maps would leave that layout all the same" in record(repository)["cpu"]["unblocked"]
 
 
 @needs_layout
-def test_affine_maps_that_are_not_recognised_are_told(
+def test_affine_maps_that_are_not_recognised_are_reported(
     artifact: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mnexport.cpu_file.stage, "write_blocked", partial)

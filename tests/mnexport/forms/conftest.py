@@ -1,4 +1,4 @@
-"""Small classifiers whose backbone hands its inputs on, and features that lie near three directions."""
+"""Fixtures: small classifiers whose features are their inputs, and features near three directions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ ENTRIES, CLASSES, FEATURES = 60, 4, 12
 
 
 class _Identity(torch.nn.Module):
-    """A backbone whose features are its inputs."""
+    """Backbone whose features are its inputs."""
 
     features = FEATURES
 
@@ -30,13 +30,13 @@ def _queries(count: int, seed: int = 1) -> Tensor:
 
 @pytest.fixture(scope="session")
 def queries() -> Callable[..., Tensor]:
-    """Features [count, 12] near three directions, so that a low rank is enough: ``queries(count, seed)``."""
+    """Make features [count, 12] near three directions, so that a low rank is enough: ``queries(count, seed)``."""
     return _queries
 
 
 @pytest.fixture(scope="session")
 def build() -> Callable[..., MetaNeighborhoods]:
-    """An untrained classifier of 4 classes with keys where queries are: ``build(steps=3)``."""
+    """Build an untrained classifier of 4 classes with keys where queries are: ``build(steps=3)``."""
 
     def model_of(*, entries: int = ENTRIES, **settings: Any) -> MetaNeighborhoods:
         torch.manual_seed(0)

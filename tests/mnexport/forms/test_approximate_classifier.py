@@ -1,4 +1,4 @@
-"""Whether a classifier is approximated: what is recorded of it, and what is said where it is not."""
+"""Approximation of a classifier: its record, and the reason where it is refused."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ ENTRIES, CLASSES, FEATURES = 60, 4, 12
 
 @pytest.fixture
 def plan(queries: Queries) -> Callable[..., FormPlan]:
-    """With images for calibration: ``plan(tolerance=0.01)``."""
+    """Make a plan with images for calibration: ``plan(tolerance=0.01)``."""
 
     def made(**changes: Any) -> FormPlan:
         calibration = Calibration.halves(queries(40).numpy(), "queries")

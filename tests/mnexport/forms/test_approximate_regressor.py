@@ -1,4 +1,4 @@
-"""The low-rank form of a regressor: what it is fitted to and judged by, and the rank it has room for."""
+"""Low-rank form of a regressor: examples that it is fitted to and judged by, and bounds of its rank."""
 
 import math
 
@@ -59,7 +59,7 @@ def error_of(model: MetaNeighborhoodsRegressor, static: StaticModel, examples: n
 
 
 def largest_table(static: StaticModel) -> int:
-    """Bytes of the largest table that an approximation has."""
+    """Measure the largest table of an approximation, bytes."""
     assert isinstance(static.module, DeployedRegressor)
     assert isinstance(static.module.estimator, CutEstimator)
     return max(4 * buffer.numel() for buffer in static.module.estimator.tables.buffers())
@@ -83,7 +83,7 @@ def test_the_rank_keeps_the_tolerance_of_all_rows_whether_fitted_to_or_not(hard:
 
 
 def test_tables_are_fitted_to_the_keys_of_the_dictionary_too() -> None:
-    """Two rows tell nothing of the others; the keys, which lie where these lie, do."""
+    """Two rows tell nothing of the others; the keys, which lie near them, do."""
     model, few = regressor(), NEAR[:1].repeat(2, axis=0)
     many = taken(model, plan(1e-2, fitted=FAR[:20], held_out=FAR[20:]))
     found = taken(model, plan(1e-2, fitted=few, held_out=FAR[20:]))
@@ -134,7 +134,7 @@ def test_a_rank_that_the_tables_do_not_hold_is_refused() -> None:
         approximate_regressor(model, plan(0.99, rank=1, table_limit=4 * 80), IDENTITY)
 
 
-def test_what_it_costs_is_what_its_tables_hold() -> None:
+def test_the_recorded_cost_is_that_of_the_tables() -> None:
     static = taken(regressor(), plan(1e-2, held_out=FAR))
     assert isinstance(static.module, DeployedRegressor)
     held = sum(buffer.numel() for buffer in static.module.estimator.tables.buffers())  # type: ignore[union-attr]

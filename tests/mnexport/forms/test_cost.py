@@ -1,4 +1,4 @@
-"""What an approximation is said to cost, against the tables that its exported graph reads."""
+"""Recorded cost of an approximation, against the tables that its exported graph reads."""
 
 from collections.abc import Callable
 from math import prod
@@ -27,7 +27,7 @@ SIGNATURE = ExportSignature(
 
 
 class Traced(nn.Module):
-    """A head as a graph of its own."""
+    """Head as a graph of its own."""
 
     def __init__(self, head: nn.Module) -> None:
         super().__init__()

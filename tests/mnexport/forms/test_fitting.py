@@ -1,4 +1,4 @@
-"""What the directions of a classifier are fitted to, what judges them, and what they have room for."""
+"""Directions of a classifier: queries that they are fitted to, queries that judge them, and their bounds."""
 
 from collections.abc import Callable
 
@@ -41,7 +41,7 @@ def everywhere(count: int) -> Tensor:
 
 
 def spread(model: MetaNeighborhoods) -> MetaNeighborhoods:
-    """With entries farther apart, so that an image far from the others is adapted in other directions."""
+    """Build a model with entries far apart, so that an image far from the others is adapted in other directions."""
     noise = torch.randn(ENTRIES, FEATURES, generator=torch.Generator().manual_seed(12))
     with torch.no_grad():
         model.dictionary.keys.add_((0.7 if model.step_count == NORM else 0.2) * noise)
@@ -49,7 +49,7 @@ def spread(model: MetaNeighborhoods) -> MetaNeighborhoods:
 
 
 def directions_of(found: LowRank) -> Tensor:
-    """How many each class has: [C]."""
+    """Count the directions of each class: [C]."""
     assert isinstance(found.head, NormHead)
     return found.head.norm.table().classes.sum(dim=0)
 
@@ -93,7 +93,7 @@ def test_directions_are_fitted_to_the_keys_of_the_dictionary_too(build: Build, q
 
 
 def test_directions_of_a_class_count_by_how_far_they_turn_its_weight(build: Build, queries: Queries) -> None:
-    """A step of ατ/‖w‖ turns a short weight further: its squares weigh ‖w‖⁻⁴."""
+    """Steps of ατ/‖w‖ turn a short weight further, so that its squares weigh ‖w‖⁻⁴."""
     model = build()
     with torch.no_grad():
         model.head.weight.copy_(model.head.weight / model.head.weight.norm(dim=-1, keepdim=True))
@@ -183,7 +183,7 @@ def test_every_class_gets_as_many_directions_where_the_weight_itself_is_approxim
 
 
 def test_keys_in_8_bits_are_judged_with_the_attention_that_they_give(build: Build, queries: Queries) -> None:
-    """A low temperature, so that rounded keys are attended to visibly otherwise."""
+    """At a low temperature rounded keys get a visibly different attention."""
     model = build(temperature=0.005)
     fitted, held_out = queries(40), queries(40, 2)
     found = low_rank(model, fitted, held_out, limits(0.5, rank=40))

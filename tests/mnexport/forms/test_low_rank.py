@@ -1,4 +1,4 @@
-"""The low-rank forms: exact at full rank, and within the tolerance at the rank that is chosen."""
+"""Low-rank forms: exact at full rank, and within the tolerance at the chosen rank."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The one rule by which every approximation gets its number of directions, and what is told of one that cannot be."""
+"""Rule of the rank of every approximation, and the reasons against a rank that is out of bounds."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ MEBIBYTE = 2**20
 
 
 def bounds(**changes: Any) -> RankBounds:
-    """For 100 directions, of 60 entries and of tables that hold 80."""
+    """Make bounds of 100 directions, 60 entries and tables that hold 80 directions."""
     return RankBounds(**({"full": 100, "held": 80, "table_bytes": MEBIBYTE, "entries": 60} | changes))
 
 
@@ -30,7 +30,7 @@ def test_the_smallest_rank_is_found(needed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "most"),
+    ("changes", "highest"),
     [
         ({}, 80),
         ({"full": 50}, 50),
@@ -40,19 +40,17 @@ def test_the_smallest_rank_is_found(needed: int) -> None:
         ({"entries": 1}, 80),
     ],
 )
-def test_a_rank_that_is_chosen_keeps_within_what_there_is_and_what_the_table_holds(
-    changes: dict[str, int], most: int
-) -> None:
-    """Whatever the number of entries: fewer directions than the exact form has are a gain all the same."""
+def test_a_chosen_rank_is_bounded_by_the_full_rank_and_the_table(changes: dict[str, int], highest: int) -> None:
+    """The number of entries does not bound it: fewer directions than the exact form has are a gain all the same."""
     asked: list[int] = []
 
     def error(rank: int) -> float:
         asked.append(rank)
-        return 0.25 if rank == most else 1.0
+        return 0.25 if rank == highest else 1.0
 
     rule = RankRule(tolerance=1.0)
-    assert rule.choose(error, bounds(**changes)) == (most or None)
-    assert max(asked, default=0) == most
+    assert rule.choose(error, bounds(**changes)) == (highest or None)
+    assert max(asked, default=0) == highest
     assert all(rank % changes.get("unit", 1) == 0 for rank in asked)
 
 
@@ -66,7 +64,7 @@ def test_a_rank_that_is_chosen_leaves_most_of_the_tolerance_and_one_that_is_give
 
 
 @pytest.mark.parametrize(
-    ("changes", "most", "limit"),
+    ("changes", "highest", "limit"),
     [
         ({}, 60, "no more than the 60 entries of its dictionary"),
         ({"entries": 90}, 80, "no more than a table of 1 MiB holds"),
@@ -78,18 +76,18 @@ def test_a_rank_that_is_chosen_leaves_most_of_the_tolerance_and_one_that_is_give
     ],
 )
 def test_the_highest_rank_that_may_be_given_is_told_with_what_limits_it(
-    changes: dict[str, int], most: int, limit: str
+    changes: dict[str, int], highest: int, limit: str
 ) -> None:
     unit = changes.get("unit", 1)
-    there = bounds(**changes)
-    for given in (unit, most):
-        assert RankRule(tolerance=1.0, given=given).choose(lambda rank: 0.0, there) == given
-    for given in {0, most + 1, most + unit, 1 if unit > 1 else 0}:
+    rank_bounds = bounds(**changes)
+    for given in (unit, highest):
+        assert RankRule(tolerance=1.0, given=given).choose(lambda rank: 0.0, rank_bounds) == given
+    for given in {0, highest + 1, highest + unit, 1 if unit > 1 else 0}:
         with pytest.raises(FormError) as caught:
-            RankRule(tolerance=1.0, given=given).choose(lambda rank: 0.0, there)
+            RankRule(tolerance=1.0, given=given).choose(lambda rank: 0.0, rank_bounds)
         steps = f" in steps of {unit}, one for each class" if unit > 1 else ""
         assert str(caught.value) == (
-            f"--rank is {given}; this model takes {unit} to {most} directions{steps} ({limit}). "
+            f"--rank is {given}; this model takes {unit} to {highest} directions{steps} ({limit}). "
             "Without --rank it gets the fewest that keep the tolerance."
         )
 
@@ -115,9 +113,9 @@ def test_the_highest_rank_that_may_be_given_is_told_with_what_limits_it(
     ],
 )
 def test_where_no_rank_can_be_given_the_way_out_is_told(changes: dict[str, int], sentence: str) -> None:
-    there = bounds(**changes)
+    rank_bounds = bounds(**changes)
     with pytest.raises(FormError) as caught:
-        RankRule(tolerance=1.0, given=4).choose(lambda rank: 0.0, there)
+        RankRule(tolerance=1.0, given=4).choose(lambda rank: 0.0, rank_bounds)
     assert str(caught.value) == sentence
     # The way out is one: a rank is found without --rank, or no approximation has room.
-    assert (RankRule(tolerance=1.0).choose(lambda rank: 0.0, there) is None) == ("exact form" in sentence)
+    assert (RankRule(tolerance=1.0).choose(lambda rank: 0.0, rank_bounds) is None) == ("exact form" in sentence)

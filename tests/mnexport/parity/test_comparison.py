@@ -1,4 +1,4 @@
-"""Parity catches what it is there to catch, and tells all of it at once."""
+"""Parity check: wrong answers of every kind fail, and all failures are reported at once."""
 
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def test_a_nan_fails_where_the_class_is_right() -> None:
         found.raise_failures()
 
 
-def test_what_is_not_finite_is_called_so_and_no_tolerance_is_recommended() -> None:
+def test_answers_that_are_not_finite_are_called_so_and_no_tolerance_is_recommended() -> None:
     spoiled = report(changed(lambda logits, images: logits * np.nan))
     with pytest.raises(ParityError) as caught:
         spoiled.raise_failures()
@@ -122,7 +122,7 @@ def test_wrong_probabilities_fail_although_the_logits_are_right(change: Any) -> 
         report(run).raise_failures()
 
 
-def test_a_file_that_onnxruntime_does_not_load_is_told(tmp_path: Path) -> None:
+def test_a_file_that_onnxruntime_does_not_load_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "model.onnx"
     file.write_bytes(b"no model")
     with pytest.raises(GraphError, match="does not load"):
@@ -140,7 +140,7 @@ def test_the_same_class_is_demanded_even_within_the_tolerance() -> None:
         report(nearly, atol=100).raise_failures()
 
 
-def test_every_failure_is_told_at_once() -> None:
+def test_every_failure_is_reported_at_once() -> None:
     checks = [
         check(changed(lambda logits, images: logits + 1), Tolerance(), answer, "one"),
         check(changed(lambda logits, images: logits + 2), Tolerance(), answer, "two"),
@@ -164,7 +164,7 @@ def test_there_is_no_hidden_relative_tolerance() -> None:
     [{"atol": -1.0}, {"atol": 0.0}]
     + [{name: float(value)} for name in ("atol", "rtol") for value in ("nan", "inf", "-inf")],
 )
-def test_a_tolerance_that_means_nothing_is_refused(tolerance: dict[str, float]) -> None:
+def test_an_impossible_tolerance_is_refused(tolerance: dict[str, float]) -> None:
     with pytest.raises(UsageError, match="finite"):
         Tolerance(**tolerance)  # type: ignore[arg-type]
 
@@ -204,7 +204,7 @@ def test_an_approximation_may_not_swap_classes_that_are_well_apart() -> None:
 
 
 @pytest.mark.parametrize(("lead", "different"), [(1.9e-3, 0), (2.1e-3, 1), (float("nan"), 1)])
-def test_an_approximation_may_swap_what_is_within_twice_its_tolerance(lead: float, different: int) -> None:
+def test_an_approximation_may_swap_classes_within_twice_its_tolerance(lead: float, different: int) -> None:
     right = {"probabilities": np.array([[0.5 + lead, 0.5, 0.0]])}
     swapped = {"logits": np.zeros((1, 3)), "probabilities": np.array([[0.4, 0.6, 0.0]])}
     assert Approximation(limit=1e-3).other_classes(swapped, right) == different
@@ -246,7 +246,7 @@ def test_values_are_measured_in_deviations_of_the_target(tolerance: Allowance) -
     ],
 )
 def test_only_classes_that_rounding_cannot_tell_apart_may_be_swapped(lead: float, atol: float, different: int) -> None:
-    """However loose the tolerance of the logits is, and never beyond it."""
+    """The limit holds however loose the tolerance of the logits is, and never beyond that tolerance."""
     right = {"logits": np.array([[1.0 + lead, 1.0, 0.0]])}
     got = {"logits": np.array([[1.0, 1.0 + lead / 10, 0.0]])}
     assert Tolerance(atol=atol).other_classes(got, right) == different

@@ -1,4 +1,4 @@
-"""Backbones in fewer bits: what they cost is measured, and too much is not published."""
+"""Backbones in fewer bits: the loss of accuracy is measured, and too much is not published."""
 
 import dataclasses
 import json
@@ -150,14 +150,14 @@ def test_a_gain_is_no_loss() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf")])
-def test_a_loss_that_cannot_be_is_refused(share: float) -> None:
+def test_an_impossible_share_or_dtype_is_refused(share: float) -> None:
     with pytest.raises(UsageError, match="from 0 to 1"):
         Precision(dtype="int8", max_accuracy_drop=share)
     with pytest.raises(UsageError, match="choose from float32"):
         Precision(dtype="int4")  # type: ignore[arg-type]
 
 
-def test_what_has_no_backbone_is_not_lowered() -> None:
+def test_a_model_without_a_backbone_is_not_lowered() -> None:
     with pytest.raises(FormError, match="a regressor, adapted or not, is one network without a backbone"):
         check_lowerable(nn.Linear(1, 1), Precision(dtype="float16"))
     check_lowerable(nn.Linear(1, 1), Precision())
@@ -187,7 +187,7 @@ def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def quantised(tmp_path_factory: pytest.TempPathFactory) -> onnx.GraphProto:
-    """A small backbone in int8, calibrated on 40 images of which only the last ones, beyond one batch, are bright."""
+    """Graph of a small backbone in int8, calibrated on 40 images; only the last ones, beyond one batch, are bright."""
     file = tmp_path_factory.mktemp("int8") / "m.onnx"
     module = static(ifilm=False)
     # Channels of very different size, which one range for all of them would round away.
@@ -202,7 +202,7 @@ def quantised(tmp_path_factory: pytest.TempPathFactory) -> onnx.GraphProto:
 
 
 def quantities(graph: onnx.GraphProto, place: int) -> list[tuple[np.ndarray, np.ndarray, onnx.NodeProto]]:
-    """What brings an input of every convolution, maps (0) or weights (1), back from int8: scale, zero point, node."""
+    """Collect the dequantisation of maps (0) or weights (1) of every convolution: scale, zero point, node."""
     constants = {item.name: onnx.numpy_helper.to_array(item) for item in graph.initializer}
     makers = {output: node for node in graph.node for output in node.output}
     nodes = [makers[node.input[place]] for node in graph.node if node.op_type == "Conv"]
@@ -235,9 +235,7 @@ def test_int8_takes_ranges_from_all_calibration_images(quantised: onnx.GraphProt
     assert float(scale) == pytest.approx(1 / 127, rel=0.01)
 
 
-def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_while_quantising_is_no_error_of_the_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -247,10 +245,10 @@ def test_a_disk_that_fills_up_while_quantising_is_not_the_graphs_fault(
         quantize(tmp_path / "m.onnx", SIGNATURE, IMAGES)
 
 
-def test_a_disk_that_is_full_for_the_quantiser_is_a_sentence_and_no_traceback(
+def test_a_full_disk_in_the_quantiser_is_a_sentence_and_no_traceback(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A limit on the size of files, which the system tells ONNX Runtime's own code as well."""
+    """Limit the size of files, so that writing fails in ONNX Runtime's own code as well."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def work() -> None:
@@ -269,7 +267,7 @@ def test_a_disk_that_is_full_for_the_quantiser_is_a_sentence_and_no_traceback(
     assert said == [], "without a handler they go to the terminal"
 
 
-def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) -> None:
+def test_int8_is_calibrated_on_the_images_that_were_asked_for(runs: Path, repository: Path) -> None:
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(artifact, ImageArtifact)
     asked = options(runs, repository, "int8", form="factored", calibration="train")
@@ -281,7 +279,7 @@ def test_int8_is_calibrated_on_what_was_asked_for(runs: Path, repository: Path) 
     assert not options(runs, repository, "float16", form="factored").calibrates
 
 
-def test_what_is_fitted_to_the_training_split_is_judged_on_the_validation_split(runs: Path) -> None:
+def test_calibration_fits_to_the_training_split_and_judges_on_the_validation_split(runs: Path) -> None:
     artifact = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(artifact, ImageArtifact)
     found = calibration_examples(artifact, "train", None, no_progress)
@@ -297,17 +295,17 @@ def test_what_is_fitted_to_the_training_split_is_judged_on_the_validation_split(
 
 
 def test_the_lookup_of_ifilm_stays_in_float32() -> None:
-    """Maps so large that their squares overflow float16."""
+    """Maps are so large that their squares overflow float16."""
     torch.manual_seed(0)
     backbone = build_backbone(BackboneConfig(name="convnet4", width=0.25, ifilm=True), (3, 16, 16)).eval()
     fold_norms(backbone)
     lowered = LoweredBackbone(backbone, torch.float16)
-    exact = [module for module in lowered.modules() if isinstance(module, FoldedNorm)]
-    assert exact
-    assert all(buffer.dtype == torch.float32 for module in exact for buffer in module.buffers())
-    maps = torch.full((2, exact[0].scale.shape[0], 4, 4), 500.0)
+    folded = [module for module in lowered.modules() if isinstance(module, FoldedNorm)]
+    assert folded
+    assert all(buffer.dtype == torch.float32 for module in folded for buffer in module.buffers())
+    maps = torch.full((2, folded[0].scale.shape[0], 4, 4), 500.0)
     with torch.inference_mode():
-        low, high = exact[0](maps.half()), exact[0](maps)
+        low, high = folded[0](maps.half()), folded[0](maps)
     assert low.dtype == torch.float16
     torch.testing.assert_close(low.float(), high, rtol=2e-3, atol=2e-3)
 
@@ -317,7 +315,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (8, 3, 16, 16), dtype=np.uint
 
 
 def static(*, ifilm: bool, factor: float = 1.0) -> nn.Module:
-    """A vanilla model; with a factor its first normalisation makes larger maps that the next convolution takes back."""
+    """Make a static vanilla model; ``factor`` scales its first normalisation, and 1/factor the next convolution."""
     torch.manual_seed(0)
     config = BackboneConfig(name="convnet4", width=0.25, ifilm=ifilm, ifilm_entries=3)
     entry = FAMILIES["vanilla"]
@@ -341,7 +339,7 @@ def test_ifilm_is_written_in_16_bits(dtype: DType, tmp_path: Path) -> None:
     assert not any("Sequence" in kind for kind in kinds), "unknown to TensorRT"
 
 
-def test_what_float16_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_activations_beyond_float16_are_refused(tmp_path: Path) -> None:
     """ONNX Runtime would compute it in float32 on a CPU, and a GPU would answer NaN."""
     module, file = static(ifilm=False, factor=1e6), tmp_path / "m.onnx"
     with pytest.raises(ParityError, match="8 of 8 images get no finite answer"):

@@ -1,4 +1,4 @@
-"""Training images beside an exported model: there exactly when they should be, and what was found."""
+"""Training images beside an exported model: published when asked for, and equal to those of the artifact."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from mnexport.commands.cli import main
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
-from mnexport.repository import neighbors as neighbors
+from mnexport.repository import neighbors
 from mnexport.repository.target import Target, sha256
 from mntrain.artifact import load_artifact
 from mntrain.errors import ArtifactError
@@ -21,7 +21,7 @@ from mntrain.training.artifact_data import load_split
 
 @pytest.fixture(scope="module")
 def artifact(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small Meta-Neighborhoods artifact, with two training images for each of its 60 entries."""
+    """Small Meta-Neighborhoods artifact with two training images for each of its 60 entries."""
     folder = tmp_path_factory.mktemp("run") / "artifact"
     shutil.copytree(runs / "meta_neighborhoods" / "artifact", folder)
     add_neighbors(NeighborOptions(artifact=folder, images=2, quiet=True))
@@ -33,7 +33,7 @@ def published(artifact: Path, repository: Path, explain: int = 3) -> ExportRepor
     return export(ExportOptions(artifact=artifact, target=target, explain=explain, form="factored"))
 
 
-def test_the_file_holds_what_was_found_and_is_vouched_for(artifact: Path, repository: Path) -> None:
+def test_the_file_holds_the_images_of_the_artifact_and_its_digest_is_recorded(artifact: Path, repository: Path) -> None:
     report = published(artifact, repository)
     file = report.path.with_name("neighbors.npz")
     loaded = load_artifact(artifact)

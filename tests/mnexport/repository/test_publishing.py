@@ -1,4 +1,4 @@
-"""Publishing without tracing: versions, the lock, and what is there when something goes wrong."""
+"""Publishing without tracing: versions, the lock, and the state of the repository after a failure."""
 
 import json
 import threading
@@ -35,7 +35,7 @@ def card(
 
 
 def publish(target: Target, what: ModelCard, *, before: Callable[[], object] = lambda: None) -> int:
-    """What the pipeline does once a model is traced; ``before`` runs when the files are written."""
+    """Publish a model as the pipeline does; ``before`` runs when the files are written."""
     with locked(target):
         number = check_target(target, what)
         with publishing(target, number, what) as folder:
@@ -157,17 +157,17 @@ def test_a_file_in_place_of_the_model_is_noticed_before_the_work(target: Target)
         check_target(target, card())
 
 
-def told(target: Target, parameter: str) -> str:
-    """A parameter of ``config.pbtxt``."""
+def config_parameter(target: Target, parameter: str) -> str:
+    """Read a parameter of ``config.pbtxt``."""
     config = (target.folder / "config.pbtxt").read_text()
     return text_format.Parse(config, model_config_pb2.ModelConfig()).parameters[parameter].string_value
 
 
 def test_the_description_is_true_of_every_version(target: Target) -> None:
     publish(target, card(form="explicit"))
-    assert (told(target, "mn.family"), told(target, "mn.form")) == ("vanilla", "explicit")
+    assert (config_parameter(target, "mn.family"), config_parameter(target, "mn.form")) == ("vanilla", "explicit")
     assert publish(target, card(form="factored")) == 2
-    assert (told(target, "mn.family"), told(target, "mn.form")) == (
+    assert (config_parameter(target, "mn.family"), config_parameter(target, "mn.form")) == (
         "vanilla", "explicit (version 1), factored (version 2)",
     )  # fmt: skip
     publish(Target(repository=target.repository, name="m", version=1, overwrite=True), card(form="factored"))
@@ -252,8 +252,8 @@ def test_another_interface_replaces_the_whole_model_in_one_step(
     assert {item.name for item in target.repository.iterdir()} == {"m"}
 
 
-def test_what_others_put_into_the_folder_is_kept_whatever_its_name(target: Target) -> None:
-    """Names with dots in them; those that start with one are work in progress, and stay behind."""
+def test_files_of_others_in_the_folder_are_kept_whatever_their_names(target: Target) -> None:
+    """Names may have dots; files whose names start with a dot are work in progress, and stay behind."""
     publish(target, card())
     theirs = {"notes.v1.2.txt": "a", "warmup.data/images.tar.gz": "b", "LICENSE": "c", "trailing.": "d"}
     hidden = {".1.half": "e", ".cache/f.txt": "f"}
@@ -296,7 +296,7 @@ def test_a_version_that_cannot_appear_leaves_its_description_as_it_was(
     assert content(target.repository) == before
 
 
-def test_a_description_that_cannot_be_replaced_is_told_truthfully(
+def test_a_description_that_cannot_be_replaced_is_reported(
     target: Target, broken_rename: Callable[[str], None]
 ) -> None:
     publish(target, card())
@@ -366,7 +366,7 @@ def test_after_the_highest_version_there_is_no_next_one(repository: Path) -> Non
 
 
 @pytest.mark.parametrize("label", ["", " ", "\n", "\t\u2028", "\0", "\u200b"])
-def test_a_label_that_nobody_can_read_is_refused(label: str) -> None:
+def test_a_label_without_visible_letters_is_refused(label: str) -> None:
     with pytest.raises(PublishError, match=r"Class 1 is called .*visible name"):
         card(labels=("a", label))
 
