@@ -48,7 +48,7 @@ class Caller:
     turns: int
     """Turns before it is cancelled, tenths of a millisecond before its deadline or its time in the queue is over."""
     level: int
-    """Its priority."""
+    """Priority level."""
 
 
 CALLERS = st.builds(

@@ -37,7 +37,7 @@ CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "O
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Holds engines; opened at the end whatever happens, so that no thread is left behind."""
+    """Gate that holds engines; opened at the end in any case, so that no thread is left behind."""
     event = threading.Event()
     yield event
     event.set()

@@ -1,4 +1,4 @@
-"""What a server of grpc.aio is given of the services of generated code."""
+"""Registration of generated services at a server of grpc.aio."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def test_messages_of_both_kinds_are_checked() -> None:
             assert type(handler.request_deserializer(b"\x0f")).__name__ == "_Refused"
 
 
-async def test_a_message_to_reflection_that_cannot_be_taken_apart(
+async def test_a_message_to_reflection_that_does_not_parse_is_refused(
     serve: Callable[..., Awaitable[str]],
     repository: Path,
     double_model: Callable[..., Path],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What came before it is answered."""
+    """Messages before it are answered."""
     double_model("m")
     address = (await serve()).removeprefix("grpc://")
     good = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
