@@ -110,8 +110,8 @@ def array_to_raw(array: Array, datatype: Datatype) -> bytes:
     if not datatype.is_bytes:
         return array.astype(datatype.dtype, copy=False).tobytes()
     parts: list[bytes] = []
-    for item in array.ravel():
-        data = item if isinstance(item, bytes) else str(item).encode("utf-8")
+    for element in array.ravel():
+        data = element if isinstance(element, bytes) else str(element).encode("utf-8")
         parts += (_LENGTH.pack(len(data)), data)
     return b"".join(parts)
 

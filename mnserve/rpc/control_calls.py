@@ -184,7 +184,7 @@ class ControlCalls(UnimplementedCalls):
             if request.model_name:
                 self._models.check_known(request.model_name)
             settings = tracing.settings
-            settings.change(request.model_name, {name: item.value for name, item in request.settings.items()})
+            settings.change(request.model_name, {name: setting.value for name, setting in request.settings.items()})
         except MnServeError as error:
             await fail(context, error)
         response = pb.TraceSettingResponse()

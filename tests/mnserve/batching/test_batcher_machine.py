@@ -367,7 +367,7 @@ class BatcherMachine(RuleBasedStateMachine):
     def tick(self, seconds: float) -> None:
         """Lets time pass, and everything that it brings about happen in its turn."""
         end = self.loop.now + seconds
-        while (due := min(self.due(), key=lambda item: item[0]))[0] <= end:
+        while (due := min(self.due(), key=lambda event: event[0]))[0] <= end:
             self.loop.now, what, caller = due
             if caller is not None:
                 self.come(what, caller)

@@ -238,12 +238,12 @@ def test_answers_are_raw() -> None:
         arrays=[np.ones((2, 2), "<f4")[:, ::-1], np.zeros((2, 2), "<f4")],
     )
     assert (response.model_name, response.model_version, response.id) == ("m", "3", "id-1")
-    assert [(item.name, item.datatype, list(item.shape)) for item in response.outputs] == [
+    assert [(output.name, output.datatype, list(output.shape)) for output in response.outputs] == [
         ("q", "FP32", [2, 2]),
         ("p", "FP32", [2, 2]),
     ]
     assert [len(raw) for raw in response.raw_output_contents] == [16, 16]
-    assert not any(item.HasField("contents") for item in response.outputs)
+    assert not any(output.HasField("contents") for output in response.outputs)
 
 
 @pytest.mark.parametrize("raw", [True, False])

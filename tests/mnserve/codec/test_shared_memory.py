@@ -27,9 +27,9 @@ SIGNATURE = RequestSignature(model="m", max_batch_size=4, inputs=RULES, outputs=
 def regions(tmp_path: Path) -> Regions:
     """One region ``r``: 40 bytes behind the first 8 of an object of 64."""
     (tmp_path / "object").write_bytes(bytes(range(64)))
-    found = Regions(tmp_path)
-    found.register(Region(name="r", key="/object", offset=8, byte_size=40))
-    return found
+    regions = Regions(tmp_path)
+    regions.register(Region(name="r", key="/object", offset=8, byte_size=40))
+    return regions
 
 
 def part(offset: int = 0, byte_size: int = 8, region: str = "r") -> Slice:
@@ -134,9 +134,9 @@ def request(**parameters: Any) -> pb.ModelInferRequest:
 def test_inputs_and_outputs_travel_in_shared_memory(regions: Regions, tmp_path: Path) -> None:
     regions.write(part(16, 8), np.array([1, 2], "<f4").tobytes(), "x")
     message = request(offset=16)
-    found = decode_request(message, SIGNATURE, regions)
-    assert found.feeds["a"].tolist() == [[1, 2]]
-    assert found.feeds["b"].tolist() == [[3, 4]]
+    work = decode_request(message, SIGNATURE, regions)
+    assert work.feeds["a"].tolist() == [[1, 2]]
+    assert work.feeds["b"].tolist() == [[3, 4]]
     arrays = [np.array([[5, 6]], np.float32), np.array([[7, 8]], np.float32)]
     answer = encode_response(
         signature=SIGNATURE, version=1, request_id="", names="ab", arrays=arrays,

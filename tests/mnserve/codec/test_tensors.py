@@ -51,8 +51,8 @@ def test_every_type_of_the_configuration_is_known() -> None:
     numbers = {value for name, value in model_config_pb2.DataType.items() if name != "TYPE_INVALID"}
     assert set(BY_CONFIG_TYPE) == numbers
     assert all(
-        model_config_pb2.DataType.Name(item.config_type) in (f"TYPE_{name}", "TYPE_STRING")
-        for name, item in DATATYPES.items()
+        model_config_pb2.DataType.Name(datatype.config_type) in (f"TYPE_{name}", "TYPE_STRING")
+        for name, datatype in DATATYPES.items()
     )
 
 
@@ -64,7 +64,9 @@ def test_raw_bytes_come_back_as_they_went(datatype: Datatype, data: st.DataObjec
     assert same(raw_to_array(array_to_raw(array, datatype), datatype, array.shape, "x"), array)
 
 
-@pytest.mark.parametrize("datatype", [item for item in DATATYPES.values() if item.contents], ids=lambda item: item.name)
+@pytest.mark.parametrize(
+    "datatype", [datatype for datatype in DATATYPES.values() if datatype.contents], ids=lambda datatype: datatype.name
+)
 @RELAXED
 @given(data=st.data())
 def test_typed_contents_come_back_as_they_went(datatype: Datatype, data: st.DataObject) -> None:

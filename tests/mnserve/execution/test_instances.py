@@ -163,7 +163,7 @@ async def test_each_engine_runs_in_a_thread_of_its_own(gate: threading.Event) ->
     await asyncio.gather(*running)
     for value in range(10):
         await side.submit(value)
-    assert [len(found) for found in threads.values()] == [1, 1]
+    assert [len(idents) for idents in threads.values()] == [1, 1]
     assert threads[0] != threads[1]
     await side.batcher.drain()
 

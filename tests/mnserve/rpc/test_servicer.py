@@ -49,7 +49,7 @@ class Serving:
         return self.models.find("m").counters
 
     def failures(self) -> dict[str, int]:
-        return {reason: item.count for reason, item in self.counters.failure.items() if item.count}
+        return {reason: duration.count for reason, duration in self.counters.failure.items() if duration.count}
 
 
 @asynccontextmanager
