@@ -229,23 +229,15 @@ class Batcher:
 
     def _settle(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
         if isinstance(outcome, BatchResult):
-            self._answer(batch, outcome)
+            if self._on_batch is not None and batch.requests:
+                self._on_batch(outcome)
+            batch.answer(outcome)
         elif outcome is not None and batch.requests:
             for further in self._failures.follow_up(batch, outcome):
                 if self._state is not ServingState.BROKEN and not self._finished.is_set():
                     self._instances.put(further)
         elif outcome is not None:
             self._break(f"its engine fails on what it ran when it was loaded ({outcome})")
-
-    def _answer(self, batch: Batch, result: BatchResult) -> None:
-        if not batch.requests:
-            return
-        if self._on_batch is not None:
-            self._on_batch(result)
-        for request, arrays in zip(batch.requests, result.outputs, strict=True):
-            if not request.future.done():
-                queue_ns = batch.started_ns - request.admitted_ns
-                request.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=result.times))
 
     # Faults ---------------------------------------------------------------------------------------------------
 
