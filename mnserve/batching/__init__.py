@@ -1,1 +1,1 @@
-"""Queue requests of one model and form batches of them: priorities, delays, limits."""
+"""Dynamic batching: a queue of requests with priorities and limits, and the batches that form of it."""

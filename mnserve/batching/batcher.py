@@ -1,8 +1,10 @@
 """Dynamic batching: requests of one model are admitted, queued, joined to batches, and answered.
 
 An idle instance takes the waiting requests at once; batches form by themselves while all are busy. A queue delay, in
-which an idle instance waits for more requests, is optional. ``mnserve.batching.request_queue`` has the order of the
-requests, ``mnserve.batching.dispatcher`` forms the batches, ``mnserve.execution.instances`` runs them.
+which an idle instance waits for more requests, is optional.
+
+``mnserve.batching.request_queue`` has the order of the requests, ``mnserve.batching.dispatcher`` forms the batches and
+``mnserve.execution.instances`` runs them.
 
 One Batcher belongs to one model and one event loop. Each engine runs in a thread of its own; everything else happens
 on the loop, so no locks are needed against threads. All times are monotonic.
@@ -208,7 +210,7 @@ class Batcher:
     def _form_batches(self) -> None:
         try:
             self._dispatcher.form_batches(may_delay=self._state is ServingState.RUNNING)
-        except BaseException as error:  # noqa: BLE001 (whatever it was, no caller may wait for ever)
+        except BaseException as error:  # noqa: BLE001 (after any error, since no caller may wait for ever)
             self._die(error)
         if self._state is not ServingState.RUNNING and not self._instances.outstanding and not self._queue:
             self._finished.set()
@@ -227,23 +229,15 @@ class Batcher:
 
     def _settle(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
         if isinstance(outcome, BatchResult):
-            self._answer(batch, outcome)
+            if self._on_batch is not None and batch.requests:
+                self._on_batch(outcome)
+            batch.answer(outcome)
         elif outcome is not None and batch.requests:
             for further in self._failures.follow_up(batch, outcome):
                 if self._state is not ServingState.BROKEN and not self._finished.is_set():
                     self._instances.put(further)
         elif outcome is not None:
             self._break(f"its engine fails on what it ran when it was loaded ({outcome})")
-
-    def _answer(self, batch: Batch, result: BatchResult) -> None:
-        if not batch.requests:
-            return
-        if self._on_batch is not None:
-            self._on_batch(result)
-        for request, arrays in zip(batch.requests, result.outputs, strict=True):
-            if not request.future.done():
-                queue_ns = batch.started_ns - request.admitted_ns
-                request.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=result.times))
 
     # Faults ---------------------------------------------------------------------------------------------------
 

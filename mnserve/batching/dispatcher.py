@@ -1,7 +1,6 @@
 """Forming of batches: when the next one forms, and of which requests.
 
-A batch forms as soon as the event loop comes round and an instance is idle, or after a queue delay in which more
-requests may join.
+A batch forms once the event loop comes round and an instance is idle, or after a queue delay for more requests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What follows a failed batch: its requests run again singly, and an engine is probed.
+"""Handling of failed batches: their requests run again singly, and the engine is probed.
 
 A probe is a batch that the engine ran when it was loaded, and that no request waits for.
 """

@@ -1,4 +1,4 @@
-"""The limits of a model's batcher, from ``dynamic_batching`` in its configuration."""
+"""Limits of a model's batcher, read from ``dynamic_batching`` in its configuration."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from mnserve.protocol.model_config_pb2 import ModelConfig, ModelQueuePolicy
 __all__ = ["QUEUE_BATCHES", "batcher_options", "queue_rules"]
 
 QUEUE_BATCHES: Final = 64
-"""Batches that may wait where nothing else is said."""
-_LONGEST_DELAY: Final = 3_600_000_000
-"""Microseconds that requests may wait for company: an hour, beyond which nobody would call it waiting for a batch."""
+"""Batches that may wait where the configuration sets no other limit."""
+_MAX_DELAY_US: Final = 3_600_000_000
+"""Longest queue delay, in microseconds: an hour. A longer one is a mistake."""
 
 
 def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes: int) -> BatcherOptions:
-    """The limits that a complete configuration asks for.
+    """Reads the limits that a complete configuration asks for.
 
     Args:
         config: The model's configuration.
-        max_queue_rows: Most rows that may wait; 0 is what max_queue_size can come to, QUEUE_BATCHES at least.
+        max_queue_rows: Most rows that may wait; 0 allows for max_queue_size, and QUEUE_BATCHES at least.
         max_queue_bytes: Most bytes of tensors that may wait.
 
     Raises:
         ModelConfigError: A setting contradicts another, or is out of range.
     """
     delay = config.dynamic_batching.max_queue_delay_microseconds
-    if delay > _LONGEST_DELAY:
+    if delay > _MAX_DELAY_US:
         raise ModelConfigError(
             f"model '{config.name}': config.pbtxt has max_queue_delay_microseconds {delay}; it may be up to "
-            f"{_LONGEST_DELAY}, an hour, so lower it"
+            f"{_MAX_DELAY_US}, an hour, so lower it"
         )
     rules = queue_rules(config)
     batch = max(1, config.max_batch_size)
@@ -50,7 +50,7 @@ def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes
 
 
 def queue_rules(config: ModelConfig) -> QueueRules:
-    """Priorities and queue policies.
+    """Reads priorities and queue policies.
 
     Raises:
         ModelConfigError: They contradict each other.
@@ -64,13 +64,14 @@ def queue_rules(config: ModelConfig) -> QueueRules:
     if not levels and (default or policies):
         setting = "priority_queue_policy" if policies else "default_priority_level"
         raise ModelConfigError(f"{where} has {setting} but no priority_levels; add them, or remove it")
-    if wrong := sorted(level for level in policies if not 1 <= level <= levels):
+    if unknown := sorted(level for level in policies if not 1 <= level <= levels):
         raise ModelConfigError(
-            f"{where} has a priority_queue_policy for level {wrong[0]}; levels are from 1 to {levels}"
+            f"{where} has a priority_queue_policy for level {unknown[0]}; levels are from 1 to {levels}"
         )
     delays = ModelQueuePolicy.TimeoutAction.Value("DELAY")
     if batching.preserve_ordering and (
-        levels > 1 or any(item.timeout_action == delays for item in (batching.default_queue_policy, *policies.values()))
+        levels > 1
+        or any(policy.timeout_action == delays for policy in (batching.default_queue_policy, *policies.values()))
     ):
         raise ModelConfigError(
             f"{where} asks for preserve_ordering together with priorities or timeout_action DELAY, which let requests "

@@ -1,4 +1,4 @@
-"""How much a model's batcher may join, and let wait."""
+"""Limits of a batcher: rows of a batch, and the queue."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class BatcherOptions:
     """Limits of one model's batcher.
 
     Attributes:
-        max_batch_size: Most rows in one run; 0 for a model without a batch dimension, whose requests run one by one.
+        max_batch_size: Most rows in one batch; 0 for a model without a batch dimension, whose requests run one by one.
         max_queue_rows: Most rows that may wait (those in the running batches do not count).
-        max_queue_bytes: Most bytes of tensors that may wait; a request that would wait alone is always let in.
-        max_delay: Seconds that the oldest request may wait for company while an instance is idle.
-        preferred_sizes: Rows at which a batch is left as it is: it waits for no more company, and takes no more along.
-        queue: Priorities, and how many requests of each may wait for how long.
+        max_queue_bytes: Most bytes of tensors that may wait; a request that would wait alone is always admitted.
+        max_delay: Queue delay, in seconds that the oldest request may wait for others while an instance is idle.
+        preferred_sizes: Rows at which a batch is complete: it waits for no more requests, and takes no more.
+        queue: Priorities, with the number and the time of waiting requests of each.
     """
 
     max_batch_size: int
@@ -40,7 +40,7 @@ class BatcherOptions:
             raise SettingsError(f"the queue holds {self.max_queue_bytes} bytes; it must be 1 or more")
         if self.max_delay < 0:
             raise SettingsError(f"the queue delay is {self.max_delay} s; it must be 0 or more")
-        if wrong := [size for size in self.preferred_sizes if not 1 <= size <= self.max_batch_size]:
+        if invalid := [size for size in self.preferred_sizes if not 1 <= size <= self.max_batch_size]:
             raise SettingsError(
-                f"a preferred batch size is {wrong[0]}; it must be from 1 to max_batch_size {self.max_batch_size}"
+                f"a preferred batch size is {invalid[0]}; it must be from 1 to max_batch_size {self.max_batch_size}"
             )

@@ -1,7 +1,7 @@
-"""What a waiting line is made of: an order by rank, and the earliest of many times.
+"""Parts of a request queue: an order by rank, and the earliest of many times.
 
-Both take logarithmic time for whatever changes, and forget in their own time: entries that no longer count are dropped
-when they come to the front, or once they are the majority.
+Both take logarithmic time for a change. Entries that no longer count are dropped when they come to the front, or once
+they are the majority.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["Earliest", "PriorityQueue", "Rank"]
 _Item = TypeVar("_Item")
 
 Rank = tuple[int, bool]
-"""Priority level, of which the lowest number goes first, and within it whether it is late, which goes last."""
+"""Priority level, of which the lowest number goes first; within it late items go last."""
 
 _SLACK: Final = 8
-"""Forgotten entries that are not worth a clean-up."""
+"""Dropped entries that are not worth a clean-up."""
 
 
 class PriorityQueue(Generic[_Item]):
@@ -64,19 +64,19 @@ class PriorityQueue(Generic[_Item]):
                 self._heap, self._empty = sorted(self._ranks), 0
 
     def first(self) -> _Item:
-        """The item whose turn it is; there must be one."""
+        """Finds the first item; there must be one."""
         while not (items := self._ranks[self._heap[0]]):
             del self._ranks[heapq.heappop(self._heap)]
             self._empty -= 1
         return next(iter(items.values()))
 
     def count(self, rank: Rank) -> int:
-        """Number of items of a rank."""
+        """Counts the items of a rank."""
         return len(self._ranks.get(rank, ()))
 
 
 class Earliest:
-    """The earliest of the times that were given for items.
+    """Earliest of the times that were given for items.
 
     Args:
         present: Numbers of the items that count; times of others are forgotten.
@@ -87,13 +87,13 @@ class Earliest:
         self._heap: list[tuple[float, int]] = []
 
     def add(self, time: float, number: int) -> None:
-        """Gives a time for an item."""
+        """Adds a time for an item."""
         heapq.heappush(self._heap, (time, number))
         if len(self._heap) > 2 * len(self._present) + _SLACK:
             self._heap = sorted(entry for entry in self._heap if entry[1] in self._present)
 
     def first(self) -> float:
-        """The earliest time of those items that are there; infinity where there is none."""
+        """Finds the earliest time of the items that count; infinity where there is none."""
         while self._heap and self._heap[0][1] not in self._present:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf

@@ -1,7 +1,7 @@
 """Queue of the requests that wait for one model: their order, who may share a batch, and how many may wait.
 
 Only requests whose inputs have the same shapes (rows apart) share a batch. A batch always serves the first request in
-the order and those behind it in its bucket. Among equals the first is the oldest, so none is overtaken for ever; a
+the order and those behind it in its bucket. Among equals the first is the oldest, so none is overtaken for ever. A
 higher priority overtakes a lower one for as long as there is any of it.
 """
 
@@ -26,8 +26,8 @@ __all__ = ["RequestQueue"]
 class RequestQueue:
     """Requests in the order of their arrival, in the order in which they run, and the latter by bucket.
 
-    Operations take constant time where all requests are equal and have no time limit, and otherwise logarithmic time;
-    only a batch of a preferred size takes a look at the levels that are there.
+    Operations take constant time where all requests are equal and have no time limit, and otherwise logarithmic time.
+    Only a batch of a preferred size takes a look at the levels that are there.
 
     Args:
         options: Limits of the batcher.
@@ -185,8 +185,8 @@ class RequestQueue:
         """Takes the first request and those behind it in its bucket; not those already answered.
 
         Args:
-            as_many_as_fit: Take them whatever sizes are preferred; otherwise the largest preferred size that they make
-                up in their order, and as many as fit where they make up none.
+            as_many_as_fit: Ignore preferred sizes. Otherwise the batch has the largest preferred size that the requests
+                make up in their order; where they make up none, as many as fit.
         """
         while self._by_priority:
             first = self._by_priority.first()

@@ -4,7 +4,7 @@ Pure functions; ``mnserve.codec.request_layout`` has the rules of names, types, 
 
 Shapes: B rows of the batch; a model with ``max_batch_size`` 0 has no batch dimension and its requests count as one
 row. Every fault of a request is an InvalidRequestError (or UnsupportedError) that names what came and what was
-expected; nothing that passes here is refused later for its form.
+expected. A request that passes here is not refused later for its form.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def decode_request(
 def check_request(
     request: pb.ModelInferRequest, signature: RequestSignature, regions: Regions | None = None
 ) -> CheckedRequest:
-    """Checks the layout of a request against the model's signature; quick, whatever its tensors hold.
+    """Checks the layout of a request against the model's signature; quick, since its tensors are not read.
 
     Args:
         request: The message.
@@ -165,8 +165,8 @@ def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Ha
     """Collects all that the layout of a request depends on, so that an equal one is checked once.
 
     Returns:
-        The key, or None for a request that is checked every time: one with parameters, or with more of anything than a
-        request that keeps the rules.
+        The key. None for a request that is checked every time: with parameters, or with more inputs, outputs or
+        dimensions than one that keeps the rules.
     """
     inputs, outputs = request.inputs, request.outputs
     if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):

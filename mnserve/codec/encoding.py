@@ -1,4 +1,4 @@
-"""Arrays -> the answer to an inference request, within the limit on one message."""
+"""Encoding of answers: arrays become a message, within its limit of size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["encode_response", "is_large"]
 Array = np.ndarray[Any, Any]
 
 _ENVELOPE_BYTES: Final = 65_536
-"""More than an answer has beside its contents and its id."""
+"""Upper bound of the bytes of an answer beside its contents and its id."""
 
 
 def encode_response(
@@ -65,7 +65,7 @@ def encode_response(
         size += len(raw)
         _check_size(size, max_bytes, signature)
         response.raw_output_contents.append(raw)
-    if max_bytes is not None and size + _ENVELOPE_BYTES > max_bytes:  # finding out the exact size costs a copy
+    if max_bytes is not None and size + _ENVELOPE_BYTES > max_bytes:  # the exact size costs a copy
         _check_size(response.ByteSize(), max_bytes, signature)
     return response
 
@@ -73,19 +73,19 @@ def encode_response(
 def _write_shared(
     output: pb.ModelInferResponse.InferOutputTensor,
     raw: bytes,
-    where: Slice,
+    target: Slice,
     regions: Regions,
     signature: RequestSignature,
 ) -> None:
-    regions.write(where, raw, f"model '{signature.model}': output '{output.name}'")
-    output.parameters[REGION].string_param = where.region
+    regions.write(target, raw, f"model '{signature.model}': output '{output.name}'")
+    output.parameters[REGION].string_param = target.region
     output.parameters[BYTE_SIZE].int64_param = len(raw)
-    if where.offset:
-        output.parameters[OFFSET].int64_param = where.offset
+    if target.offset:
+        output.parameters[OFFSET].int64_param = target.offset
 
 
 def is_large(arrays: Sequence[Array]) -> bool:
-    """Whether encoding them takes more than about a millisecond. Strings count as large: their sizes are not known."""
+    """Finds if encoding takes more than about a millisecond. Strings count as large: their sizes are not known."""
     return any(array.dtype == object for array in arrays) or sum(array.nbytes for array in arrays) > INLINE_BYTES
 
 

@@ -1,7 +1,7 @@
 """Regions of POSIX shared memory in which callers on this machine leave inputs and find outputs.
 
-Regions are read and written by copies, not mapped: a caller may shorten a region at any time, and a mapped page that is
-gone ends the process. A copy also keeps what was checked from being changed afterwards.
+Regions are read and written by copies, not mapped. A caller may shorten a region at any time, and a mapped page that is
+gone ends the process. A copy also keeps checked values from being changed afterwards.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Region:
     """A part of a shared memory object.
 
     Attributes:
-        name: What callers call it.
+        name: Name that callers use.
         key: Name of the object, as shm_open takes it.
-        offset: First byte of it that belongs to the region.
-        byte_size: How many do.
+        offset: First byte of the object that belongs to the region.
+        byte_size: Number of bytes.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Region:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Where one tensor lies.
+    """Place of one tensor.
 
     Attributes:
         region: Name of a region.
         offset: First byte in it.
-        byte_size: Bytes of room.
+        byte_size: Number of bytes.
     """
 
     region: str
@@ -59,7 +59,7 @@ class Slice:
 
 
 class _Opened:
-    """A region with its open file, which no other may take the place of while somebody uses it."""
+    """A region with its open file, which stays open during every read and write."""
 
     def __init__(self, region: Region, handle: int) -> None:
         self.region = region
@@ -74,10 +74,10 @@ class _Opened:
 
 
 class Regions:
-    """The regions that callers have registered. Any thread may read and write; registering is for one thread.
+    """Regions that callers have registered. Any thread may read and write; registering is for one thread.
 
     Args:
-        folder: Where the objects are files.
+        folder: Folder in which the objects are files.
     """
 
     def __init__(self, folder: Path = _FOLDER) -> None:
@@ -85,11 +85,11 @@ class Regions:
         self._open: dict[str, _Opened] = {}
 
     def register(self, region: Region) -> None:
-        """Makes a region known.
+        """Registers a region.
 
         Raises:
             RegionExistsError: The name is taken.
-            InvalidRequestError: The name or key cannot be, there is no such object, or it is smaller.
+            InvalidRequestError: The name or key is invalid, there is no such object, or it is smaller.
         """
         if not 0 < len(region.name) <= _MAX_NAME:
             raise InvalidRequestError(f"the name of a region has 1 to {_MAX_NAME} characters, not {len(region.name)}")
@@ -120,77 +120,77 @@ class Regions:
         self._open[region.name] = _Opened(region, handle)
 
     def unregister(self, name: str = "") -> None:
-        """Forgets a region, or all of them; one that is not there is no error."""
-        for one in [name] if name else list(self._open):
-            if one in self._open:
-                self._open.pop(one).close()
+        """Forgets a region, or all of them; an unknown region is no error."""
+        for region in [name] if name else list(self._open):
+            if region in self._open:
+                self._open.pop(region).close()
 
     def status(self, name: str = "") -> Mapping[str, Region]:
-        """One region, or all of them, by name.
+        """Lists one region, or all of them, by name.
 
         Raises:
             UnknownRegionError: There is no such region.
         """
         if name and name not in self._open:
             raise UnknownRegionError(f"there is no shared memory region '{name[:64]}'; register it first")
-        return {one: opened.region for one, opened in self._open.items() if name in ("", one)}
+        return {opened.region.name: opened.region for opened in self._open.values() if name in ("", opened.region.name)}
 
-    def check(self, where: Slice, what: str) -> None:
-        """Whether a slice lies in its region.
+    def check(self, place: Slice, what: str) -> None:
+        """Checks that a slice lies in its region.
 
         Raises:
             InvalidRequestError: It does not, or there is no such region.
         """
-        self._place(where, what)
+        self._locate(place, what)
 
-    def read(self, where: Slice, what: str) -> bytes:
-        """A copy of what lies there.
+    def read(self, place: Slice, what: str) -> bytes:
+        """Copies the bytes of a slice.
 
         Args:
-            where: The slice.
-            what: How messages name the tensor.
+            place: The slice.
+            what: Name of the tensor, for messages.
 
         Raises:
             InvalidRequestError: It does not lie in a region, or the object has become shorter.
         """
-        opened, start = self._place(where, what)
+        opened, start = self._locate(place, what)
         with opened.lock:
-            found = b"" if opened.closed else os.pread(opened.handle, where.byte_size, start)
-        if len(found) != where.byte_size:
-            raise InvalidRequestError(_gone(where, what))
-        return found
+            content = b"" if opened.closed else os.pread(opened.handle, place.byte_size, start)
+        if len(content) != place.byte_size:
+            raise InvalidRequestError(_gone(place, what))
+        return content
 
-    def write(self, where: Slice, content: bytes, what: str) -> None:
-        """Puts bytes there, at most as many as there is room.
+    def write(self, place: Slice, content: bytes, what: str) -> None:
+        """Writes bytes into a slice, at most as many as it has.
 
         Raises:
             InvalidRequestError: There is less room, or the object has become shorter.
         """
-        opened, start = self._place(where, what)
-        if len(content) > where.byte_size:
+        opened, start = self._locate(place, what)
+        if len(content) > place.byte_size:
             raise InvalidRequestError(
-                f"{what} has {len(content)} bytes, more than the {where.byte_size} it has in region '{where.region}'"
+                f"{what} has {len(content)} bytes, more than the {place.byte_size} it has in region '{place.region}'"
             )
         with opened.lock:
             # Writing behind the end would make the object longer again.
             if opened.closed or os.fstat(opened.handle).st_size < start + len(content):
-                raise InvalidRequestError(_gone(where, what))
+                raise InvalidRequestError(_gone(place, what))
             os.pwrite(opened.handle, content, start)
 
-    def _place(self, where: Slice, what: str) -> tuple[_Opened, int]:
-        opened = self._open.get(where.region)
+    def _locate(self, place: Slice, what: str) -> tuple[_Opened, int]:
+        opened = self._open.get(place.region)
         if opened is None:
             raise InvalidRequestError(
-                f"{what} lies in the shared memory region '{where.region[:64]}', which nobody registered"
+                f"{what} lies in the shared memory region '{place.region[:64]}', which nobody registered"
             )
         region = opened.region
-        if where.offset < 0 or where.byte_size < 0 or where.offset + where.byte_size > region.byte_size:
+        if place.offset < 0 or place.byte_size < 0 or place.offset + place.byte_size > region.byte_size:
             raise InvalidRequestError(
-                f"{what} takes {where.byte_size} bytes from {where.offset} of region '{where.region}', which has "
+                f"{what} takes {place.byte_size} bytes from {place.offset} of region '{place.region}', which has "
                 f"{region.byte_size}"
             )
-        return opened, region.offset + where.offset
+        return opened, region.offset + place.offset
 
 
-def _gone(where: Slice, what: str) -> str:
-    return f"{what}: region '{where.region}' was unregistered meanwhile, or its shared memory object has become shorter"
+def _gone(place: Slice, what: str) -> str:
+    return f"{what}: region '{place.region}' was unregistered meanwhile, or its shared memory object has become shorter"

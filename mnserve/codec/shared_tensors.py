@@ -1,4 +1,4 @@
-"""The tensors of a request that lie in shared memory: their parameters say where."""
+"""Tensors of a request in shared memory, and the parameters that say where they lie."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _Tensor: TypeAlias = pb.ModelInferRequest.InferInputTensor | pb.ModelInferReques
 
 
 def slices(tensors: Iterable[_Tensor], kind: str, model: str, regions: Regions | None) -> dict[str, Slice]:
-    """The tensors that lie in shared memory, by name, and where: each within its region.
+    """Finds the tensors in shared memory, by name, with the slice of each, which lies within its region.
 
     Args:
         tensors: Inputs of a request, or outputs that it asks for.
         kind: ``input`` or ``output``, for messages.
         model: Name of the model, for messages.
-        regions: What callers have registered; None where there is no shared memory.
+        regions: Shared memory that callers have registered; None where there is none.
 
     Raises:
         UnsupportedError: There is none.
         InvalidRequestError: A parameter is missing or of another type, or a slice lies in no region.
     """
-    found = {}
+    slices_by_name = {}
     for tensor in tensors:
         parameters = tensor.parameters
         if not parameters or not any(name in parameters for name in (REGION, OFFSET, BYTE_SIZE)):
@@ -38,9 +38,9 @@ def slices(tensors: Iterable[_Tensor], kind: str, model: str, regions: Regions |
         what = f"model '{model}': {kind} '{tensor.name[:64]}'"
         if regions is None:
             raise UnsupportedError(f"{what} is in shared memory, which this server does not offer; send it as it is")
-        found[tensor.name] = where = _slice(parameters, what)
-        regions.check(where, what)
-    return found
+        slices_by_name[tensor.name] = tensor_slice = _slice(parameters, what)
+        regions.check(tensor_slice, what)
+    return slices_by_name
 
 
 def _slice(parameters: Mapping[str, Any], what: str) -> Slice:

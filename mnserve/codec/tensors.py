@@ -1,7 +1,7 @@
-"""One tensor of the protocol <-> one array: raw bytes, typed contents, and the values allowed in them.
+"""Conversion of one tensor of the protocol and one array: raw bytes, typed contents, and the values allowed in them.
 
-Raw bytes are row-major and little-endian without padding; numbers in them are viewed, not copied. Nothing is allocated
-for a shape before it was compared with what came. Elements of BYTES become objects, some 50 bytes each beside their
+Raw bytes are row-major and little-endian without padding; numbers in them are viewed, not copied. No memory is taken
+for a shape before it was compared with the content. Elements of BYTES become objects, some 50 bytes each beside their
 contents and up to two microseconds; typed contents take a tenth of that time. Every fault is an InvalidRequestError
 that names the tensor, what came and what was expected.
 """
@@ -34,12 +34,12 @@ Array = np.ndarray[Any, Any]
 MAX_BYTES: Final = 2**62
 """Sizes beyond this cannot be addressed; numpy refuses them too."""
 INLINE_BYTES: Final = 2**20
-"""Raw numbers up to this size are copied and checked in about a millisecond, ten times what handing them to a thread
-takes; anything larger is no work for an event loop."""
+"""Raw numbers up to this size are copied and checked on the event loop. It takes about a millisecond, ten times as long
+as a hand-over to a thread."""
 TYPED_WORK: Final = 64
-"""What one element of typed contents costs, in bytes of raw numbers that take as long."""
+"""Cost of one element of typed contents, in bytes of raw numbers that take as long."""
 _ONE_THREAD: Final = 8192
-"""Elements up to which BLAS computes a dot product in the thread that asks for it."""
+"""Elements up to which BLAS computes a dot product in the calling thread."""
 _BLAS: Final = ("FP32", "FP64")
 _LENGTH: Final = struct.Struct("<I")
 _CHUNK: Final = 65_536
@@ -48,12 +48,12 @@ _CONTENTS_FIELDS: Final = tuple(field.name for field in InferTensorContents.DESC
 
 
 def element_count(shape: Sequence[int], datatype: Datatype, what: str) -> int:
-    """Number of elements of a shape without negative sizes.
+    """Counts the elements of a shape without negative sizes.
 
     Args:
         shape: Size of each dimension.
         datatype: Element type.
-        what: How messages name the tensor, such as ``input 'x'``.
+        what: Name of the tensor for messages, such as ``input 'x'``.
     """
     non_zero = math.prod(size for size in shape if size)
     if non_zero * datatype.dtype.itemsize > MAX_BYTES:
@@ -110,8 +110,8 @@ def array_to_raw(array: Array, datatype: Datatype) -> bytes:
     if not datatype.is_bytes:
         return array.astype(datatype.dtype, copy=False).tobytes()
     parts: list[bytes] = []
-    for item in array.ravel():
-        data = item if isinstance(item, bytes) else str(item).encode("utf-8")
+    for element in array.ravel():
+        data = element if isinstance(element, bytes) else str(element).encode("utf-8")
         parts += (_LENGTH.pack(len(data)), data)
     return b"".join(parts)
 
@@ -119,8 +119,8 @@ def array_to_raw(array: Array, datatype: Datatype) -> bytes:
 def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, ...]] | None:
     """Counts NaN and infinite elements.
 
-    The sum of an array is finite only if every element is (though it may overflow where all are), so the common case
-    costs one pass without a temporary array.
+    The sum of an array is finite only if every element is, so the common case costs one pass without a temporary array.
+    It may overflow where all elements are finite; then they are counted.
 
     Returns:
         Their number and the index of the first, or None where all are finite or the type has no such values.
@@ -128,7 +128,7 @@ def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, 
     if not datatype.floating or array.size == 0:
         return None
     if array.size <= _ONE_THREAD and datatype.name in _BLAS and array.flags.c_contiguous:
-        if math.isfinite(np.vdot(array, array)):  # a third of what the sum and its error state take
+        if math.isfinite(np.vdot(array, array)):  # takes a third of the time of the sum and its error state
             return None
         bad = ~np.isfinite(array)
     elif datatype.name == "BF16":
@@ -147,7 +147,7 @@ def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, 
 
 
 def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> Array:
-    """A repeated field as an array (count,). One call for all of it would keep every other thread waiting."""
+    """Copies a repeated field to an array (count,). One call for all of it would keep every other thread waiting."""
     array = np.empty(len(values), dtype=dtype)
     for start in range(0, len(values), _CHUNK):
         array[start : start + _CHUNK] = values[start : start + _CHUNK]
@@ -161,7 +161,7 @@ def _objects(items: list[bytes], shape: Sequence[int]) -> Array:
 
 
 def _split_bytes(raw: bytes, count: int, what: str) -> list[bytes]:
-    """Takes ``<u32 length><bytes>`` elements apart."""
+    """Splits ``<u32 length><bytes>`` elements."""
     if count * _LENGTH.size > len(raw):
         raise InvalidRequestError(
             f"{what} has {len(raw)} bytes of raw contents, expected at least {count * _LENGTH.size} for {count} "

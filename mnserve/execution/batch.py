@@ -16,7 +16,7 @@ from mnserve.engines.base import Engine
 from mnserve.errors import EngineRunError
 from mnserve.execution.batch_memory import Lease
 from mnserve.execution.request import WaitingRequest
-from mnserve.execution.results import BatchResult, BatchTimes
+from mnserve.execution.results import BatchResult, BatchTimes, InferenceResult
 
 __all__ = ["Batch", "execute"]
 
@@ -71,6 +71,15 @@ class Batch:
     def has_waiters(self) -> bool:
         """True if a caller still waits for the batch, or it is a probe; may be asked in any thread."""
         return not self.requests or not all(request.future.done() for request in self.requests)
+
+    def answer(self, result: BatchResult) -> None:
+        """Gives each caller that still waits its outputs."""
+        if not self.requests:
+            return
+        for request, arrays in zip(self.requests, result.outputs, strict=True):
+            if not request.future.done():
+                queue_ns = self.started_ns - request.admitted_ns
+                request.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=result.times))
 
 
 def execute(

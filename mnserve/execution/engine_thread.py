@@ -24,8 +24,8 @@ _PREFIX: Final = "engine-"
 class EngineThread:
     """Calls functions one after the other in a thread of its own.
 
-    A ThreadPoolExecutor would be joined when the interpreter exits, which an engine that hangs would hold up for ever,
-    and costs a lock, a future and a chain of callbacks for every batch.
+    A ThreadPoolExecutor would be joined when the interpreter exits, which an engine that hangs would hold up for ever.
+    It also costs a lock, a future and a chain of callbacks for every batch.
 
     Args:
         name: Name of the model, for the name of the thread.
@@ -88,7 +88,7 @@ def _settle(function: Callable[[], _Result], future: asyncio.Future[_Result], lo
         settle = partial(future.set_result, function())
     except BaseException as error:  # noqa: BLE001 (goes to the caller)
         settle = partial(future.set_exception, error)
-    with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and no caller waits
         loop.call_soon_threadsafe(lambda: None if future.done() else settle())
 
 
@@ -97,5 +97,5 @@ def _dispose(unwanted: Callable[[_Result], object], returned: list[_Result]) -> 
     try:
         for result in returned:
             unwanted(result)
-    except Exception:  # noqa: BLE001 (nobody waits; the thread goes on)
+    except Exception:  # noqa: BLE001 (no caller waits; the thread goes on)
         _log.exception("what a caller had left behind could not be put away")

@@ -1,7 +1,7 @@
 """Engine instances of one model: each runs batches in a thread of its own, under a limit of time.
 
 All instances take their batches from one queue, first come first served. A batch that is put there while all are busy
-runs as soon as one of them is done, without anything that has to happen on the event loop in between.
+runs as soon as one of them is done. The event loop has nothing to do in between.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Instances:
         batched: The model has a batch dimension.
         max_rows: Most rows of a batch.
         run_timeout: Seconds that a batch may take; 0 for no limit.
-        on_done: Called on the loop with a batch and its outcome; None for a batch that nobody waited for any more.
+        on_done: Called on the loop with a batch and its outcome; None for a batch without waiters.
         on_timeout: Called on the loop with a batch that has not ended in time.
         clock: Monotonic time.
         batches: Queue from which the engines take batches; None makes one.
@@ -224,7 +224,7 @@ class Instances:
                 outcome = error
             try:
                 loop.call_soon_threadsafe(self._done, batch, outcome)
-            except RuntimeError:  # the loop is closed, and nobody waits
+            except RuntimeError:  # the loop is closed, and no caller waits
                 return
             del batch, outcome
 

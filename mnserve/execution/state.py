@@ -14,14 +14,13 @@ class ServingState(Enum):
 
     ::
 
-                  refuse, drain               all is done
-        RUNNING ─────────────────► DRAINING ─────────────► STOPPED
-           │                        │    │                    ▲
-           │         fault          │    │       abort        │
-           ├──────────┬─────────────┘    └───────────►────────┤
-           │          ▼                                       │
-           │       BROKEN              abort                  │
-           └──────────────────────────────────────────────────┘
+                  refuse, drain             all is done
+        RUNNING ───────────────► DRAINING ─────────────► STOPPED
+           │ │                    │    │                    ▲
+           │ └─────── fault ──────┤    └────── abort ───────┤
+           │                      ▼                         │
+           │                    BROKEN                      │
+           └───────────────────── abort ────────────────────┘
 
     =========  ======================================  ====================================
     state      batcher                                 instances

@@ -1,7 +1,7 @@
-"""What is served: every model of the repository with its state, found by name and version.
+"""Registry of the served models of a repository with their states, found by name and version.
 
-A model that cannot be loaded stands beside the others with the reason; it does not keep them from being served. One
-that is loaded again takes the place of what was there in a single step, and what was there finishes what it admitted.
+A model that cannot be loaded stands beside the others with the reason; it does not keep them from being served. A
+model that is loaded again takes the place of the one before in a single step; that one finishes what it admitted.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = ["ModelState", "Models", "ServedModel"]
 
 
 class Models:
-    """Every model of one repository.
+    """Models of one repository.
 
     Args:
         root: The repository.
-        options: What applies to every model.
+        options: Options for every model.
         on_change: Called when readiness changes after the start.
     """
 
@@ -47,16 +47,16 @@ class Models:
         self._on_change = on_change
         self._entries: dict[str, ModelEntry] = {}
         self._loads = LoadTasks()
-        self._retiring = DrainingModels()
+        self._draining = DrainingModels()
         self._stopping = False
         self.closing = asyncio.Event()
-        """Set once nothing new is admitted."""
+        """Set once no new request is admitted."""
 
     async def load_all(self, only: Collection[str] | None = None) -> None:
         """Loads models, one after the other, and starts their batchers.
 
         Args:
-            only: Names of those to load; None loads all.
+            only: Names of the models to load; None loads all.
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
@@ -74,12 +74,12 @@ class Models:
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.
 
-        What is served changes in one step, once every version that is wanted is loaded and warm. Where one cannot be,
-        what was served before stays. A load that has begun goes on if its caller is cancelled, unless the server stops.
+        The served versions change in one step, once every wanted version is loaded and warm. Where one cannot be, the
+        versions before stay. A load that has begun goes on if its caller is cancelled, unless the server stops.
 
         Args:
             name: The model.
-            override: What counts instead of its config.pbtxt until it is loaded again.
+            override: Configuration in place of its config.pbtxt until it is loaded again.
 
         Raises:
             UnknownModelError: There is no such model.
@@ -94,17 +94,17 @@ class Models:
         await self._loads.run(name, entry.lock, partial(self._load_into, entry, name, override))
 
     async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
-        how = "" if override is None else " with the config of the call in place of its config.pbtxt"
+        from_call = "" if override is None else " with the config of the call in place of its config.pbtxt"
         self._check_running(name)
         served, faults = await self._load(name, entry.served, override)
         if faults and entry.served:
-            self._retiring.add(served.values())
+            self._draining.add(served.values())
             reasons = "; ".join(faults.values())
-            raise LoadFailedError(f"model '{name}' was not loaded again{how}, what was served stays: {reasons}")
-        self._retiring.add(_replace(entry, served, faults).values())
+            raise LoadFailedError(f"model '{name}' was not loaded again{from_call}, what was served stays: {reasons}")
+        self._draining.add(_replace(entry, served, faults).values())
         self._on_change()
         if faults:
-            raise LoadFailedError(f"model '{name}' was not loaded{how}: {'; '.join(faults.values())}")
+            raise LoadFailedError(f"model '{name}' was not loaded{from_call}: {'; '.join(faults.values())}")
 
     async def unload(self, name: str) -> None:
         """Takes a model out; requests that were admitted are still answered.
@@ -117,7 +117,7 @@ class Models:
         async with entry.lock:
             self._check_running(name)
             old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
-            self._retiring.add(old.values())
+            self._draining.add(old.values())
         self._on_change()
 
     async def forget(self, name: str) -> None:
@@ -136,7 +136,7 @@ class Models:
             raise StoppingError(f"model '{name}' is neither loaded nor unloaded, as the server is stopping")
 
     def states(self) -> list[ModelState]:
-        """All models, by name and version."""
+        """Lists all models, by name and version."""
         states: list[ModelState] = []
         for name, entry in sorted(self._entries.items()):
             for version, served in entry.served.items():
@@ -149,16 +149,16 @@ class Models:
         return sorted(states, key=lambda state: (state.name, state.version or 0))
 
     def counters(self) -> list[ModelCounters]:
-        """Counters of the models that were loaded."""
+        """Lists the counters of the models that were loaded."""
         return [state.served.counters for state in self.states() if state.served is not None]
 
     @property
     def ready(self) -> bool:
-        """Whether every model that is to be served answers requests."""
+        """True if every model that is to be served answers requests."""
         return not self._stopping and all(state.ready for state in self.states() if state.loaded)
 
     def find(self, name: str, version: str = "") -> ServedModel:
-        """The model that a request means, ready or stopping.
+        """Finds the model that a request means, ready or stopping.
 
         Args:
             name: Name of the model.
@@ -177,7 +177,7 @@ class Models:
         return find_version(name, entry, version)
 
     def check_known(self, name: str) -> None:
-        """Whether there is such a model, loaded or not.
+        """Checks that there is a model of a name, loaded or not.
 
         Raises:
             UnknownModelError: There is none.
@@ -190,7 +190,7 @@ class Models:
         return self._entries[name]
 
     def is_ready(self, name: str, version: str = "") -> bool:
-        """Whether a model answers requests; False for one that does not exist.
+        """Finds if a model answers requests; False for one that does not exist.
 
         Raises:
             InvalidRequestError: The version is not a number.
@@ -202,7 +202,7 @@ class Models:
         return not self._stopping
 
     def stop(self) -> None:
-        """Calls everything not ready from now on, and abandons loads; requests are still answered."""
+        """Reports every model as not ready from now on, and abandons loads; requests are still answered."""
         if self._stopping:
             return
         self._stopping = True
@@ -216,21 +216,21 @@ class Models:
             timeout: Seconds to wait for them.
 
         Returns:
-            Whether all of them finished in time, and no thread hangs in an engine.
+            True if all of them finished in time, and no thread hangs in an engine.
         """
-        until = asyncio.get_running_loop().time() + timeout
+        deadline = asyncio.get_running_loop().time() + timeout
         self.stop()
         self.closing.set()
         for entry in self._entries.values():
-            self._retiring.add(entry.served.values())
+            self._draining.add(entry.served.values())
         await self._loads.ended(timeout)
-        return await self._retiring.wait(max(0.0, until - asyncio.get_running_loop().time()))
+        return await self._draining.wait(max(0.0, deadline - asyncio.get_running_loop().time()))
 
 
 def _replace(
     entry: ModelEntry, served: dict[int, ServedModel], faults: dict[int | None, str]
 ) -> dict[int, ServedModel]:
-    """Puts what was loaded in the place of what was there, which is returned."""
+    """Puts loaded versions in the place of those before, which are returned."""
     old, entry.served, entry.faults, entry.loaded = entry.served, served, faults, True
     for model in served.values():
         model.take_over()

@@ -1,4 +1,4 @@
-"""One loaded version of a model with all that belongs to it, and what is known of versions that are not loaded."""
+"""Loaded version of a model with its batcher and counters, and the entry of a model's name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ServedModel:
     ) -> None:
         self.model = model
         self.fault: str | None = None
-        """Why it is not ready, or None."""
+        """Reason for which it is not ready; None while it is."""
         self._instances = instances
         self._on_change = on_change
         self.counters: ModelCounters = (
@@ -49,7 +49,7 @@ class ServedModel:
         )
 
     def take_over(self) -> None:
-        """Requests come here from now on: the counters tell how many of them wait."""
+        """Takes the place of the version before: the counters tell the requests that wait here."""
         self.counters.pending = lambda: self.batcher.waiting_requests
 
     def _died(self, reason: str) -> None:
@@ -63,7 +63,7 @@ class ServedModel:
         self.close()
 
     def close(self) -> None:
-        """Closes the engines; nothing may run any more. Where one hangs in a run, all are left to themselves."""
+        """Closes the engines; nothing may run any more. Where one hangs in a batch, all are left to themselves."""
         if self.model.responses is not None:
             self.model.responses.drop()
         if self.batcher.hung:
@@ -74,13 +74,13 @@ class ServedModel:
 
 @dataclass(kw_only=True)
 class ModelEntry:
-    """One name of the repository.
+    """Versions under one name of the repository.
 
     Attributes:
         served: Versions that are loaded.
-        faults: Why others could not be; None stands where not even a version was found.
-        loaded: Whether it is to be served at all.
-        lock: Held while it is loaded or unloaded.
+        faults: Version -> reason for which it could not be loaded; None stands for a version that was not found.
+        loaded: The model is to be served at all.
+        lock: Held while the model is loaded or unloaded.
     """
 
     served: dict[int, ServedModel] = field(default_factory=dict)
@@ -91,14 +91,14 @@ class ModelEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelState:
-    """One line of the list of models.
+    """State of one version in the list of models.
 
     Attributes:
         name: Name of the model.
-        version: Its version, or None where none could be found out.
+        version: Its version, or None where none was found.
         served: The model, or None where it is not loaded.
-        reason: Why it is not ready; empty where it is.
-        loaded: Whether it is to be served.
+        reason: Reason for which it is not ready; empty where it is.
+        loaded: The model is to be served.
     """
 
     name: str
@@ -109,5 +109,5 @@ class ModelState:
 
     @property
     def ready(self) -> bool:
-        """Whether it answers requests."""
+        """True if it answers requests."""
         return not self.reason

@@ -16,29 +16,29 @@ from mnserve.protocol import service_pb2 as pb
 __all__ = ["FAILURE_REASONS", "Duration", "ModelCounters"]
 
 FAILURE_REASONS: Final = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
-"""Why requests fail, under Triton's names: turned away or too late; the caller left; the engine; the request."""
+"""Reasons of failures under Triton's names: turned away or too late; the caller left; the engine; the request."""
 
 
 @dataclass
 class Duration:
-    """How often something happened, and how long it took in total."""
+    """Number and total duration of events of one kind."""
 
     count: int = 0
     ns: int = 0
 
     def add(self, ns: int) -> None:
-        """Counts one more."""
+        """Counts one more event."""
         self.count += 1
         self.ns += ns
 
     def message(self) -> pb.StatisticDuration:
-        """As a protocol message."""
+        """Makes the protocol message."""
         return pb.StatisticDuration(count=self.count, ns=self.ns)
 
 
 @dataclass
 class _BatchCounters:
-    """Runs that had the same number of rows."""
+    """Durations of batches with the same number of rows."""
 
     input: Duration = field(default_factory=Duration)
     infer: Duration = field(default_factory=Duration)
@@ -46,23 +46,23 @@ class _BatchCounters:
 
 
 class ModelCounters:
-    """What happened to the requests of one model version.
+    """Counters of the requests of one model version.
 
     Args:
         name: Name of the model.
         version: Its version.
-        pending: Tells how many requests wait now.
+        pending: Counts the requests that wait now.
     """
 
     def __init__(self, name: str, version: int, pending: Callable[[], int]) -> None:
         self.name = name
         self.version = version
         self.pending = pending
-        """Tells how many requests wait now."""
+        """Counts the requests that wait now."""
         self.rows = 0
         """Rows answered successfully."""
         self.runs = 0
-        """Successful runs of the engine."""
+        """Successful batches."""
         self.success = Duration()
         self.failure = {reason: Duration() for reason in FAILURE_REASONS}
         self.queue = Duration()
@@ -75,7 +75,7 @@ class ModelCounters:
         self._batches: dict[int, _BatchCounters] = {}
 
     def record_batch(self, result: BatchResult) -> None:
-        """Counts one successful run of the engine."""
+        """Counts one successful batch."""
         self.runs += 1
         batch = self._batches.setdefault(result.rows, _BatchCounters())
         batch.input.add(result.times.input_ns)
@@ -93,12 +93,12 @@ class ModelCounters:
         self._last_inference_ms = time.time_ns() // 1_000_000  # wall clock: the protocol wants a date
 
     def record_cache_hit(self, *, total_ns: int, lookup_ns: int) -> None:
-        """Counts one request whose answer had been given before; its rows were computed then."""
+        """Counts one request answered from the cache; its rows were computed before."""
         self.success.add(total_ns)
         self.cache_hit.add(lookup_ns)
 
     def record_cache_miss(self, lookup_ns: int) -> None:
-        """Counts one request that was looked for among kept answers in vain."""
+        """Counts one request whose answer was not in the cache."""
         self.cache_miss.add(lookup_ns)
 
     def record_failure(self, *, reason: str, total_ns: int) -> None:
@@ -111,10 +111,10 @@ class ModelCounters:
         self.failure[reason].add(total_ns)
 
     def message(self) -> pb.ModelStatistics:
-        """As a protocol message."""
+        """Makes the protocol message."""
         failed = Duration(
-            count=sum(item.count for item in self.failure.values()),
-            ns=sum(item.ns for item in self.failure.values()),
+            count=sum(duration.count for duration in self.failure.values()),
+            ns=sum(duration.ns for duration in self.failure.values()),
         )
         return pb.ModelStatistics(
             name=self.name,

@@ -1,1 +1,0 @@
-"""Answer the calls of the Open Inference Protocol."""

@@ -1,4 +1,4 @@
-"""The calls that administer a server: which models are served, shared memory, the log, and traces."""
+"""Calls that administer a server: its models, shared memory, the log, and traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mnserve.observability.tracing import Tracing
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_override import parse_override
-from mnserve.rpc.unimplemented_calls import UnsupportedCalls
+from mnserve.rpc.unimplemented_calls import UnimplementedCalls
 from mnserve.settings import Control
 
 __all__ = ["ControlCalls", "ServiceOptions"]
@@ -33,15 +33,15 @@ _LOG_PARAMETERS: Final = {bool: "bool_param", int: "uint32_param", str: "string_
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceOptions:
-    """What callers may do beside inference.
+    """Services for callers beside inference.
 
     Attributes:
-        control: Who decides which models are served.
+        control: Decides which models are served.
         regions: Shared memory of callers on this machine; None where it is not offered.
-        log: What callers may change about logging; None where they may not.
+        log: Log settings that callers may change; None where they may not.
         tracing: Sends spans of requests; None where nothing is traced.
-        limits: How many requests a caller may send; None for no limit.
-        by_token: Whether callers are told apart by their tokens, and not by their addresses.
+        limits: Limits of requests of each caller; None for no limit.
+        by_token: Tell callers apart by their tokens, and not by their addresses.
     """
 
     control: Control = "none"
@@ -54,21 +54,21 @@ class ServiceOptions:
     @property
     def extensions(self) -> list[str]:
         """Names of those extensions of the protocol that work."""
-        offered = {
+        working = {
             "model_repository": self.control == "explicit",
             "system_shared_memory": self.regions is not None,
             "logging": self.log is not None,
             "trace": self.tracing is not None,
         }
-        return [name for name, works in offered.items() if works]
+        return [name for name, works in working.items() if works]
 
 
-class ControlCalls(UnsupportedCalls):
-    """Answers them for one server.
+class ControlCalls(UnimplementedCalls):
+    """Answers the calls that administer one server.
 
     Args:
-        models: What is served.
-        offered: What callers may do.
+        models: The served models.
+        offered: Services beside inference.
     """
 
     def __init__(self, models: Models, offered: ServiceOptions) -> None:
@@ -76,7 +76,7 @@ class ControlCalls(UnsupportedCalls):
         self._offered = offered
 
     async def RepositoryIndex(self, request: pb.RepositoryIndexRequest, context: Context) -> pb.RepositoryIndexResponse:
-        """Every model and version with its state; with ``ready`` those alone that answer."""
+        """Lists every model and version with its state; with ``ready`` only those that answer."""
         try:
             _check_repository(request.repository_name)
         except MnServeError as error:
@@ -97,8 +97,10 @@ class ControlCalls(UnsupportedCalls):
     async def RepositoryModelLoad(
         self, request: pb.RepositoryModelLoadRequest, context: Context
     ) -> pb.RepositoryModelLoadResponse:
-        """Loads a model, or loads it again, as it is in the repository or with a configuration that the call brings;
-        answers once it is served."""
+        """Loads a model, or loads it again; answers once it is served.
+
+        The configuration is that of the repository, or one that the call brings.
+        """
         try:
             check_asked_for(self._offered.control)
             _check_repository(request.repository_name)
@@ -112,7 +114,7 @@ class ControlCalls(UnsupportedCalls):
     async def RepositoryModelUnload(
         self, request: pb.RepositoryModelUnloadRequest, context: Context
     ) -> pb.RepositoryModelUnloadResponse:
-        """Takes a model out; what it had admitted is still answered after this."""
+        """Takes a model out; requests that it had admitted are still answered after this."""
         try:
             check_asked_for(self._offered.control)
             _check_repository(request.repository_name)
@@ -125,7 +127,7 @@ class ControlCalls(UnsupportedCalls):
     async def SystemSharedMemoryStatus(
         self, request: pb.SystemSharedMemoryStatusRequest, context: Context
     ) -> pb.SystemSharedMemoryStatusResponse:
-        """One region of shared memory, or all where no name is given."""
+        """Lists one region of shared memory, or all where no name is given."""
         response = pb.SystemSharedMemoryStatusResponse()
         try:
             for name, region in self._shared_memory().status(request.name).items():
@@ -139,7 +141,7 @@ class ControlCalls(UnsupportedCalls):
     async def SystemSharedMemoryRegister(
         self, request: pb.SystemSharedMemoryRegisterRequest, context: Context
     ) -> pb.SystemSharedMemoryRegisterResponse:
-        """Makes a region known."""
+        """Registers a region."""
         region = Region(name=request.name, key=request.key, offset=request.offset, byte_size=request.byte_size)
         try:
             self._shared_memory().register(region)
@@ -158,7 +160,7 @@ class ControlCalls(UnsupportedCalls):
         return pb.SystemSharedMemoryUnregisterResponse()
 
     async def LogSettings(self, request: pb.LogSettingsRequest, context: Context) -> pb.LogSettingsResponse:
-        """Every log setting, after those that the request names were changed."""
+        """Changes the log settings that the request names, and lists all."""
         try:
             log = self._offered.log
             if log is None:
@@ -172,7 +174,7 @@ class ControlCalls(UnsupportedCalls):
         return response
 
     async def TraceSetting(self, request: pb.TraceSettingRequest, context: Context) -> pb.TraceSettingResponse:
-        """The trace settings of one model, or of all, after those that the request names were changed."""
+        """Changes the trace settings that the request names, and lists those of one model, or of all."""
         try:
             tracing = self._offered.tracing
             if tracing is None:
@@ -182,7 +184,7 @@ class ControlCalls(UnsupportedCalls):
             if request.model_name:
                 self._models.check_known(request.model_name)
             settings = tracing.settings
-            settings.change(request.model_name, {name: item.value for name, item in request.settings.items()})
+            settings.change(request.model_name, {name: setting.value for name, setting in request.settings.items()})
         except MnServeError as error:
             await fail(context, error)
         response = pb.TraceSettingResponse()
@@ -202,8 +204,8 @@ def _log_value(name: str, value: pb.LogSettingsRequest.SettingValue) -> LogValue
     kind = value.WhichOneof("parameter_choice")
     if kind is None:
         raise InvalidRequestError(f"the log setting '{name[:64]}' comes without a value")
-    found: LogValue = getattr(value, kind)
-    return found
+    content: LogValue = getattr(value, kind)
+    return content
 
 
 def _check_repository(name: str) -> None:
@@ -212,7 +214,7 @@ def _check_repository(name: str) -> None:
 
 
 def _override(request: pb.RepositoryModelLoadRequest) -> ModelConfig | None:
-    """The configuration that a call brings; None where it brings none."""
+    """Reads the configuration that a call brings; None where it brings none."""
     if _CONFIG not in request.parameters:
         return None
     parameter = request.parameters[_CONFIG]

@@ -1,10 +1,10 @@
-"""``grpc.health.v1``, answered from the real state of the models.
+"""Health service ``grpc.health.v1``, answered from the real state of the models.
 
 Services: the empty name and ``inference.GRPCInferenceService`` for the server as a whole (every model ready, not
 stopping), and the name of each model.
 
-The servicer of ``grpcio-health-checking`` is not used: it holds a lock while it writes to a watcher, so that one who
-reads nothing stops the health of the whole server, and once one watcher of a service has left the others are told
+The servicer of ``grpcio-health-checking`` is not used. It holds a lock while it writes to a watcher, so that a watcher
+that reads nothing stops the health of the whole server. Once one watcher of a service has left, the others are told
 nothing more.
 """
 
@@ -28,14 +28,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
 
 _GRPC_SECONDS: Final = 5.0
-"""How long gRPC may take to cancel a call whose caller has left."""
+"""Longest time in which gRPC cancels a call whose caller has left."""
 
 
 class Health(health_pb2_grpc.HealthServicer):
-    """The health service.
+    """Health service of one server.
 
     Args:
-        models: What is served.
+        models: The served models.
     """
 
     def __init__(self, models: Models) -> None:
@@ -60,7 +60,7 @@ class Health(health_pb2_grpc.HealthServicer):
         self.update()
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
-        """Whether a service can be used now."""
+        """Tells if a service can be used now."""
         status = self._status(request.service)
         if status is None:
             name = printable(shortened(request.service))
@@ -68,19 +68,19 @@ class Health(health_pb2_grpc.HealthServicer):
         return _response(status)
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
-        """The same now, and again whenever it has changed. A watcher that reads slowly misses what was in between."""
+        """Tells the same now, and again after every change. A watcher that reads slowly misses states in between."""
         changed = asyncio.Event()
-        told: health_pb2.HealthCheckResponse | None = None
+        last: health_pb2.HealthCheckResponse | None = None
         self._watchers.add(changed)
         try:
             while not self._closed:
                 changed.clear()
                 response = _response(self._status(request.service))
-                if response != told:
+                if response != last:
                     await context.write(response)
-                    told = response
+                    last = response
                 await changed.wait()
-        except grpc.aio.InternalError:  # it has left, which gRPC would log; a cancelled call it does not
+        except grpc.aio.InternalError:  # the watcher has left, which gRPC would log; a cancelled call it does not
             await asyncio.sleep(_GRPC_SECONDS)
             raise
         finally:
@@ -88,10 +88,10 @@ class Health(health_pb2_grpc.HealthServicer):
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping; watch another one")
 
     def _status(self, service: str) -> bool | None:
-        """Whether a service can be used; None where nobody has heard of it."""
+        """Finds if a service can be used; None for an unknown one."""
         if service in SERVER_SERVICES:
             return self._models.ready
-        if service in self._names:  # also of models that are gone: somebody may be watching
+        if service in self._names:  # also of models that are gone: they may be watched
             return self._models.is_ready(service)
         return None
 

@@ -30,7 +30,7 @@ class Inference:
     """Answers inference requests: find the model, decode, wait for the batcher, encode.
 
     Args:
-        models: What is served.
+        models: The served models.
         max_message_bytes: Largest answer; None for no limit.
         regions: Shared memory of callers on this machine; None where it is not offered.
         rates: Limits of requests of each caller; None for no limit.

@@ -1,5 +1,6 @@
-"""Messages that do not parse, or would take far more memory than they have bytes: INVALID_ARGUMENT for the caller
-instead of a traceback in the log.
+"""Check of messages before a call: INVALID_ARGUMENT for the caller instead of a traceback in the log.
+
+Refused are messages that do not parse, and those that would take far more memory than they have bytes.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 MAX_FIELDS: Final = 65_536
-"""Most fields of a message, such as inputs and their raw contents. protobuf makes an object of some 90 bytes of each,
-which may have come in two."""
+"""Most fields of a message, such as inputs and their raw contents. Each becomes an object of some 90 bytes, from as few
+as two on the wire."""
 _SMALL_BYTES: Final = 2**20
-"""Messages up to this size may have as many fields as they like."""
+"""Messages up to this size may have any number of fields."""
 
 
 class _Refused:
-    """Stands where the message would be."""
+    """Reason of a refusal, in the place of the message."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -56,12 +57,14 @@ class CheckedService(grpc.GenericRpcHandler):
 
 
 class _BrokenStreamError(Exception):
-    """A message of a stream cannot be taken apart."""
+    """A message of a stream does not parse."""
 
 
 def checked(handler: Any) -> Handler:
-    """The handler behind a check of its request: a call with one that cannot be taken apart is answered for it, and a
-    stream ends at the first of them.
+    """Puts a handler behind a check of its messages; a stream ends at the first message that is refused.
+
+    Args:
+        handler: Handler of a method; one that is no coroutine stays as it is.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     parse = handler.request_deserializer
@@ -86,27 +89,27 @@ def checked(handler: Any) -> Handler:
 
     async def answer_stream(requests: AsyncIterator[Any], context: Context) -> Any:
         try:
-            return await call(_taken(requests), context)
-        except _BrokenStreamError as error:  # what came before it has its answers by now
+            return await call(_until_refused(requests), context)
+        except _BrokenStreamError as error:  # earlier requests have their answers by now
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     async def generate_stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
         try:
-            async for response in call(_taken(requests), context):
+            async for response in call(_until_refused(requests), context):
                 yield response
         except _BrokenStreamError as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     if handler.request_streaming:
-        behind = generate_stream if isasyncgenfunction(call) else answer_stream
-        streaming: Handler = grpc.stream_stream_rpc_method_handler(behind, try_parse, handler.response_serializer)
+        behavior = generate_stream if isasyncgenfunction(call) else answer_stream
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(behavior, try_parse, handler.response_serializer)
         return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
     result: Handler = make(answer, try_parse, handler.response_serializer)
     return result
 
 
-async def _taken(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _until_refused(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
     async for request in requests:
         if isinstance(request, _Refused):
             raise _BrokenStreamError(request.reason)

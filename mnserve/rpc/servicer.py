@@ -1,5 +1,6 @@
-"""The calls of the protocol: health, metadata and inference; those that administer come from ControlCalls. Method names
-are those of the protocol.
+"""Calls of the protocol: health, metadata and inference; ControlCalls adds those that administer.
+
+Method names are those of the protocol.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ __all__ = ["Servicer"]
 Context = grpc.aio.ServicerContext[Any, Any]
 
 FINAL_ASKED: Final = "triton_enable_empty_final_response"
-"""Parameter of a request in a stream whose client wants to be told which answer is the last of a request's."""
+"""Parameter of a request in a stream whose client wants its last answer marked."""
 FINAL: Final = "triton_final_response"
-"""Parameter of such an answer. Here every request has one answer, which is its last."""
+"""Parameter that marks the last answer of a request. Here every request has one answer, which is its last."""
 SERVER_NAME: Final = "mnserve"
 EXTENSIONS: Final = ("model_configuration", "statistics", "schedule_policy")
-"""Only what works."""
+"""Extensions of the protocol that work."""
 
 
 class Servicer(ControlCalls):
-    """Answers for the models of one server.
+    """Answers the calls to the models of one server.
 
     Args:
-        models: What is served.
+        models: The served models.
         max_message_bytes: Largest answer; None for no limit.
-        offered: What callers may do beside inference.
+        offered: Services beside inference.
     """
 
     def __init__(
@@ -49,22 +50,22 @@ class Servicer(ControlCalls):
         self._inference = Inference(models, max_message_bytes, self._offered.regions, self._offered.limits)
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
-        """True as long as the process answers at all."""
+        """Tells that the process answers at all."""
         return pb.ServerLiveResponse(live=True)
 
     async def ServerReady(self, request: pb.ServerReadyRequest, context: Context) -> pb.ServerReadyResponse:
-        """True if every model of the repository is ready and the server is not stopping."""
+        """Tells if every model of the repository is ready and the server is not stopping."""
         return pb.ServerReadyResponse(ready=self._models.ready)
 
     async def ModelReady(self, request: pb.ModelReadyRequest, context: Context) -> pb.ModelReadyResponse:
-        """Whether one model is ready; false for one that does not exist."""
+        """Tells if one model is ready; a model that does not exist is not."""
         try:
             return pb.ModelReadyResponse(ready=self._models.is_ready(request.name, request.version))
         except MnServeError as error:
             await fail(context, error)
 
     async def ServerMetadata(self, request: pb.ServerMetadataRequest, context: Context) -> pb.ServerMetadataResponse:
-        """Name, version and the extensions that work."""
+        """Tells name, version and the extensions that work."""
         return pb.ServerMetadataResponse(
             name=SERVER_NAME,
             version=distribution_version("mn-runtime"),
@@ -72,13 +73,13 @@ class Servicer(ControlCalls):
         )
 
     async def ModelMetadata(self, request: pb.ModelMetadataRequest, context: Context) -> pb.ModelMetadataResponse:
-        """Versions, inputs and outputs of a model; shapes have the batch dimension."""
+        """Describes versions, inputs and outputs of a model; shapes have the batch dimension."""
         served = await self._find(request, context)
-        rules = served.model.signature
+        signature = served.model.signature
 
         def describe(rule: TensorRule) -> pb.ModelMetadataResponse.TensorMetadata:
             return pb.ModelMetadataResponse.TensorMetadata(
-                name=rule.name, datatype=rule.datatype.name, shape=rules.full_shape(rule)
+                name=rule.name, datatype=rule.datatype.name, shape=signature.full_shape(rule)
             )
 
         ready = [state for state in self._models.states() if state.name == request.name and state.served]
@@ -86,36 +87,38 @@ class Servicer(ControlCalls):
             name=served.model.name,
             versions=[str(state.version) for state in ready],
             platform=served.model.config.platform,
-            inputs=[describe(rule) for rule in rules.inputs],
-            outputs=[describe(rule) for rule in rules.outputs],
+            inputs=[describe(rule) for rule in signature.inputs],
+            outputs=[describe(rule) for rule in signature.outputs],
         )
 
     async def ModelConfig(self, request: pb.ModelConfigRequest, context: Context) -> pb.ModelConfigResponse:
-        """The configuration of a model with its gaps filled."""
+        """Gives the configuration of a model with its gaps filled."""
         served = await self._find(request, context)
         return pb.ModelConfigResponse(config=served.model.config)
 
     async def ModelStatistics(self, request: pb.ModelStatisticsRequest, context: Context) -> pb.ModelStatisticsResponse:
-        """Counters of one model, or of all where no name is given."""
+        """Gives the counters of one model, or of all where no name is given."""
         if not request.name:
             counters = self._models.counters()
         elif not request.version:
             await self._find(request, context)
-            counters = [item for item in self._models.counters() if item.name == request.name]
+            counters = [entry for entry in self._models.counters() if entry.name == request.name]
         else:
             counters = [(await self._find(request, context)).counters]
-        return pb.ModelStatisticsResponse(model_stats=[item.message() for item in counters])
+        return pb.ModelStatisticsResponse(model_stats=[entry.message() for entry in counters])
 
     async def ModelInfer(self, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
-        """Inference."""
+        """Runs inference for one request."""
         try:
             return await self._answer("ModelInfer", request, context)
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
 
     async def ModelStreamInfer(self, requests: AsyncIterator[pb.ModelInferRequest], context: Context) -> None:
-        """Inference over a stream: every request gets one answer, in the order of the requests. One that fails gets a
-        message instead, and the stream goes on."""
+        """Runs inference over a stream: every request gets one answer, in the order of the requests.
+
+        A request that fails gets a message instead, and the stream goes on.
+        """
 
         async def answer(request: pb.ModelInferRequest) -> pb.ModelStreamInferResponse:
             try:

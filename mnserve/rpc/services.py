@@ -1,4 +1,4 @@
-"""How the services of generated code come to a server of grpc.aio: checked, and at the least cost for each call."""
+"""Registration of generated services at a server of grpc.aio: checked, and at the least cost for each call."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["PROBES", "Services"]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 PROBES: Final = PUBLIC | {"/inference.GRPCInferenceService/ModelReady"}
-"""Calls that must not queue behind inference for being taken in."""
+"""Calls that must not queue behind inference to be accepted."""
 
 
 class Services:
-    """Stands where an ``add_..._to_server`` function of generated code expects the server.
+    """Takes the place of the server in an ``add_..._to_server`` function of generated code.
 
-    Generated code registers every method twice: with a generic handler, and with a queue of its own for calls to be
-    taken in. grpc.aio looks at each of those queues whenever a call has come to any of them, which took a tenth of the
-    time of a small call; only probes get one here. The checks of messages come with the handlers, since an interceptor
-    would be asked for every call.
+    Generated code registers every method twice: with a generic handler, and with a queue of its own for calls that
+    arrive. The event loop looks at each of those queues for every call that arrives at any. That took a tenth of the
+    time of a small call, so only probes get a queue here. The checks of messages come with the handlers, since an
+    interceptor would be asked for every call.
 
     Args:
         server: The server, before it is started.
@@ -34,7 +34,7 @@ class Services:
         self._server = server
 
     def add(self, add_to_server: Callable[[Any, Any], None], servicer: object) -> None:
-        """Has a function of generated code add its service."""
+        """Lets a function of generated code add its service."""
         add_to_server(servicer, self)
 
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:

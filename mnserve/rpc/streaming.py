@@ -1,4 +1,4 @@
-"""Many requests over one call: worked on at the same time, answered in their order."""
+"""Stream of requests over one call: worked on at the same time, answered in their order."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _Request = TypeVar("_Request")
 _Answer = TypeVar("_Answer")
 
 MAX_IN_PROGRESS: Final = 64
-"""Requests of one stream that are worked on, or whose answers wait to be taken, at a time. The rest waits where gRPC's
-flow control stops the sender, so that a client that reads nothing takes no memory."""
+"""Most requests of one stream in work, or with answers that wait to be sent. Flow control of gRPC stops the sender of
+the rest, so that a client that reads nothing takes no memory."""
 
 
 async def answer_in_order(
@@ -24,17 +24,17 @@ async def answer_in_order(
     enough: asyncio.Event | None = None,
     max_in_progress: int = MAX_IN_PROGRESS,
 ) -> bool:
-    """Answers a stream until it ends; whatever ends this ends the work on what was not answered yet.
+    """Answers a stream until it ends; an error or a cancelled call ends the work on all requests not answered yet.
 
     Args:
-        requests: What comes.
+        requests: Requests of the stream.
         answer: Works on one request; never fails.
         send: Takes the answers, in the order of the requests; may wait for the receiver.
-        enough: Once it is set nothing more is read, and what was read is answered.
-        max_in_progress: Requests taken and not sent yet.
+        enough: Once it is set no more requests are read, and those that were read are answered.
+        max_in_progress: Most requests that are read and not answered yet.
 
     Returns:
-        Whether the stream had ended by itself.
+        True if the stream had ended by itself.
     """
     room = asyncio.Semaphore(max_in_progress)
     taken: asyncio.Queue[asyncio.Future[_Answer] | None] = asyncio.Queue()

@@ -8,7 +8,7 @@ import grpc
 
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceServicer
 
-__all__ = ["UnsupportedCalls"]
+__all__ = ["UnimplementedCalls"]
 
 
 def _refusal(name: str) -> Any:
@@ -18,8 +18,8 @@ def _refusal(name: str) -> Any:
     return refuse
 
 
-class UnsupportedCalls(GRPCInferenceServiceServicer):
-    """Base of the servicer; what a subclass defines is offered."""
+class UnimplementedCalls(GRPCInferenceServiceServicer):
+    """Base of the servicer: refuses the calls that no subclass defines."""
 
     CudaSharedMemoryStatus = _refusal("CudaSharedMemoryStatus")
     CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")

@@ -1,7 +1,8 @@
-"""A look at a message on the wire before protobuf takes it apart.
+"""Count of the fields of a message on the wire, before protobuf parses it.
 
-Wire format: a message is a row of fields, each a tag (varint: number * 8 + kind) and a value (kind 0 varint, 1 eight
-bytes, 2 a length and as many bytes, 5 four bytes; 3 and 4 open and close a group). Source: protobuf's guide "Encoding".
+Wire format: a message is a row of fields, each a tag (varint: number * 8 + kind) and a value. Kind 0 is a varint, 1
+eight bytes, 2 a length and as many bytes, 5 four bytes. Kinds 3 and 4 open and close a group. Source: protobuf's guide
+"Encoding".
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ __all__ = ["has_more_fields"]
 
 
 def has_more_fields(data: bytes, limit: int) -> bool:
-    """Whether a message has more than ``limit`` fields at its top level, without looking at more than those.
+    """Counts the fields at the top level of a message, up to ``limit`` of them.
 
-    False for what is no message; the parser will say so.
+    Returns:
+        True if there are more; False for bytes that are no message, which the parser refuses.
     """
     position = 0
     try:
@@ -38,7 +40,7 @@ def has_more_fields(data: bytes, limit: int) -> bool:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number at ``position``, seven bits a byte with the lowest first, and where it ends."""
+    """Reads the number at ``position``, seven bits a byte with the lowest first, and finds its end."""
     value = shift = 0
     while True:
         byte = data[position]

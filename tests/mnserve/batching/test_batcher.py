@@ -80,8 +80,8 @@ class Running:
         await until(self.engine.started.is_set)
         return task
 
-    def submit(self, item: InferenceWork, **limits: Any) -> asyncio.Task[InferenceResult]:
-        task = asyncio.ensure_future(self.batcher.infer(item, RequestLimits(**limits)))
+    def submit(self, request: InferenceWork, **limits: Any) -> asyncio.Task[InferenceResult]:
+        task = asyncio.ensure_future(self.batcher.infer(request, RequestLimits(**limits)))
         self.tasks.append(task)
         return task
 
@@ -115,9 +115,9 @@ async def test_batches_form_while_the_engine_is_busy(gate: threading.Event) -> N
 
 async def test_a_single_request_runs_without_a_copy() -> None:
     run = start(FakeEngine())
-    item = work(1)
-    await run.submit(item)
-    assert run.engine.calls[0]["x"] is item.feeds["x"]
+    single = work(1)
+    await run.submit(single)
+    assert run.engine.calls[0]["x"] is single.feeds["x"]
     await run.batcher.drain()
 
 
@@ -263,8 +263,8 @@ async def test_only_wanted_outputs_are_computed() -> None:
         return original(feeds, outputs)
 
     run.engine.run = spy  # type: ignore[method-assign]
-    item = work(1)
-    answer = await run.submit(InferenceWork(feeds=item.feeds, rows=1, outputs=()))
+    single = work(1)
+    answer = await run.submit(InferenceWork(feeds=single.feeds, rows=1, outputs=()))
     assert answer.arrays == []
     assert asked == [[]]
     await run.batcher.drain()

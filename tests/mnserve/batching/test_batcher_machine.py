@@ -43,7 +43,7 @@ from mnserve.execution.state import ServingState
 Array = np.ndarray[Any, Any]
 POISON = -1.0
 TICK = 1 / 1024
-"""What the clock goes on with every request: no two times are the same then, and sums of them are exact."""
+"""Step of the clock with every request: no two times are the same then, and sums of them are exact."""
 HANG_SECONDS = 7 + TICK / 4
 ROUNDING = 2e-6
 """More than sums of times are rounded by, and than the loop may be early."""
@@ -240,7 +240,7 @@ class BatcherMachine(RuleBasedStateMachine):
         self.waiting: list[Caller] = []
         self.runs: list[Expected] = []
         self.singly: list[Caller] = []
-        """Those whose batch failed, each of which is run alone; they go before all others."""
+        """Requests of a failed batch, each of which is run alone; they go before all others."""
         self.steps, self.state = 0, ServingState.RUNNING
         self.drained: asyncio.Task[None] | None = None
         self.call(self.batcher.start)
@@ -367,7 +367,7 @@ class BatcherMachine(RuleBasedStateMachine):
     def tick(self, seconds: float) -> None:
         """Lets time pass, and everything that it brings about happen in its turn."""
         end = self.loop.now + seconds
-        while (due := min(self.due(), key=lambda item: item[0]))[0] <= end:
+        while (due := min(self.due(), key=lambda event: event[0]))[0] <= end:
             self.loop.now, what, caller = due
             if caller is not None:
                 self.come(what, caller)

@@ -48,7 +48,7 @@ class Caller:
     turns: int
     """Turns before it is cancelled, tenths of a millisecond before its deadline or its time in the queue is over."""
     level: int
-    """Its priority."""
+    """Priority level."""
 
 
 CALLERS = st.builds(
@@ -134,10 +134,10 @@ def request(number: int, caller: Caller) -> InferenceWork:
     return InferenceWork(feeds={"x": x}, rows=caller.rows, outputs=("z", "y") if number % 2 else ("y",))
 
 
-def check(item: InferenceWork, answer: InferenceResult) -> None:
-    expected = {"y": item.feeds["x"] * 2, "z": item.feeds["x"].sum(axis=1)}
-    assert len(answer.arrays) == len(item.outputs)
-    for name, array in zip(item.outputs, answer.arrays, strict=True):
+def check(sent: InferenceWork, answer: InferenceResult) -> None:
+    expected = {"y": sent.feeds["x"] * 2, "z": sent.feeds["x"].sum(axis=1)}
+    assert len(answer.arrays) == len(sent.outputs)
+    for name, array in zip(sent.outputs, answer.arrays, strict=True):
         np.testing.assert_array_equal(array, expected[name])
 
 
@@ -150,20 +150,20 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
     async def one(number: int, caller: Caller) -> None:
         for _ in range(caller.pause):
             await asyncio.sleep(0)
-        item = request(number, caller)
+        work = request(number, caller)
         loop = asyncio.get_running_loop()
         seconds = caller.turns * 1e-4
         deadline = loop.time() + seconds if caller.fate == "deadline" else None
         asked_wait = seconds if caller.fate == "waits briefly" else 0.0
         limits = RequestLimits.under(RULES, caller.level, deadline=deadline, asked_wait=asked_wait)
-        task = asyncio.ensure_future(batcher.infer(item, limits))
+        task = asyncio.ensure_future(batcher.infer(work, limits))
         if caller.fate == "cancels":
             for _ in range(caller.turns):
                 await asyncio.sleep(0)
             task.cancel()
         answered = False
         try:
-            check(item, await task)
+            check(work, await task)
             answered = True
             assert caller.fate != "poison"
         except QueueFullError:

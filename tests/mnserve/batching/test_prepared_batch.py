@@ -163,8 +163,8 @@ async def test_deadlines_fire_on_time_and_a_batch_without_waiters_is_not_run(gat
     gone = busy.ask(3)
     await until(lambda: busy.prepared == 4)
     gone.cancel()
-    found = await asyncio.gather(*late, return_exceptions=True)  # the engine is busy all the while
-    assert all(isinstance(error, DeadlineExceededError) for error in found)
+    errors = await asyncio.gather(*late, return_exceptions=True)  # the engine is busy all the while
+    assert all(isinstance(error, DeadlineExceededError) for error in errors)
     gate.set()
     await first
     assert (await busy.ask(5)).arrays[0].tolist() == [[10, 10]]
@@ -193,8 +193,8 @@ async def test_memory_that_is_used_again_spoils_no_answer_on_its_way(gate: threa
     wide = 40_000
 
     def ask(value: float) -> asyncio.Task[InferenceResult]:
-        item = InferenceWork(feeds={"x": np.full((1, wide), value, np.float32)}, rows=1, outputs=("y",))
-        return asyncio.ensure_future(busy.batcher.infer(item))
+        wide_work = InferenceWork(feeds={"x": np.full((1, wide), value, np.float32)}, rows=1, outputs=("y",))
+        return asyncio.ensure_future(busy.batcher.infer(wide_work))
 
     tasks = [ask(value) for value in range(33)]
     gate.set()

@@ -37,8 +37,8 @@ class Delayed:
         self.batcher.start()
         self.tasks: list[asyncio.Task[InferenceResult]] = []
 
-    def submit(self, item: InferenceWork, deadline: float | None = None) -> asyncio.Task[InferenceResult]:
-        task = asyncio.ensure_future(self.batcher.infer(item, RequestLimits(deadline=deadline)))
+    def submit(self, request: InferenceWork, deadline: float | None = None) -> asyncio.Task[InferenceResult]:
+        task = asyncio.ensure_future(self.batcher.infer(request, RequestLimits(deadline=deadline)))
         self.tasks.append(task)
         return task
 

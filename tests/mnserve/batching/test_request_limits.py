@@ -57,7 +57,7 @@ def test_a_request_names_its_priority() -> None:
 
 
 def test_a_priority_beyond_the_levels_is_refused() -> None:
-    """It may be meant to be low, and must not become the default in silence."""
+    """Such a priority may be meant to be low, and must not become the default in silence."""
     with pytest.raises(InvalidRequestError, match=r"'priority' is 4, expected 0 \(the default\) to 3"):
         read(request(priority=4), PRIORITIES)
     with pytest.raises(InvalidRequestError, match="comes as string_param"):

@@ -46,7 +46,7 @@ def request(rows: int = 2) -> pb.ModelInferRequest:
     return message
 
 
-def test_a_correct_request() -> None:
+def test_a_correct_request_is_decoded() -> None:
     decoded = decode_request(request(), SIGNATURE)
     assert list(decoded.feeds) == ["a", "b"]
     assert decoded.feeds["a"].tolist() == [[0, 1], [2, 3]]
@@ -55,7 +55,7 @@ def test_a_correct_request() -> None:
     assert decoded.outputs == ("p", "q")
 
 
-def test_typed_contents() -> None:
+def test_typed_contents_are_decoded() -> None:
     message = request()
     del message.raw_input_contents[:]
     message.inputs[0].contents.int_contents.extend(range(6))
@@ -83,7 +83,7 @@ def test_unknown_parameters_are_tolerated() -> None:
     assert decode_request(message, SIGNATURE).rows == 2
 
 
-def test_without_a_batch_dimension() -> None:
+def test_a_request_without_a_batch_dimension_counts_as_one_row() -> None:
     message = pb.ModelInferRequest()
     message.inputs.add(name="a", datatype="FP32", shape=[3, 2])
     message.raw_input_contents.append(b"\0" * 24)
@@ -159,13 +159,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("change", "words"), FAULTS.values(), ids=list(FAULTS))
-def test_faults(change: Callable[[pb.ModelInferRequest], object], words: list[str]) -> None:
+def test_faults_are_refused_by_name(change: Callable[[pb.ModelInferRequest], object], words: list[str]) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         decode_request(edit(change), SIGNATURE)
     assert all(word in str(caught.value) for word in [*words, "model 'm'"]), str(caught.value)
 
 
-def test_empty_leading_dimension_without_a_batch_dimension() -> None:
+def test_an_empty_leading_dimension_is_refused_without_a_batch_dimension() -> None:
     message = pb.ModelInferRequest()
     message.inputs.add(name="a", datatype="FP32", shape=[0, 2])
     message.raw_input_contents.append(b"")
@@ -193,12 +193,12 @@ UNSUPPORTED: dict[str, Callable[[pb.ModelInferRequest], None]] = {
 
 
 @pytest.mark.parametrize("change", UNSUPPORTED.values(), ids=list(UNSUPPORTED))
-def test_what_would_change_the_answer_is_not_ignored(change: Callable[[pb.ModelInferRequest], None]) -> None:
+def test_parameters_that_would_change_the_answer_are_refused(change: Callable[[pb.ModelInferRequest], None]) -> None:
     with pytest.raises(UnsupportedError, match=r"not supported|does not offer"):
         decode_request(edit(change), SIGNATURE)
 
 
-def test_messages_do_not_repeat_what_a_client_made_up_at_length() -> None:
+def test_refusals_shorten_long_names_of_clients() -> None:
     message = request()
     message.inputs[0].name = "x" * 100_000
     with pytest.raises(InvalidRequestError) as caught:
@@ -238,16 +238,16 @@ def test_answers_are_raw() -> None:
         arrays=[np.ones((2, 2), "<f4")[:, ::-1], np.zeros((2, 2), "<f4")],
     )
     assert (response.model_name, response.model_version, response.id) == ("m", "3", "id-1")
-    assert [(item.name, item.datatype, list(item.shape)) for item in response.outputs] == [
+    assert [(output.name, output.datatype, list(output.shape)) for output in response.outputs] == [
         ("q", "FP32", [2, 2]),
         ("p", "FP32", [2, 2]),
     ]
     assert [len(raw) for raw in response.raw_output_contents] == [16, 16]
-    assert not any(item.HasField("contents") for item in response.outputs)
+    assert not any(output.HasField("contents") for output in response.outputs)
 
 
 @pytest.mark.parametrize("raw", [True, False])
-def test_elements_of_strings_are_bounded(raw: bool) -> None:
+def test_too_many_strings_are_refused(raw: bool) -> None:
     rule = TensorRule(name="x", datatype=DATATYPES["BYTES"], dims=(-1,))
     signature = RequestSignature(model="m", max_batch_size=0, inputs=(rule,), outputs=())
     for count in (MAX_BYTES_ELEMENTS, MAX_BYTES_ELEMENTS + 1):
@@ -265,7 +265,7 @@ def test_elements_of_strings_are_bounded(raw: bool) -> None:
 
 
 @pytest.mark.parametrize(("count", "large_raw", "large_typed"), [(1000, False, False), (50_000, False, True)])
-def test_whether_decoding_takes_long_is_known_before(count: int, large_raw: bool, large_typed: bool) -> None:
+def test_large_requests_are_known_before_decoding(count: int, large_raw: bool, large_typed: bool) -> None:
     raw = pb.ModelInferRequest(model_name="m")
     raw.inputs.add(name="x", datatype="FP32", shape=[1, count])
     typed = pb.ModelInferRequest.FromString(raw.SerializeToString())
@@ -277,14 +277,14 @@ def test_whether_decoding_takes_long_is_known_before(count: int, large_raw: bool
     assert check_request(typed, signature).large is large_typed  # element by element
 
 
-def test_strings_may_always_take_long() -> None:
+def test_strings_count_as_large() -> None:
     request = pb.ModelInferRequest(model_name="m", raw_input_contents=[bytes(4)])
     request.inputs.add(name="x", datatype="BYTES", shape=[1])
     rule = TensorRule(name="x", datatype=DATATYPES["BYTES"], dims=(-1,))
     assert check_request(request, RequestSignature(model="m", max_batch_size=0, inputs=(rule,), outputs=())).large
 
 
-def test_requests_of_one_form_are_told_apart_by_their_contents() -> None:
+def test_requests_of_one_layout_keep_their_own_contents() -> None:
     signature = replace(SIGNATURE)
     for number in range(3):
         message = request()
@@ -305,7 +305,7 @@ def test_requests_of_one_form_are_told_apart_by_their_contents() -> None:
         decode_request(both, signature)
 
 
-def test_only_forms_that_keep_the_rules_are_remembered_and_not_too_many() -> None:
+def test_a_bounded_number_of_valid_layouts_is_remembered() -> None:
     signature = replace(SIGNATURE)
     wrong = request()
     wrong.inputs[0].datatype = "FP32"

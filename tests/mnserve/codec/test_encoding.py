@@ -34,7 +34,7 @@ def encode(name: str, array: np.ndarray, max_bytes: int | None, request_id: str 
     [("y", np.ones((8, 1000), np.float32)), ("s", np.array([[b"abc"] * 1000], dtype=object))],
     ids=["numbers", "strings"],
 )
-def test_the_limit_is_exact(name: str, array: np.ndarray, request_id: str) -> None:
+def test_an_answer_of_exactly_the_limit_passes(name: str, array: np.ndarray, request_id: str) -> None:
     size = len(encode(name, array, None, request_id).SerializeToString())
     assert len(encode(name, array, size, request_id).SerializeToString()) == size
     for limit in (size - 1, size // 2, 1):
@@ -42,7 +42,7 @@ def test_the_limit_is_exact(name: str, array: np.ndarray, request_id: str) -> No
             encode(name, array, limit, request_id)
 
 
-def test_whether_encoding_takes_long_is_known_before() -> None:
+def test_large_answers_are_known_before_encoding() -> None:
     assert not is_large([np.zeros(1000, np.float32)])
     assert is_large([np.zeros(300_000, np.float32)])
     assert is_large([np.array([b"few, but of any length"], dtype=object)])

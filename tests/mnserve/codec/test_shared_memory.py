@@ -27,16 +27,16 @@ SIGNATURE = RequestSignature(model="m", max_batch_size=4, inputs=RULES, outputs=
 def regions(tmp_path: Path) -> Regions:
     """One region ``r``: 40 bytes behind the first 8 of an object of 64."""
     (tmp_path / "object").write_bytes(bytes(range(64)))
-    found = Regions(tmp_path)
-    found.register(Region(name="r", key="/object", offset=8, byte_size=40))
-    return found
+    regions = Regions(tmp_path)
+    regions.register(Region(name="r", key="/object", offset=8, byte_size=40))
+    return regions
 
 
 def part(offset: int = 0, byte_size: int = 8, region: str = "r") -> Slice:
     return Slice(region=region, offset=offset, byte_size=byte_size)
 
 
-def test_what_lies_in_a_region(regions: Regions, tmp_path: Path) -> None:
+def test_a_region_is_read_and_written(regions: Regions, tmp_path: Path) -> None:
     assert regions.read(part(2, 4), "x") == bytes([10, 11, 12, 13])
     regions.write(part(32, 8), b"abcdefgh", "x")
     regions.write(part(0, 8), b"short", "x")
@@ -64,7 +64,7 @@ def test_nothing_outside_a_region_is_touched(regions: Regions, where: Slice, wor
     assert (tmp_path / "object").read_bytes() == bytes(range(64))
 
 
-def test_an_object_that_becomes_shorter_hurts_nobody(regions: Regions, tmp_path: Path) -> None:
+def test_an_object_that_becomes_shorter_is_refused(regions: Regions, tmp_path: Path) -> None:
     os.truncate(tmp_path / "object", 12)
     assert regions.read(part(0, 4), "x") == bytes([8, 9, 10, 11])
     for call in (lambda: regions.read(part(), "x"), lambda: regions.write(part(), b"12345678", "x")):
@@ -81,7 +81,7 @@ def test_keys_never_become_paths(regions: Regions, key: str) -> None:
         regions.register(Region(name="new", key=key, offset=0, byte_size=1))
 
 
-def test_regions_that_cannot_be(regions: Regions, tmp_path: Path) -> None:
+def test_regions_that_cannot_be_are_refused(regions: Regions, tmp_path: Path) -> None:
     def refused(words: str, kind: type[Exception] = InvalidRequestError, **fields: Any) -> None:
         values = {"name": "new", "key": "object", "offset": 0, "byte_size": 1} | fields
         with pytest.raises(kind, match=words):
@@ -107,7 +107,7 @@ def test_regions_that_cannot_be(regions: Regions, tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == handles - 1
 
 
-def test_status_and_unregistering(regions: Regions) -> None:
+def test_unregistered_regions_leave_the_status(regions: Regions) -> None:
     assert regions.status("r") == regions.status() == {"r": Region(name="r", key="/object", offset=8, byte_size=40)}
     with pytest.raises(UnknownRegionError, match="no shared memory region 'q'"):
         regions.status("q")
@@ -131,12 +131,12 @@ def request(**parameters: Any) -> pb.ModelInferRequest:
     return message
 
 
-def test_inputs_and_outputs_in_shared_memory(regions: Regions, tmp_path: Path) -> None:
+def test_inputs_and_outputs_travel_in_shared_memory(regions: Regions, tmp_path: Path) -> None:
     regions.write(part(16, 8), np.array([1, 2], "<f4").tobytes(), "x")
     message = request(offset=16)
-    found = decode_request(message, SIGNATURE, regions)
-    assert found.feeds["a"].tolist() == [[1, 2]]
-    assert found.feeds["b"].tolist() == [[3, 4]]
+    work = decode_request(message, SIGNATURE, regions)
+    assert work.feeds["a"].tolist() == [[1, 2]]
+    assert work.feeds["b"].tolist() == [[3, 4]]
     arrays = [np.array([[5, 6]], np.float32), np.array([[7, 8]], np.float32)]
     answer = encode_response(
         signature=SIGNATURE, version=1, request_id="", names="ab", arrays=arrays,
@@ -163,12 +163,14 @@ def test_inputs_and_outputs_in_shared_memory(regions: Regions, tmp_path: Path) -
         ({"region": "q"}, "which nobody registered"),
     ],
 )
-def test_requests_that_say_it_wrong(regions: Regions, parameters: dict[str, Any], words: str) -> None:
+def test_malformed_parameters_of_shared_memory_are_refused(
+    regions: Regions, parameters: dict[str, Any], words: str
+) -> None:
     with pytest.raises(InvalidRequestError, match=words):
         decode_request(request(**parameters), SIGNATURE, regions)
 
 
-def test_a_tensor_is_sent_once(regions: Regions) -> None:
+def test_a_tensor_sent_twice_is_refused(regions: Regions) -> None:
     twice = request()
     twice.raw_input_contents.append(b"12345678")
     with pytest.raises(InvalidRequestError, match="2 raw_input_contents for 1 inputs that are not in shared memory"):
@@ -186,5 +188,5 @@ def test_a_tensor_is_sent_once(regions: Regions) -> None:
         ("10.0.0.1", "on", True), ("127.0.0.1", "off", False),
     ],
 )  # fmt: skip
-def test_who_may_use_it(host: str, setting: Any, offered: bool) -> None:
+def test_shared_memory_is_offered_where_host_and_setting_allow(host: str, setting: Any, offered: bool) -> None:
     assert ServeSettings(repository="r", host=host, shared_memory=setting).offers_shared_memory is offered

@@ -51,30 +51,32 @@ def test_every_type_of_the_configuration_is_known() -> None:
     numbers = {value for name, value in model_config_pb2.DataType.items() if name != "TYPE_INVALID"}
     assert set(BY_CONFIG_TYPE) == numbers
     assert all(
-        model_config_pb2.DataType.Name(item.config_type) in (f"TYPE_{name}", "TYPE_STRING")
-        for name, item in DATATYPES.items()
+        model_config_pb2.DataType.Name(datatype.config_type) in (f"TYPE_{name}", "TYPE_STRING")
+        for name, datatype in DATATYPES.items()
     )
 
 
 @pytest.mark.parametrize("datatype", DATATYPES.values(), ids=list(DATATYPES))
 @RELAXED
 @given(data=st.data())
-def test_raw_round_trip(datatype: Datatype, data: st.DataObject) -> None:
+def test_raw_bytes_come_back_as_they_went(datatype: Datatype, data: st.DataObject) -> None:
     array = data.draw(arrays(datatype))
     assert same(raw_to_array(array_to_raw(array, datatype), datatype, array.shape, "x"), array)
 
 
-@pytest.mark.parametrize("datatype", [item for item in DATATYPES.values() if item.contents], ids=lambda item: item.name)
+@pytest.mark.parametrize(
+    "datatype", [datatype for datatype in DATATYPES.values() if datatype.contents], ids=lambda datatype: datatype.name
+)
 @RELAXED
 @given(data=st.data())
-def test_typed_round_trip(datatype: Datatype, data: st.DataObject) -> None:
+def test_typed_contents_come_back_as_they_went(datatype: Datatype, data: st.DataObject) -> None:
     array = data.draw(arrays(datatype))
     contents = InferTensorContents()
     getattr(contents, str(datatype.contents)).extend(array.ravel().tolist())
     assert same(contents_to_array(contents, datatype, array.shape, "x"), array)
 
 
-def test_raw_is_a_view() -> None:
+def test_raw_numbers_are_viewed_without_a_copy() -> None:
     raw = np.arange(6, dtype="<f4").tobytes()
     array = raw_to_array(raw, DATATYPES["FP32"], (2, 3), "x")
     assert not array.flags.writeable
@@ -131,7 +133,7 @@ def test_arbitrary_typed_contents_are_refused_or_fit(shape: list[int], numbers: 
         (b"\0" * 4, "BYTES", (2**50,), ["at least"]),
     ],
 )
-def test_wrong_raw_contents(raw: bytes, datatype: str, shape: tuple[int, ...], words: list[str]) -> None:
+def test_wrong_raw_contents_are_refused(raw: bytes, datatype: str, shape: tuple[int, ...], words: list[str]) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         raw_to_array(raw, DATATYPES[datatype], shape, "input 'x'")
     assert all(word in str(caught.value) for word in ["input 'x'", *words]), str(caught.value)
@@ -148,20 +150,20 @@ def test_wrong_raw_contents(raw: bytes, datatype: str, shape: tuple[int, ...], w
         (InferTensorContents(uint_contents=[1, 70000]), "UINT16", ["70000", "65535"]),
     ],
 )
-def test_wrong_typed_contents(contents: InferTensorContents, datatype: str, words: list[str]) -> None:
+def test_wrong_typed_contents_are_refused(contents: InferTensorContents, datatype: str, words: list[str]) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         contents_to_array(contents, DATATYPES[datatype], (2,), "input 'x'")
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
-def test_zero_size_tensor_is_legal() -> None:
+def test_an_empty_tensor_is_accepted() -> None:
     assert raw_to_array(b"", DATATYPES["FP32"], (2, 0), "x").shape == (2, 0)
     assert element_count((2, 0), DATATYPES["FP32"], "x") == 0
     assert element_count((), DATATYPES["FP32"], "x") == 1
 
 
 @pytest.mark.parametrize("name", ["FP16", "FP32", "FP64"])
-def test_first_non_finite(name: str) -> None:
+def test_non_finite_values_are_counted_and_the_first_is_found(name: str) -> None:
     datatype = DATATYPES[name]
     array = np.ones((2, 3), dtype=datatype.dtype)
     assert first_non_finite(array, datatype) is None
@@ -176,7 +178,7 @@ def test_a_sum_that_overflows_is_no_fault() -> None:
     assert first_non_finite(np.full(4, 60000, dtype="<f2"), DATATYPES["FP16"]) is None
 
 
-def test_first_non_finite_of_bfloat16() -> None:
+def test_non_finite_values_of_bfloat16_are_counted() -> None:
     bits = np.array([0x3F80, 0x7F80, 0x7FC0], dtype="<u2")  # 1, inf, NaN
     assert first_non_finite(bits, DATATYPES["BF16"]) == (2, (1,))
     assert first_non_finite(np.array([0x7F80], dtype="<u2"), DATATYPES["UINT16"]) is None

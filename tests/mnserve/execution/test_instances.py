@@ -37,7 +37,7 @@ CPU, CUDA, OPENVINO = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "O
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """Holds engines; opened at the end whatever happens, so that no thread is left behind."""
+    """Gate that holds engines; opened at the end in any case, so that no thread is left behind."""
     event = threading.Event()
     yield event
     event.set()
@@ -163,7 +163,7 @@ async def test_each_engine_runs_in_a_thread_of_its_own(gate: threading.Event) ->
     await asyncio.gather(*running)
     for value in range(10):
         await side.submit(value)
-    assert [len(found) for found in threads.values()] == [1, 1]
+    assert [len(idents) for idents in threads.values()] == [1, 1]
     assert threads[0] != threads[1]
     await side.batcher.drain()
 

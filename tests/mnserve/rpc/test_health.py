@@ -54,7 +54,7 @@ async def stub(health: Health) -> AsyncIterator[Any]:
     await server.stop(0)
 
 
-async def test_check(stub: Any, models: Models) -> None:
+async def test_check_tells_the_state_of_server_and_models(stub: Any, models: Models) -> None:
     for service in ("", "inference.GRPCInferenceService", "m"):
         assert (await stub.Check(question(service))).status == SERVING
     await models.unload("m")
@@ -65,7 +65,7 @@ async def test_check(stub: Any, models: Models) -> None:
     assert caught.value.details() == f"there is no service or model 'x\\n{'y' * 62}...'"
 
 
-async def test_watchers_hear_of_changes_whoever_else_leaves(stub: Any, models: Models) -> None:
+async def test_watchers_hear_of_changes_after_others_have_left(stub: Any, models: Models) -> None:
     one, other = stub.Watch(question("m")), stub.Watch(question("m"))
     assert [(await one.read()).status, (await other.read()).status] == [SERVING, SERVING]
     one.cancel()
@@ -88,7 +88,7 @@ async def test_a_watcher_may_come_before_its_model(
     watching.cancel()
 
 
-async def test_who_watches_is_forgotten_once_gone(stub: Any, health: Health) -> None:
+async def test_a_watcher_that_has_left_is_forgotten(stub: Any, health: Health) -> None:
     watching = [stub.Watch(question(name)) for name in ("", "m", "nobody")]
     for call in watching:
         await call.read()
@@ -102,7 +102,7 @@ async def test_who_watches_is_forgotten_once_gone(stub: Any, health: Health) -> 
     assert not health._watchers
 
 
-async def test_nothing_is_told_twice(stub: Any, health: Health, models: Models) -> None:
+async def test_a_watcher_is_told_each_state_once(stub: Any, health: Health, models: Models) -> None:
     watching = stub.Watch(question(""))
     assert (await watching.read()).status == SERVING
     for _ in range(3):
@@ -113,7 +113,7 @@ async def test_nothing_is_told_twice(stub: Any, health: Health, models: Models) 
     watching.cancel()
 
 
-async def test_watchers_are_sent_away_in_the_end(stub: Any, health: Health) -> None:
+async def test_watchers_end_with_the_server(stub: Any, health: Health) -> None:
     watching = stub.Watch(question("m"))
     assert (await watching.read()).status == SERVING
     health.close()
@@ -123,7 +123,7 @@ async def test_watchers_are_sent_away_in_the_end(stub: Any, health: Health) -> N
 
 
 async def test_a_watcher_that_leaves_while_it_is_written_to_is_left_to_grpc(health: Health) -> None:
-    """Which cancels the call, and would log anything else."""
+    """gRPC cancels the call, and would log any other error."""
 
     class Gone:
         async def write(self, response: health_pb2.HealthCheckResponse) -> None:

@@ -57,7 +57,7 @@ async def values(call: Any) -> list[float]:
     return np.frombuffer((await call).raw_output_contents[0], "<f4").tolist()
 
 
-async def test_who_sends_too_much_is_told_when_to_come_back(repository: Path, double_model: WriteModel) -> None:
+async def test_a_caller_over_its_rate_is_told_when_to_come_back(repository: Path, double_model: WriteModel) -> None:
     double_model("m")
     async with serving(repository, FakeEngine(), limits=RateLimits(0.001, 2)) as (stub, models):
         for _ in range(2):
@@ -92,7 +92,7 @@ async def test_a_request_whose_model_is_replaced_meanwhile_counts_once(
         assert len(asked) >= 2
 
 
-async def test_requests_of_a_stream_count_each(repository: Path, double_model: WriteModel) -> None:
+async def test_each_request_of_a_stream_counts_for_the_rate(repository: Path, double_model: WriteModel) -> None:
     double_model("m")
     async with serving(repository, FakeEngine(), limits=RateLimits(0.001, 2)) as (stub, _):
         call = stub.ModelStreamInfer(iter([request(1, 1, 1, 1)] * 4))
@@ -171,6 +171,6 @@ async def test_nothing_is_kept_unless_model_and_server_both_say_so(
         ({"trace_endpoint": "localhost:4317"}, "--trace-endpoint is 'localhost:4317'"),
     ],
 )
-def test_settings_that_cannot_work(fields: dict[str, Any], words: str) -> None:
+def test_settings_that_cannot_work_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(Exception, match=words):
         ServeSettings(repository="models", **fields)

@@ -49,7 +49,7 @@ class Serving:
         return self.models.find("m").counters
 
     def failures(self) -> dict[str, int]:
-        return {reason: item.count for reason, item in self.counters.failure.items() if item.count}
+        return {reason: duration.count for reason, duration in self.counters.failure.items() if duration.count}
 
 
 @asynccontextmanager
@@ -134,7 +134,7 @@ async def test_an_answer_over_the_limit_is_a_failure(
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 100, b"\x0a\x02\xff\xfe"], ids=["no message", "a name that is no text"])
-async def test_a_message_that_does_not_parse(
+async def test_a_message_that_does_not_parse_is_refused_without_a_traceback(
     repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture, data: bytes
 ) -> None:
     double_model("m")
@@ -146,7 +146,7 @@ async def test_a_message_that_does_not_parse(
     assert caplog.records == []
 
 
-async def test_a_message_of_too_many_fields(repository: Path, double_model: WriteModel) -> None:
+async def test_a_message_of_too_many_fields_is_refused(repository: Path, double_model: WriteModel) -> None:
     """Each takes two bytes on the wire and some ninety in memory."""
     double_model("m")
     async with serving(repository, FakeEngine()) as server:
@@ -211,7 +211,7 @@ async def test_details_that_are_no_text_still_end_the_call(repository: Path, dou
         assert "a file called \\udcff" in str(error.details())
 
 
-def urgent(**parameters: int) -> pb.ModelInferRequest:
+def with_parameters(**parameters: int) -> pb.ModelInferRequest:
     message = request()
     for name, value in parameters.items():
         message.parameters[name].uint64_param = value
@@ -227,7 +227,7 @@ async def test_a_request_that_waits_longer_than_its_policy_lets_it_is_unavailabl
     async with serving(repository, engine) as server:
         running = server.stub.ModelInfer(request())
         await until(engine.started.is_set)
-        error = await failing(server.stub.ModelInfer(urgent(timeout=20_000)))
+        error = await failing(server.stub.ModelInfer(with_parameters(timeout=20_000)))
         assert error.code() is grpc.StatusCode.UNAVAILABLE
         assert "Request timeout expired" in str(error.details())
         assert ("grpc-retry-pushback-ms", "100") in list(error.trailing_metadata() or ())
@@ -236,18 +236,20 @@ async def test_a_request_that_waits_longer_than_its_policy_lets_it_is_unavailabl
         await running
 
 
-async def test_requests_name_their_priority(repository: Path, double_model: WriteModel, gate: threading.Event) -> None:
+async def test_a_request_of_higher_priority_runs_first(
+    repository: Path, double_model: WriteModel, gate: threading.Event
+) -> None:
     levels = "dynamic_batching { priority_levels: 2 default_priority_level: 2 }"
     double_model("m", width="n", config=f"max_batch_size: 1 {levels}")
     engine = FakeEngine(gate=gate)
     async with serving(repository, engine) as server:
         running, waiting = await one_running_and_one_waiting(server, engine)
-        first = server.stub.ModelInfer(urgent(priority=1))
+        first = server.stub.ModelInfer(with_parameters(priority=1))
         await until(lambda: server.counters.pending() == 2)
         order: list[str] = []
         waiting.add_done_callback(lambda _: order.append("default"))
         first.add_done_callback(lambda _: order.append("first"))
-        error = await failing(server.stub.ModelInfer(urgent(priority=3)))
+        error = await failing(server.stub.ModelInfer(with_parameters(priority=3)))
         assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
         gate.set()
         await asyncio.gather(running, waiting, first)

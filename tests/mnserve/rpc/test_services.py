@@ -1,4 +1,4 @@
-"""What a server of grpc.aio is given of the services of generated code."""
+"""Registration of generated services at a server of grpc.aio."""
 
 from __future__ import annotations
 
@@ -61,6 +61,11 @@ def recorded() -> Recorder:
     return recorder
 
 
+def handlers_of(method: str, recorder: Recorder) -> list[Any]:
+    handlers = [generic.service(Details(method)) for generic in recorder.generic]
+    return [handler for handler in handlers if handler is not None]
+
+
 def test_only_probes_have_a_queue_of_their_own() -> None:
     recorder = recorded()
     assert recorder.registered.keys() == PROBES
@@ -70,9 +75,9 @@ def test_only_probes_have_a_queue_of_their_own() -> None:
 def test_every_method_is_found() -> None:
     recorder = recorded()
     for method in METHODS:
-        (handler,) = [found for generic in recorder.generic if (found := generic.service(Details(method))) is not None]
-        again = [found for generic in recorder.generic if (found := generic.service(Details(method))) is not None]
-        assert again == [handler]
+        handlers = handlers_of(method, recorder)
+        assert len(handlers) == 1
+        assert handlers_of(method, recorder) == handlers  # kept, not made again
     assert [generic.service(Details("/inference.GRPCInferenceService/Nothing")) for generic in recorder.generic] == [
         None,
         None,
@@ -83,18 +88,20 @@ def test_every_method_is_found() -> None:
 def test_messages_of_both_kinds_are_checked() -> None:
     recorder = recorded()
     for method in METHODS:
-        found = [handler for generic in recorder.generic if (handler := generic.service(Details(method))) is not None]
-        for handler in (*found, *(recorder.registered[method] for _ in [0] if method in PROBES)):
+        for handler in (
+            *handlers_of(method, recorder),
+            *(recorder.registered[method] for _ in [0] if method in PROBES),
+        ):
             assert type(handler.request_deserializer(b"\x0f")).__name__ == "_Refused"
 
 
-async def test_a_message_to_reflection_that_cannot_be_taken_apart(
+async def test_a_message_to_reflection_that_does_not_parse_is_refused(
     serve: Callable[..., Awaitable[str]],
     repository: Path,
     double_model: Callable[..., Path],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """What came before it is answered."""
+    """Messages before it are answered."""
     double_model("m")
     address = (await serve()).removeprefix("grpc://")
     good = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()

@@ -60,7 +60,7 @@ async def test_requests_are_worked_on_at_the_same_time() -> None:
     assert sent == [0, 1]
 
 
-async def test_a_receiver_that_takes_nothing_stops_the_reading() -> None:
+async def test_a_receiver_that_reads_nothing_stops_the_reading() -> None:
     read: list[int] = []
     stalled = asyncio.Event()
 
@@ -100,7 +100,7 @@ async def test_work_ends_with_the_stream() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
-async def test_a_stream_that_breaks_is_told_after_what_it_brought() -> None:
+async def test_a_broken_stream_fails_after_the_answers_of_its_requests() -> None:
     sent: list[int] = []
 
     async def broken() -> AsyncIterator[int]:
@@ -120,7 +120,7 @@ async def test_a_stream_that_breaks_is_told_after_what_it_brought() -> None:
     assert sent == [1, 2]
 
 
-async def test_enough_is_enough_and_what_was_read_is_answered() -> None:
+async def test_a_stopped_stream_answers_the_requests_that_were_read() -> None:
     sent: list[int] = []
     enough, working = asyncio.Event(), asyncio.Event()
 
