@@ -13,7 +13,7 @@ from mnserve.access.rate_limits import RateLimits
 from mnserve.codec.shared_memory import Region, Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnsupportedError
 from mnserve.failing import fail
-from mnserve.models.polling import check_asked_for
+from mnserve.models.polling import check_explicit_control
 from mnserve.models.registry import Models
 from mnserve.observability.log_settings import LogControl, LogValue
 from mnserve.observability.tracing import Tracing
@@ -100,7 +100,7 @@ class ControlCalls(UnsupportedCalls):
         """Loads a model, or loads it again, as it is in the repository or with a configuration that the call brings;
         answers once it is served."""
         try:
-            check_asked_for(self._offered.control)
+            check_explicit_control(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
             override = await asyncio.to_thread(_override, request) if request.parameters else None
@@ -114,7 +114,7 @@ class ControlCalls(UnsupportedCalls):
     ) -> pb.RepositoryModelUnloadResponse:
         """Takes a model out; what it had admitted is still answered after this."""
         try:
-            check_asked_for(self._offered.control)
+            check_explicit_control(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
             await self._models.unload(request.model_name)
