@@ -83,7 +83,7 @@ class ServeSettings:
     drain_timeout: float = 30.0
     """Seconds that requests in progress get after that."""
     trace_endpoint: str = ""
-    """Where spans go, a collector that takes OTLP over gRPC, such as http://localhost:4317; empty traces nothing."""
+    """Collector of spans that takes OTLP over gRPC, such as http://localhost:4317; empty traces nothing."""
     trace_rate: int = 1000
     """With --trace-endpoint: one request of so many is traced, and every one whose caller is traced itself."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

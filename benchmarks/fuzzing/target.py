@@ -23,7 +23,7 @@ from mnserve.codec.shared_memory import Region, Regions
 from mnserve.codec.signature import RequestSignature
 from mnserve.codec.tensors import raw_to_array
 from mnserve.errors import MnServeError
-from mnserve.models.response_cache import key_of
+from mnserve.models.response_cache import response_key
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.wire import has_more_fields
 from mnserve.status import status_code
@@ -83,7 +83,7 @@ class Target:
             _ = checked.large
             work = checked.decode()
             _check_decoded(work, signature)
-            if work.nbytes < 0 or len(key_of(work)) != 16 or (limits.deadline or 0) < 0 or limits.max_wait < 0:
+            if work.nbytes < 0 or len(response_key(work)) != 16 or (limits.deadline or 0) < 0 or limits.max_wait < 0:
                 raise Finding(f"{work.nbytes} bytes, {limits}")
             response = encode_response(
                 signature=signature,

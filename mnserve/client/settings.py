@@ -23,7 +23,7 @@ class ConnectionSettings:
     """
 
     tls_ca: str | None = None
-    """PEM file with the certificate authorities that may vouch for the server; gRPC's own list where none is given."""
+    """PEM file with certificate authorities that the server's certificate may come from; without it gRPC's own list."""
     tls_certificate: str | None = None
     """PEM file with a certificate of this client, for servers that want one."""
     tls_key: str | None = None

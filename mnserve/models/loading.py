@@ -21,7 +21,7 @@ from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import EngineError, ModelConfigError
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.models.response_cache import ModelResponses, ResponseCache
-from mnserve.models.warm_up import probe_of, run_samples, warm_up
+from mnserve.models.warm_up import health_probe, run_samples, warm_up
 from mnserve.models.warm_up_samples import SampleLimits, samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
@@ -163,7 +163,9 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         batching=batching,
         instances=1 if options.alone else instance_count(config),
         another=partial(_load_another, files, variant, options, rules),
-        watch=EngineHealthOptions(run_timeout=options.run_timeout, probe=probe_of(rules) if options.warm_up else None),
+        watch=EngineHealthOptions(
+            run_timeout=options.run_timeout, probe=health_probe(rules) if options.warm_up else None
+        ),
         responses=_responses(files, options),
     )
 

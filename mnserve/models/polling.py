@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 _EXPLICIT: Final = "explicit"
 
 
-def check_asked_for(control: Control) -> None:
+def check_explicit_control(control: Control) -> None:
     """Checks that callers may load and unload models.
 
     Raises:

@@ -79,7 +79,7 @@ class ModelResponses:
         self._cache._drop(self)
 
 
-def key_of(work: InferenceWork) -> bytes:
+def response_key(work: InferenceWork) -> bytes:
     """Returns the cache key of a request: a digest of its inputs to the last bit, and of its outputs in their order."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(work.outputs).encode())

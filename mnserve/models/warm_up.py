@@ -55,7 +55,7 @@ def warm_up(engine: Engine, rules: RequestSignature, sizes: Sequence[int] = ()) 
             ) from error
 
 
-def probe_of(rules: RequestSignature) -> InferenceWork | None:
+def health_probe(rules: RequestSignature) -> InferenceWork | None:
     """Returns the health probe of a warm model: one row of zeros. None for open or large inputs."""
     if _input_bytes(rules, 1) > WARM_UP_BYTES or any(-1 in rule.dims for rule in rules.inputs):
         return None

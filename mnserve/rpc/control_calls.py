@@ -13,7 +13,7 @@ from mnserve.access.rate_limits import RateLimits
 from mnserve.codec.shared_memory import Region, Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnsupportedError
 from mnserve.failing import fail
-from mnserve.models.polling import check_asked_for
+from mnserve.models.polling import check_explicit_control
 from mnserve.models.registry import Models
 from mnserve.observability.log_settings import LogControl, LogValue
 from mnserve.observability.tracing import Tracing
@@ -102,7 +102,7 @@ class ControlCalls(UnimplementedCalls):
         The configuration is that of the repository, or one that the call brings.
         """
         try:
-            check_asked_for(self._offered.control)
+            check_explicit_control(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
             override = await asyncio.to_thread(_override, request) if request.parameters else None
@@ -116,7 +116,7 @@ class ControlCalls(UnimplementedCalls):
     ) -> pb.RepositoryModelUnloadResponse:
         """Takes a model out; requests that it had admitted are still answered after this."""
         try:
-            check_asked_for(self._offered.control)
+            check_explicit_control(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
             await self._models.unload(request.model_name)

@@ -15,7 +15,7 @@ from mnserve.codec.shared_memory import Regions
 from mnserve.errors import MnServeError, StoppingError
 from mnserve.execution.results import NO_TIMES, InferenceResult
 from mnserve.models.registry import Models, ServedModel
-from mnserve.models.response_cache import key_of
+from mnserve.models.response_cache import response_key
 from mnserve.observability.logs import REQUEST_ID
 from mnserve.observability.tracing import RequestTrace
 from mnserve.protocol import service_pb2 as pb
@@ -113,7 +113,7 @@ class Inference:
         cached, cache_key, lookup_ns = None, b"", 0
         if responses is not None:
             lookup_started = time.perf_counter_ns()
-            cache_key = await asyncio.to_thread(key_of, work) if large else key_of(work)
+            cache_key = await asyncio.to_thread(response_key, work) if large else response_key(work)
             cached = responses.find(cache_key)
             lookup_ns = time.perf_counter_ns() - lookup_started
         if cached is None:

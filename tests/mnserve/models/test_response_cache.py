@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnserve.codec.decoding import InferenceWork
-from mnserve.models.response_cache import ModelResponses, ResponseCache, key_of
+from mnserve.models.response_cache import ModelResponses, ResponseCache, response_key
 
 
 def work(outputs: tuple[str, ...] = ("y",), **feeds: Any) -> InferenceWork:
@@ -23,9 +23,9 @@ def floats(*values: float) -> np.ndarray:
 
 def test_an_equal_request_gets_the_same_outputs() -> None:
     responses = ModelResponses(ResponseCache(1000))
-    assert responses.find(key_of(work(x=floats(1, 2)))) is None
-    responses.keep(key_of(work(x=floats(1, 2))), [floats(3)])
-    found = responses.find(key_of(work(x=floats(1, 2))))
+    assert responses.find(response_key(work(x=floats(1, 2)))) is None
+    responses.keep(response_key(work(x=floats(1, 2))), [floats(3)])
+    found = responses.find(response_key(work(x=floats(1, 2))))
     assert found is not None
     assert found[0].tolist() == [[3]]
 
@@ -48,12 +48,12 @@ DIFFERENT = {
 
 
 def test_requests_that_differ_in_anything_have_different_keys() -> None:
-    assert len({key_of(item) for item in DIFFERENT.values()}) == len(DIFFERENT)
+    assert len({response_key(item) for item in DIFFERENT.values()}) == len(DIFFERENT)
 
 
 def test_views_with_gaps_have_the_key_of_what_they_show() -> None:
     wide = np.arange(8, dtype="<f4").reshape(2, 4)
-    assert key_of(work(x=wide[:, ::2])) == key_of(work(x=wide[:, ::2].copy()))
+    assert response_key(work(x=wide[:, ::2])) == response_key(work(x=wide[:, ::2].copy()))
 
 
 def test_models_do_not_share_answers_and_forget_theirs_alone() -> None:
