@@ -1,4 +1,4 @@
-"""The rooms and who may enter them."""
+"""Pins the order of packages and rooms: imports run down, never up or in circles, and no room is overfull."""
 
 import ast
 import subprocess
@@ -6,6 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from code_structure.class_names import repeated_class_names
+from code_structure.floors import FLOORS
+from code_structure.report import MAX_FILES_PER_FOLDER, MAX_REPEATED_CLASS_NAMES
+from code_structure.rooms import RoomReport, check_rooms
+from code_structure.sources import files_per_folder
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("mntrain", "mnexport", "mnserve")
@@ -36,6 +41,45 @@ def test_imports_go_one_way(package: str) -> None:
         if (found := imported(file) & set(PACKAGES) - ALLOWED[package])
     }
     assert wrong == {}
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def rooms(request: pytest.FixtureRequest) -> RoomReport:
+    """One package held against its floors in benchmarks/code_structure/floors.py."""
+    package: str = request.param
+    return check_rooms(ROOT, package, FLOORS[package])
+
+
+def test_every_package_has_floors() -> None:
+    assert set(FLOORS) == set(PACKAGES)
+
+
+def test_every_room_stands_on_one_floor(rooms: RoomReport) -> None:
+    assert (rooms.unplaced, rooms.missing) == ([], [])
+    names = [name for floor in FLOORS[rooms.package] for name in floor]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_no_import_runs_up_between_rooms(rooms: RoomReport) -> None:
+    assert [str(edge) for edge in rooms.upward] == []
+
+
+def test_no_modules_import_one_another_in_a_circle(rooms: RoomReport) -> None:
+    assert rooms.module_circles == [], "\n".join(map(str, rooms.circular))
+
+
+def test_no_rooms_import_one_another_in_a_circle(rooms: RoomReport) -> None:
+    assert rooms.room_circles == [], "\n".join(map(str, rooms.circular_rooms))
+
+
+def test_no_folder_is_overfull() -> None:
+    counts = files_per_folder(ROOT, (*PACKAGES, "tests", "benchmarks"))
+    assert {folder: files for folder, files in counts.items() if files > MAX_FILES_PER_FOLDER} == {}
+
+
+def test_few_class_names_are_used_twice() -> None:
+    repeated = repeated_class_names(ROOT, PACKAGES)
+    assert len(repeated) <= MAX_REPEATED_CLASS_NAMES, repeated
 
 
 def test_the_conformance_suite_knows_servers_by_their_protocol_only() -> None:

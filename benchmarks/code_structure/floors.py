@@ -1,0 +1,57 @@
+"""Order of the rooms of each package: the floors, from top to bottom.
+
+A room is a sub-folder or a top-level module. A module may import its own room, rooms on the same floor and rooms on
+lower floors. An entry with a dot, such as ``training.config``, takes one module or sub-folder out of its room.
+``tests/test_architecture.py`` holds the packages to this order.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+ROOT_ROOM: Final = "(root)"
+"""Room of a package's own ``__init__`` and ``__main__``, on top of all floors."""
+
+FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
+    "mntrain": (
+        ("cli",),
+        ("commands",),
+        ("analysis", "crossval"),
+        ("comparison",),
+        ("neighbours",),
+        ("training",),
+        ("artifact",),
+        ("artifact_config", "config_differences"),
+        ("config",),
+        ("backbones", "data", "models", "training.config"),
+        ("layers",),
+        ("finite", "output", "plotting", "result_folder", "result_table"),
+        ("errors", "files"),
+    ),
+    "mnexport": (
+        ("cli",),
+        ("arguments", "pipeline", "report_text"),
+        ("lowering_stage", "publishing", "report"),
+        ("proving",),
+        ("checking", "cpu_file", "neighbours", "subject"),
+        ("calibrating",),
+        ("lowering", "options"),
+        ("accuracy", "blocked", "graph", "quantization", "repository"),
+        ("model_card", "parity"),
+        ("forms", "scratch", "tensorrt", "tolerance"),
+        ("layout", "signals", "signature"),
+        ("errors",),
+    ),
+    "mnserve": (
+        ("commands",),
+        ("process",),
+        ("server",),
+        ("rpc", "tuning"),
+        ("bench", "predicting", "observability"),
+        ("models",),
+        ("settings", "client", "batching"),
+        ("repository", "access", "execution"),
+        ("engines",),
+        ("failing", "files", "codec", "status"),
+        ("text", "errors", "protocol"),
+    ),
+}
