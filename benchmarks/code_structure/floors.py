@@ -13,22 +13,20 @@ ROOT_ROOM: Final = "(root)"
 
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
-        ("cli",),
         ("commands",),
         ("analysis", "crossval"),
         ("comparison",),
-        ("neighbours",),
+        ("neighbors",),
         ("training",),
         ("artifact",),
         ("artifact_config", "config_differences"),
         ("config",),
         ("backbones", "data", "models", "training.config"),
         ("layers",),
-        ("finite", "output", "plotting", "result_folder", "result_table"),
-        ("errors", "files"),
+        ("distributed", "finite", "plotting", "result_folder", "result_table"),
+        ("errors", "atomic_files"),
     ),
     "mnexport": (
-        ("cli",),
         ("arguments", "pipeline", "report_text"),
         ("lowering_stage", "publishing", "report"),
         ("proving",),
@@ -51,7 +49,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("settings", "client", "batching"),
         ("repository", "access", "execution"),
         ("engines",),
-        ("failing", "files", "codec", "status"),
+        ("failing", "atomic_files", "codec", "status"),
         ("text", "errors", "protocol"),
     ),
 }
