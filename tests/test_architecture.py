@@ -131,6 +131,18 @@ def test_serving_asks_for_the_time_of_day_only_where_a_date_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+def test_only_package_roots_list_public_names(package: str) -> None:
+    """One rule for ``__all__``: a module's public names are those without an underscore."""
+    lists = {
+        str(file.relative_to(ROOT))
+        for file in modules(package)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id == "__all__"
+    }
+    assert lists == {f"{package}/__init__.py"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_init_files_only_re_export(package: str) -> None:
     for file in modules(package):
         if file.name == "__init__.py":

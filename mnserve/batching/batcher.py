@@ -31,8 +31,6 @@ from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import BatchResult, InferenceResult
 from mnserve.execution.state import ServingState
 
-__all__ = ["Batcher"]
-
 _log = logging.getLogger(__name__)
 
 

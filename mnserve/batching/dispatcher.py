@@ -19,8 +19,6 @@ from mnserve.execution.clock import Clock
 from mnserve.execution.instances import Instances
 from mnserve.execution.request import WaitingRequest
 
-__all__ = ["Dispatcher"]
-
 _log = logging.getLogger(__name__)
 
 _DEADLINE_MARGIN: Final = 0.02

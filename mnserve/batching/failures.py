@@ -13,8 +13,6 @@ from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
 from mnserve.execution.health_options import EngineHealthOptions
 
-__all__ = ["Failures"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -9,8 +9,6 @@ from mnserve.batching.queue_policy import QueuePolicy, QueueRules
 from mnserve.errors import ModelConfigError, SettingsError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelQueuePolicy
 
-__all__ = ["QUEUE_BATCHES", "batcher_options", "queue_rules"]
-
 QUEUE_BATCHES: Final = 64
 """Batches that may wait where the configuration sets no other limit."""
 _MAX_DELAY_US: Final = 3_600_000_000

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from mnserve.batching.queue_policy import QueueRules
 from mnserve.errors import SettingsError
 
-__all__ = ["BatcherOptions"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BatcherOptions:

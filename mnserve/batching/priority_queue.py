@@ -12,8 +12,6 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Earliest", "PriorityQueue", "Rank"]
-
 _Item = TypeVar("_Item")
 
 Rank = tuple[int, bool]

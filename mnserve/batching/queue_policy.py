@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-__all__ = ["QueuePolicy", "QueueRules"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class QueuePolicy:

@@ -12,8 +12,6 @@ from mnserve.errors import DeadlineExceededError, InvalidRequestError, QueueTime
 from mnserve.execution.request import WaitingRequest
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = ["RequestLimits", "request_limits"]
-
 
 class RequestLimits(NamedTuple):
     """Priority and times of a request, with the policy of its priority level applied.

@@ -20,8 +20,6 @@ from mnserve.execution.clock import Clock
 from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import InferenceResult
 
-__all__ = ["RequestQueue"]
-
 
 class RequestQueue:
     """Requests in the order of their arrival, in the order in which they run, and the latter by bucket.

@@ -30,8 +30,6 @@ import numpy as np
 
 from mnserve.protocol import model_config_pb2
 
-__all__ = ["BY_CONFIG_TYPE", "DATATYPES", "Datatype"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Datatype:

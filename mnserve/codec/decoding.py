@@ -24,15 +24,6 @@ from mnserve.codec.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, f
 from mnserve.errors import InvalidRequestError
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = [
-    "MAX_LAYOUTS",
-    "CheckedRequest",
-    "InferenceWork",
-    "check_request",
-    "decode_request",
-    "layout_key",
-]
-
 Array = np.ndarray[Any, Any]
 
 MAX_LAYOUTS: Final = 1024

@@ -14,8 +14,6 @@ from mnserve.codec.tensors import INLINE_BYTES, array_to_raw
 from mnserve.errors import AnswerTooLargeError
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = ["encode_response", "is_large"]
-
 Array = np.ndarray[Any, Any]
 
 _ENVELOPE_BYTES: Final = 65_536

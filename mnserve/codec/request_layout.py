@@ -20,8 +20,6 @@ from mnserve.errors import InvalidRequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.text.names import shortened
 
-__all__ = ["MAX_BYTES_ELEMENTS", "MAX_DIMENSIONS", "RequestLayout", "describe", "read_layout"]
-
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""

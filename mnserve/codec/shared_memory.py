@@ -17,8 +17,6 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, RegionExistsError, UnknownRegionError
 
-__all__ = ["MAX_REGIONS", "Region", "Regions", "Slice"]
-
 MAX_REGIONS: Final = 1024
 """Most regions at a time; each keeps a file open."""
 _FOLDER: Final = Path("/dev/shm")

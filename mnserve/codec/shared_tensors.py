@@ -9,8 +9,6 @@ from mnserve.codec.shared_memory import Regions, Slice
 from mnserve.errors import InvalidRequestError, UnsupportedError
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = ["BYTE_SIZE", "OFFSET", "REGION", "slices"]
-
 REGION: Final = "shared_memory_region"
 OFFSET: Final = "shared_memory_offset"
 BYTE_SIZE: Final = "shared_memory_byte_size"

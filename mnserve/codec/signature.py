@@ -12,8 +12,6 @@ from typing import Any
 
 from mnserve.codec.datatypes import Datatype
 
-__all__ = ["RequestSignature", "TensorRule"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRule:

@@ -19,16 +19,6 @@ from mnserve.codec.datatypes import Datatype
 from mnserve.errors import InvalidRequestError
 from mnserve.protocol.service_pb2 import InferTensorContents
 
-__all__ = [
-    "INLINE_BYTES",
-    "TYPED_WORK",
-    "array_to_raw",
-    "contents_to_array",
-    "element_count",
-    "first_non_finite",
-    "raw_to_array",
-]
-
 Array = np.ndarray[Any, Any]
 
 MAX_BYTES: Final = 2**62

@@ -18,8 +18,6 @@ from mnserve.execution.batch_memory import Lease
 from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import BatchResult, BatchTimes, InferenceResult
 
-__all__ = ["Batch", "execute"]
-
 Array = np.ndarray[Any, Any]
 
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from mnserve.codec.decoding import InferenceWork
 
-__all__ = ["MAX_BYTES", "MAX_SHAPES", "MIN_BYTES", "BatchMemory", "Lease"]
-
 Array: TypeAlias = np.ndarray[Any, Any]
 _Key: TypeAlias = tuple[str, tuple[int, ...], str, int]
 

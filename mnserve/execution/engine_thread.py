@@ -12,8 +12,6 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeVar
 
-__all__ = ["EngineThread"]
-
 _Result = TypeVar("_Result")
 
 _log = logging.getLogger(__name__)

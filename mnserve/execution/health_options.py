@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from mnserve.codec.decoding import InferenceWork
 
-__all__ = ["PROBE_SECONDS", "EngineHealthOptions"]
-
 PROBE_SECONDS = 1.0
 """Shortest time between two probes of an engine, so that bad requests do not keep it busy with them."""
 

@@ -26,8 +26,6 @@ from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import BatchResult
 from mnserve.execution.state import ServingState
 
-__all__ = ["BatchQueue", "Instance", "Instances"]
-
 _ROUNDING: Final = 1e-6
 """Seconds that two readings of the clock may differ by."""
 _CHECK_SECONDS: Final = 1.0

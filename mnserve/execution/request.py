@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from mnserve.codec.decoding import InferenceWork
 from mnserve.execution.results import InferenceResult
 
-__all__ = ["WaitingRequest"]
-
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class WaitingRequest:

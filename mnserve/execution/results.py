@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["NO_TIMES", "BatchResult", "BatchTimes", "InferenceResult"]
-
 Array = np.ndarray[Any, Any]
 
 

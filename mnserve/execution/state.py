@@ -6,8 +6,6 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["ServingState"]
-
 
 class ServingState(Enum):
     """State of a batcher or of its instances; :meth:`moved_to` allows the arrows and no other move.

@@ -29,8 +29,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.reader import list_models, list_versions
 from mnserve.text.names import listed
 
-__all__ = ["ModelState", "Models", "ServedModel"]
-
 
 class Models:
     """Models of one repository.

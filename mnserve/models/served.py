@@ -11,8 +11,6 @@ from mnserve.execution.instances import Instance
 from mnserve.models.loading import LoadedModel
 from mnserve.models.statistics import ModelCounters
 
-__all__ = ["ModelEntry", "ModelState", "ServedModel"]
-
 
 class ServedModel:
     """A loaded model with its batcher and its counters.

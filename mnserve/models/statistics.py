@@ -13,8 +13,6 @@ from typing import Final
 from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.protocol import service_pb2 as pb
 
-__all__ = ["FAILURE_REASONS", "Duration", "ModelCounters"]
-
 FAILURE_REASONS: Final = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
 """Reasons of failures under Triton's names: turned away or too late; the caller left; the engine; the request."""
 

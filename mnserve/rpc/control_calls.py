@@ -23,8 +23,6 @@ from mnserve.repository.config_override import parse_override
 from mnserve.rpc.unimplemented_calls import UnimplementedCalls
 from mnserve.settings import Control
 
-__all__ = ["ControlCalls", "ServiceOptions"]
-
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _CONFIG: Final = "config"

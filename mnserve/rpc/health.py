@@ -21,8 +21,6 @@ from mnserve.protocol import service_pb2
 from mnserve.rpc.services import Services
 from mnserve.text.names import printable, shortened
 
-__all__ = ["Health"]
-
 Context = grpc.aio.ServicerContext[Any, Any]
 
 SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)

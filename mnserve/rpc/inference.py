@@ -14,14 +14,13 @@ from mnserve.codec.encoding import encode_response, is_large
 from mnserve.codec.shared_memory import Regions
 from mnserve.errors import MnServeError, StoppingError
 from mnserve.execution.results import NO_TIMES, InferenceResult
-from mnserve.models.registry import Models, ServedModel
+from mnserve.models.registry import Models
 from mnserve.models.response_cache import response_key
+from mnserve.models.served import ServedModel
 from mnserve.observability.logs import REQUEST_ID
 from mnserve.observability.tracing import RequestTrace
 from mnserve.protocol import service_pb2 as pb
 from mnserve.status import failure_reason
-
-__all__ = ["Inference"]
 
 _log = logging.getLogger(__name__)
 

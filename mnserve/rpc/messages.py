@@ -14,8 +14,6 @@ from google.protobuf.message import DecodeError
 
 from mnserve.rpc.wire import has_more_fields
 
-__all__ = ["MAX_FIELDS", "CheckedService", "checked"]
-
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 

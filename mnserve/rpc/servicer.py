@@ -15,13 +15,12 @@ from mnserve.access.caller_identity import caller_of
 from mnserve.codec.signature import TensorRule
 from mnserve.errors import MnServeError, StoppingError
 from mnserve.failing import fail, refusal
-from mnserve.models.registry import Models, ServedModel
+from mnserve.models.registry import Models
+from mnserve.models.served import ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.control_calls import ControlCalls, ServiceOptions
 from mnserve.rpc.inference import Inference
 from mnserve.rpc.streaming import answer_in_order
-
-__all__ = ["Servicer"]
 
 Context = grpc.aio.ServicerContext[Any, Any]
 

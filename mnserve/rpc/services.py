@@ -10,8 +10,6 @@ import grpc
 from mnserve.access.authorization import PUBLIC
 from mnserve.rpc.messages import CheckedService, checked
 
-__all__ = ["PROBES", "Services"]
-
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 PROBES: Final = PUBLIC | {"/inference.GRPCInferenceService/ModelReady"}

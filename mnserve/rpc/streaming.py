@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
-__all__ = ["MAX_IN_PROGRESS", "answer_in_order"]
-
 _Request = TypeVar("_Request")
 _Answer = TypeVar("_Answer")
 

@@ -8,8 +8,6 @@ import grpc
 
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceServicer
 
-__all__ = ["UnimplementedCalls"]
-
 
 def _refusal(name: str) -> Any:
     async def refuse(_self: Any, _request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:

@@ -7,8 +7,6 @@ eight bytes, 2 a length and as many bytes, 5 four bytes. Kinds 3 and 4 open and 
 
 from __future__ import annotations
 
-__all__ = ["has_more_fields"]
-
 
 def has_more_fields(data: bytes, limit: int) -> bool:
     """Counts the fields at the top level of a message, up to ``limit`` of them.
