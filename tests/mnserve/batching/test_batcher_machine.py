@@ -388,11 +388,12 @@ class BatcherMachine(RuleBasedStateMachine):
         caller.due.pop(what, None)
         if what == "hang":
             self.state = ServingState.BROKEN
-            (hung,) = (run for run in self.runs if run.batch[0] is caller)
-            self.runs.remove(hung)
-            numbers = tuple(member.number for member in hung.batch)
+            (since,) = (run.since for run in self.runs if run.batch[0] is caller)
+            hung = [run for run in self.runs if run.since == since]  # one check finds all that began together
+            self.runs = [run for run in self.runs if run not in hung]
+            numbers = {tuple(member.number for member in run.batch) for run in hung}
             for thread in self.threads:
-                thread.lost = thread.lost or (thread.busy and thread.numbers == numbers)
+                thread.lost = thread.lost or (thread.busy and thread.numbers in numbers)
             self.singly.clear()
             for other in self.callers:
                 self.end(other, ModelNotReadyError)
