@@ -52,6 +52,7 @@ _TREE: Final = {
         "docs/benchmarks/robustness",
     ),
     "Project": (
+        "docs/decisions/structure",
         "docs/decisions/mntrain",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",
