@@ -46,17 +46,16 @@ class EvaluateCommand:
 def run(command: EvaluateCommand) -> int:
     """Evaluate the artifact and print its score; returns the exit code."""
     from mntrain.artifact import load_artifact
-    from mntrain.training.artifact_data import evaluate_artifact, load_split
+    from mntrain.training.artifact_data import evaluate
     from mntrain.training.evaluation import metric_of
 
     artifact = load_artifact(command.artifact)
-    examples = load_split(artifact.config, command.split, command.data_path)
-    result = evaluate_artifact(artifact, examples, command.batch_size)
+    result = evaluate(artifact, split=command.split, data_path=command.data_path, batch_size=command.batch_size)
     if command.json:
         print(json.dumps({"artifact": str(command.artifact), "split": command.split} | result))
         return 0
     metric = metric_of(result, artifact.config.experiment.name)
-    print(f"{command.split} {metric.describe(result)}, loss {result['loss']:.4f}, {len(examples)} examples")
+    print(f"{command.split} {metric.describe(result)}, loss {result['loss']:.4f}, {result['examples']} examples")
     return 0
 
 

@@ -1,15 +1,18 @@
-"""The splits an artifact was trained and tested on, found again, and an artifact evaluated on them."""
+"""Data of an artifact: load the splits it was trained and tested on, and evaluate it there."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
-from mntrain.artifact import Artifact, ImageArtifact, TableArtifact
+from mntrain.artifact import Artifact, ImageArtifact, TableArtifact, load_artifact
 from mntrain.artifact_config import ArtifactConfig
 from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
+from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData, TableSet
-from mntrain.errors import DataError
-from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan, evaluate
+from mntrain.errors import ConfigError, DataError
+from mntrain.training import evaluation
+from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan
 from mntrain.training.regression import regression_figures
 
 
@@ -50,7 +53,35 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | Ta
     return data
 
 
-def evaluate_artifact(artifact: Artifact, examples: ImageSet | TableSet, batch_size: int) -> dict[str, Any]:
+def evaluate(
+    artifact: Artifact | str | Path, *, split: str = "test", data_path: str | None = None, batch_size: int = 500
+) -> dict[str, Any]:
+    """Evaluate an artifact on one split of its data.
+
+    Args:
+        artifact: a loaded artifact, or its folder such as ``runs/NAME/artifact``.
+        split: train, validation, test or all.
+        data_path: new path of the data, where the data was moved after training.
+        batch_size: examples of one batch.
+
+    Returns:
+        Number of examples, score (accuracy, or mse with rmse in the target's own units) and loss, with and without
+        adaptation where the family adapts.
+
+    Raises:
+        ArtifactError: the artifact is missing or damaged.
+        ConfigError: ``batch_size`` is below 1, or no split has the name.
+        DataError: the data is missing, or is not the data of the run.
+    """
+    if batch_size < 1:
+        raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
+    if split not in (*SPLITS, "all"):
+        raise ConfigError(f"split is {split!r}; choose from {', '.join(SPLITS)} or all.")
+    loaded = artifact if isinstance(artifact, Artifact) else load_artifact(Path(artifact))
+    return _evaluate_on(loaded, load_split(loaded.config, split, data_path), batch_size)
+
+
+def _evaluate_on(artifact: Artifact, examples: ImageSet | TableSet, batch_size: int) -> dict[str, Any]:
     """Evaluate an artifact on ``examples``, targets in their own units, with the figures that a run reports.
 
     Args:
@@ -60,8 +91,8 @@ def evaluate_artifact(artifact: Artifact, examples: ImageSet | TableSet, batch_s
         config = artifact.config
         plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size)
         standardised = config.standardization.targets(examples)
-        evaluation = evaluate(artifact.model, artifact.preprocessing, standardised, plan)
-        return evaluation.to_json() | regression_figures(evaluation, examples, config.standardization)
+        figures = evaluation.evaluate(artifact.model, artifact.preprocessing, standardised, plan)
+        return figures.to_json() | regression_figures(figures, examples, config.standardization)
     assert isinstance(artifact, ImageArtifact)
     plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size)
-    return evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()
+    return evaluation.evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()

@@ -1,5 +1,8 @@
 """Evaluation counts every image once and weighs it like every other."""
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,9 @@ from torch.nn.functional import cross_entropy, one_hot
 
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
+from mntrain.errors import ConfigError
 from mntrain.models.base import Prediction
+from mntrain.training.artifact_data import evaluate as evaluate_artifact
 from mntrain.training.evaluation import ACCURACY, EvaluationPlan, evaluate
 
 PIXELS = np.arange(7, dtype=np.uint8).reshape(7, 1, 1, 1)
@@ -41,3 +46,9 @@ def test_accuracy_and_loss_do_not_depend_on_the_batch_size(batch_size: int) -> N
     assert found.unadapted_score == pytest.approx(0.0)
     assert found.loss == pytest.approx(cross_entropy(logits, torch.from_numpy(LABELS)).item())
     assert model.training, "the mode is restored"
+
+
+@pytest.mark.parametrize(("words", "message"), [({"split": "tests"}, "split is 'tests'"), ({"batch_size": 0}, "is 0")])
+def test_evaluating_an_artifact_refuses_what_cannot_be(tmp_path: Path, words: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate_artifact(tmp_path, **words)
