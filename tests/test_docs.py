@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from code_structure.floors import FLOORS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -76,3 +77,10 @@ def test_every_picture_is_shown_and_fetches_nothing() -> None:
         assert picture in shown, name(picture)
         fetched = re.findall(r"(?:href|src)=\"(?!#)[^\"]*|@import|url\((?!#)", picture.read_text("utf-8"))
         assert fetched == [], name(picture)
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_the_page_on_architecture_has_the_floors_that_imports_are_held_to(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    floors = " → ".join(", ".join(floor) for floor in FLOORS[package])
+    assert f"| `{package}` | {floors} |" in text
