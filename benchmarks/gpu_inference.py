@@ -96,7 +96,7 @@ def _arguments() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
 def _models(
     arguments: argparse.Namespace, parser: argparse.ArgumentParser, surroundings: Surroundings
 ) -> "dict[str, MakeModel]":
-    """What makes each model, by name."""
+    """Collect the functions that make the models, by name."""
     from gpu_checks.models import Synthetic, artifact_folders, of_artifact
 
     from mntrain.errors import ConfigError

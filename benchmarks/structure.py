@@ -1,4 +1,4 @@
-"""How easily the source is read: full folders, upward imports, circles, repeated names, files that one call passes.
+"""Count obstacles to reading: full folders, upward imports, circles, repeated names, files that one call passes.
 
     python benchmarks/structure.py                                  everything; a minute or two
     python benchmarks/structure.py --only static inference

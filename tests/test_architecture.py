@@ -116,7 +116,7 @@ sys.exit(f"importing mnserve loaded {{loaded}}" if loaded else 0)
 
 
 def test_serving_asks_for_the_time_of_day_only_where_a_date_is_wanted() -> None:
-    """Whatever waits, counts or expires goes by a monotonic clock: clocks of the wall are set."""
+    """Waiting, durations and expiry use a monotonic clock: the time of day can be set."""
     wall = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime", "ctime"}
     found = {
         str(file.relative_to(ROOT / "mnserve"))

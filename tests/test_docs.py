@@ -55,7 +55,7 @@ def test_the_readme_fits_on_a_few_screens() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_every_link_leads_to_a_page_and_heading(page: Path) -> None:
     broken = []
     for link in links(page):
         target, _, anchor = link.partition("#")

@@ -61,7 +61,7 @@ class StaticCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Structure:
-    """Everything that was counted.
+    """Counts of the source and of the paths of calls.
 
     Attributes:
         static: counts of the source; None where they were not asked for.

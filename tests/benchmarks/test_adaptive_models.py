@@ -168,7 +168,7 @@ def test_a_model_that_cannot_be_made_is_one_sentence(run_script: Run, data: Path
             Size("convnet4", classes, entries)
 
 
-def test_scaling_from_exports_to_plot(
+def test_adaptive_scaling_exports_measures_and_plots(
     run_script: Run, data: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = []

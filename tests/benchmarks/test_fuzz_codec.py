@@ -104,7 +104,7 @@ def fuzz(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(find_spec("atheris") is not None, reason="atheris is installed")
-def test_without_atheris_it_says_how_to_get_it() -> None:
+def test_a_missing_atheris_gets_the_command_that_installs_it() -> None:
     done = fuzz("--seconds", "1")
     assert done.returncode == 2
     assert "pip install -c constraints.txt '.[fuzz]'" in done.stderr

@@ -93,7 +93,7 @@ def test_wrong_usage_is_a_sentence(run: Run, words: list[str], code: int, messag
     assert message in done.stderr
 
 
-def test_without_any_gpu_it_says_so(run: Run) -> None:
+def test_a_machine_without_a_gpu_gets_the_remedy(run: Run) -> None:
     import torch
 
     if torch.cuda.is_available():

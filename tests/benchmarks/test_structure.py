@@ -75,7 +75,7 @@ def test_a_package_in_order_has_no_findings(source: Path) -> None:
     ],
     ids=["plain", "in a function", "for types", "by name", "relative"],
 )
-def test_an_import_that_runs_up_and_the_circle_it_closes(source: Path, text: str, types_only: bool) -> None:
+def test_an_upward_import_and_its_circle_are_reported(source: Path, text: str, types_only: bool) -> None:
     write(source, {"made/files.py": text})
     report = check_rooms(source, "made", FLOORS)
     line = len(text.splitlines())
@@ -100,7 +100,7 @@ def test_a_circle_within_a_room_runs_up_nowhere(source: Path) -> None:
     assert (report.upward, report.room_circles) == ([], [])
 
 
-def test_rooms_and_floors_that_do_not_meet(source: Path) -> None:
+def test_rooms_without_a_floor_and_floors_without_a_room_are_reported(source: Path) -> None:
     write(source, {"made/texts/names.py": ""})
     report = check_rooms(source, "made", (*FLOORS, ("protocol",)))
     assert (report.unplaced, report.missing) == (["texts"], ["protocol"])
@@ -117,7 +117,7 @@ def test_circles_are_told_apart() -> None:
     assert find_circles(graph) == [["a", "b"], ["c", "d", "e"]]
 
 
-def test_what_is_above_its_limit(source: Path) -> None:
+def test_counts_above_their_limits_are_marked(source: Path) -> None:
     write(source, {f"made/models/kind{number}.py": "class Kind: ..." for number in range(24)})
     write(source, {"made/files.py": "import made.commands.main"})
     names = repeated_class_names(source, ("made",))
@@ -202,7 +202,7 @@ def test_the_tracer_sees_all_threads_and_nothing_else(traced: ModuleType, tmp_pa
     assert (without.changes, path.calls - without.calls) == (0, 3)
 
 
-def test_changes_of_file_and_files_of_the_command_line() -> None:
+def test_changes_of_file_and_files_below_the_commands_are_counted() -> None:
     calls = [("made/cli.py", "main"), ("made/fit.py", "fit"), ("made/fit.py", "step"), ("made/cli.py", "main")]
     path = path_of([*calls, ("made/commands/fit.py", "run")])
     assert (len(path.files), path.below_commands, path.functions, path.changes) == (3, ["made/fit.py"], 4, 3)

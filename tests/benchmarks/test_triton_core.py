@@ -72,7 +72,7 @@ def test_the_core_is_asked_for_every_model_and_finds_its_libraries(
     assert "--exit-on-error=true" in second
 
 
-def test_other_complaints_are_shown(run: Run, make_wheel: MakeWheel, models: Path) -> None:
+def test_models_with_errors_or_without_a_line_are_shown(run: Run, make_wheel: MakeWheel, models: Path) -> None:
     assert run(models, make_wheel(*echo(TABLE[::2])))[:2] == (
         1,
         "a: not mentioned\nb: configuration taken, backend missing\n",

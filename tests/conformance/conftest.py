@@ -38,11 +38,11 @@ class OwnServer:
         self.address = line.split("grpc://")[1].split(",")[0].strip()
 
     def log(self) -> str:
-        """What it wrote to standard error."""
+        """Text that the server wrote to standard error."""
         return self._log.read_text()
 
     def close(self) -> None:
-        """Ends it, however it is."""
+        """Ends the server, also one that hangs."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -103,8 +103,10 @@ def stub(channel: grpc.Channel) -> Any:
 
 @pytest.fixture(scope="session")
 def turns_a_second(stub: Any) -> float:
-    """Speed of the loop of the model ``slow``: the best of several runs, so that a machine that was busy with something
-    else makes requests last longer than asked for, and not shorter."""
+    """Speed of the loop of the model ``slow`` in turns per second: the best of several runs.
+
+    On a machine that was busy during the measurement, requests then last longer than asked for, and not shorter.
+    """
 
     def seconds(turns: int) -> float:
         began = time.monotonic()

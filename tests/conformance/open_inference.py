@@ -1,5 +1,7 @@
-"""Requests and answers of the Open Inference Protocol as they are on the wire: no client library in between that would
-refuse, mend or hide anything."""
+"""Requests and answers of the Open Inference Protocol as they are on the wire.
+
+No client library stands in between: it could refuse, mend or hide something.
+"""
 
 from __future__ import annotations
 
@@ -124,18 +126,18 @@ def _elements(raw: bytes) -> list[bytes]:
 
 
 class Refusal:
-    """How a call ended that was not answered."""
+    """Error of a call that was not answered."""
 
     error: Any = None
 
     @property
     def message(self) -> str:
-        """What the caller is told."""
+        """Details of the status, as the caller reads them."""
         return str(self.error.details())
 
     @property
     def pushback(self) -> str | None:
-        """After how many milliseconds it may come again."""
+        """Milliseconds after which the caller may try again; None where the server gives none."""
         return trailing(self.error).get(PUSHBACK)
 
 

@@ -1,4 +1,4 @@
-"""Who may call, how often, and how many at a time: servers with tokens, limits of rates and of calls."""
+"""Servers with tokens, with limits of the rate of requests, and with limits of the calls at a time."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_known_token_is_let_in(guarded: Any) -> None:
     assert not answer.error_message
 
 
-def test_what_changes_the_server_needs_another_right(guarded: Any) -> None:
+def test_calls_that_change_the_server_need_the_control_right(guarded: Any) -> None:
     load = pb.RepositoryModelLoadRequest(model_name="pair")
     for call, message in (
         (guarded.RepositoryModelLoad, load),

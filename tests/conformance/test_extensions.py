@@ -1,4 +1,4 @@
-"""What is switched off answers UNIMPLEMENTED, and extensions are listed only where their calls work."""
+"""Disabled extensions answer UNIMPLEMENTED, and extensions are listed only where their calls work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def classified() -> Any:
 
 
 @pytest.mark.parametrize(("call", "word"), SWITCHED_OFF.values(), ids=list(SWITCHED_OFF))
-def test_what_is_switched_off_is_unimplemented(stub: Any, call: Call, word: str) -> None:
+def test_disabled_extensions_are_unimplemented(stub: Any, call: Call, word: str) -> None:
     with refused("UNIMPLEMENTED", word):
         call(stub)
 

@@ -1,4 +1,4 @@
-"""What a server says of itself and its models, and what an answer says of its request."""
+"""Metadata, statistics and health of a server and its models, and the fields of an answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def described(tensors: Any) -> list[tuple[str, str, list[int]]]:
     return [(item.name, item.datatype, list(item.shape)) for item in tensors]
 
 
-def test_metadata_of_the_server(stub: Any) -> None:
+def test_metadata_names_the_server_and_its_version(stub: Any) -> None:
     metadata = stub.ServerMetadata(pb.ServerMetadataRequest())
     assert metadata.name
     assert metadata.version
@@ -57,7 +57,7 @@ def test_the_largest_batch_is_taken(stub: Any) -> None:
     assert outputs_of(stub.ModelInfer(request("double", {"x": rows(*range(8))})))["z"].shape == (8, 4)
 
 
-def test_a_model_without_a_batch_dimension(stub: Any) -> None:
+def test_a_model_without_a_batch_dimension_answers_in_its_own_shape(stub: Any) -> None:
     x = np.arange(6, dtype="<i8").reshape(2, 3)
     assert outputs_of(stub.ModelInfer(request("whole", {"x": x})))["y"].tolist() == x.tolist()
 
@@ -69,13 +69,13 @@ def test_the_id_comes_back(stub: Any, sent: str) -> None:
 
 
 @pytest.mark.parametrize("wanted", [["z", "y"], ["y", "z"], ["z"], ["y"]])
-def test_outputs_that_are_asked_for_in_their_order(stub: Any, wanted: list[str]) -> None:
+def test_requested_outputs_come_in_their_order(stub: Any, wanted: list[str]) -> None:
     found = outputs_of(stub.ModelInfer(request("double", outputs=wanted)))
     assert list(found) == wanted
     assert all(array.tolist() == [[{"y": 2, "z": -1}[name]] * 4] for name, array in found.items())
 
 
-def test_all_outputs_where_none_is_asked_for(stub: Any) -> None:
+def test_all_outputs_are_answered_if_none_is_named(stub: Any) -> None:
     assert sorted(outputs_of(stub.ModelInfer(request("double")))) == ["y", "z"]
 
 
@@ -90,7 +90,7 @@ def test_parameters_that_change_nothing_are_tolerated(stub: Any, parameters: dic
 
 
 @pytest.mark.parametrize("method", [grpc.Compression.Gzip, grpc.Compression.Deflate])
-def test_compressed_messages(stub: Any, method: grpc.Compression) -> None:
+def test_compressed_messages_are_answered(stub: Any, method: grpc.Compression) -> None:
     message = request("double", {"x": rows(*range(8))})
     assert outputs_of(stub.ModelInfer(message, compression=method))["y"][:, 0].tolist() == list(range(0, 16, 2))
 
@@ -114,13 +114,13 @@ def test_statistics_count_requests_rows_and_runs(stub: Any, statistics: Callable
     assert sizes[3] >= 1
 
 
-def test_statistics_of_all_models(stub: Any) -> None:
+def test_statistics_without_a_name_cover_all_models(stub: Any) -> None:
     found = {item.name for item in stub.ModelStatistics(pb.ModelStatisticsRequest()).model_stats}
     assert {"double", "pair", "slow", "versions"} <= found
     assert "nothing" not in found
 
 
-def test_health_of_each_model(channel: Any) -> None:
+def test_the_health_service_tells_the_status_of_each_model(channel: Any) -> None:
     health: Any = health_pb2_grpc.HealthStub(channel)
     kinds = health_pb2.HealthCheckResponse
 

@@ -1,4 +1,4 @@
-"""What can only be asked of a server that the test starts and ends: limits of messages, and stopping."""
+"""Limits of messages, and stopping: checks that need a server which the test starts and ends."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def wide(nbytes: int) -> Any:
     return request("wide", {"x": numbers(np.ones((1, nbytes // 4), "<f4"))})
 
 
-def test_messages_over_the_limit(its_stub: Any) -> None:
+def test_messages_over_the_limit_are_refused(its_stub: Any) -> None:
     assert its_stub.ModelInfer(wide(LIMIT // 4)).raw_output_contents
     with refused("RESOURCE_EXHAUSTED", str(LIMIT)):
         its_stub.ModelInfer(wide(LIMIT))
     assert its_stub.ModelInfer(wide(64)).raw_output_contents
 
 
-def test_answers_over_the_limit(its_stub: Any) -> None:
+def test_answers_over_the_limit_are_refused(its_stub: Any) -> None:
     with refused("RESOURCE_EXHAUSTED", "'wide'", str(LIMIT)):
         its_stub.ModelInfer(wide(LIMIT * 3 // 4))
     assert its_stub.ModelInfer(wide(64)).raw_output_contents
 
 
-def test_metadata_over_the_limit(its_stub: Any) -> None:
+def test_metadata_over_the_limit_is_refused(its_stub: Any) -> None:
     with refused("RESOURCE_EXHAUSTED"):
         its_stub.ModelInfer(wide(64), metadata=[("much", "x" * 20_000)])
     assert its_stub.ModelInfer(wide(64), metadata=[("little", "x" * 1000)]).raw_output_contents
@@ -62,7 +62,7 @@ def stopping(start_own: Callable[..., Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def test_stopping_refuses_the_new_and_finishes_the_admitted(stopping: tuple[Any, Any], slow: Any) -> None:
-    """That goes for streams too, of which the caller here never ends its own."""
+    """A stream is finished too, although its caller never ends it."""
     server, its_stub = stopping
     running = its_stub.ModelInfer.future(slow(1.5, 1))
     open_end = threading.Event()
@@ -94,7 +94,7 @@ def unfinished(message: Any, end: threading.Event) -> Iterator[Any]:
 
 
 def until_refused(stub: Any) -> Any:
-    """How the first request ends that a stopping server does not take any more."""
+    """Error of the first request that a stopping server refuses."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:

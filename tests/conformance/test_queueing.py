@@ -72,7 +72,9 @@ def test_waiting_longer_than_the_policy_allows_is_unavailable(stub: Any, slow: S
     assert ahead.exception(PATIENCE) is None or ahead.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_a_deadline_passes_while_a_request_waits(stub: Any, slow: Slow, busy: Any, statistics: Statistics) -> None:
+def test_a_request_whose_timeout_passes_in_the_queue_is_refused_and_dropped(
+    stub: Any, slow: Slow, busy: Any, statistics: Statistics
+) -> None:
     """The parameter ``timeout`` (microseconds) is the server's to keep: it answers on time, and drops the work."""
     before = statistics("slow")
     with refused("DEADLINE_EXCEEDED", "'slow'"):
@@ -129,7 +131,7 @@ def test_a_cancelled_call_is_dropped_and_its_batch_mates_are_answered(
     assert batches(statistics("slow"), before) == {1: 1, 2: 1}  # the busy one, and two mates together
 
 
-def test_a_caller_that_leaves_while_its_batch_runs(stub: Any, slow: Slow) -> None:
+def test_a_call_cancelled_during_its_batch_leaves_others_answered(stub: Any, slow: Slow) -> None:
     leaving = stub.ModelInfer.future(slow(0.4, 1))
     arrived(stub)
     mate = stub.ModelInfer.future(slow(0, 2))
@@ -139,7 +141,7 @@ def test_a_caller_that_leaves_while_its_batch_runs(stub: Any, slow: Slow) -> Non
 
 
 def test_one_bad_item_does_not_fail_its_batch_mates(stub: Any, slow: Slow, statistics: Statistics) -> None:
-    """They wait for the same engine and fit one batch; the run of the middle one fails."""
+    """Three requests wait for one engine and fit one batch; the middle one fails."""
 
     def ask(seconds: float, index: int) -> Any:
         tensors = {"index": np.array([[index]], dtype="<i8")}
@@ -157,8 +159,8 @@ def test_one_bad_item_does_not_fail_its_batch_mates(stub: Any, slow: Slow, stati
     assert outputs_of(ask(0, 1).result(PATIENCE))["value"].item() == 2
 
 
-def test_everybody_gets_their_own_rows(stub: Any, statistics: Statistics) -> None:
-    """Many callers, requests of several sizes and shapes; a row that went astray would show whose it is."""
+def test_every_caller_gets_its_own_rows(stub: Any, statistics: Statistics) -> None:
+    """Many callers send requests of several sizes and shapes; the values of a swapped row name its owner."""
 
     def call(number: int) -> int:
         size, width = number % 5 + 1, number % 3 + 1
@@ -182,7 +184,7 @@ def test_a_row_alone_is_answered_as_in_a_batch(stub: Any) -> None:
     np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-7)
 
 
-def test_callers_that_are_joined_get_what_each_would_get_alone(
+def test_batched_calls_get_the_answers_of_single_calls(
     stub: Any, slow: Slow, busy: Any, statistics: Statistics
 ) -> None:
     """One of them has by far the largest number."""

@@ -106,7 +106,7 @@ def test_an_output_is_written_where_it_should_lie_and_nowhere_else(its_stub: Any
     ],
     ids=str,
 )
-def test_what_lies_in_no_region_is_refused_and_nothing_is_written(
+def test_tensors_outside_every_region_are_refused_and_nothing_is_written(
     its_stub: Any, memory: SharedMemory, build: Callable[..., Any], place: dict[str, Any]
 ) -> None:
     content(memory)[:] = b"\xaa" * NBYTES

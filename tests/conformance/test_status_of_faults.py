@@ -89,29 +89,29 @@ NOT_FINITE = [np.nan, np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("item", NAMES.values(), ids=list(NAMES))
-def test_names_of_inputs_and_outputs(stub: Any, item: Fault) -> None:
+def test_wrong_names_of_inputs_and_outputs_are_refused(stub: Any, item: Fault) -> None:
     refuse(stub, item)
 
 
 @pytest.mark.parametrize("item", DATATYPES.values(), ids=list(DATATYPES))
-def test_datatypes(stub: Any, item: Fault) -> None:
+def test_wrong_datatypes_are_refused(stub: Any, item: Fault) -> None:
     refuse(stub, item)
 
 
 @pytest.mark.parametrize("item", SHAPES.values(), ids=list(SHAPES))
-def test_shapes(stub: Any, item: Fault) -> None:
+def test_wrong_shapes_are_refused(stub: Any, item: Fault) -> None:
     refuse(stub, item)
 
 
 @pytest.mark.parametrize("item", SIZES.values(), ids=list(SIZES))
-def test_sizes_in_bytes(stub: Any, item: Fault) -> None:
+def test_wrong_sizes_in_bytes_are_refused(stub: Any, item: Fault) -> None:
     refuse(stub, item)
 
 
 @pytest.mark.parametrize("value", NOT_FINITE)
 @pytest.mark.parametrize("datatype", ["FP16", "BF16", "FP32", "FP64"])
-def test_values_that_are_not_finite(stub: Any, datatype: str, value: float) -> None:
-    """A classifier would answer them with some class as if nothing were wrong."""
+def test_non_finite_raw_values_are_refused(stub: Any, datatype: str, value: float) -> None:
+    """A classifier would answer NaN or infinity with an ordinary class."""
     array = np.array([[1, 2], [3, value]])
     tensor = bfloat16(array) if datatype == "BF16" else numbers(array.astype(DTYPES[datatype]))
     with refused(INVALID, "'x'", "1 values", "[1, 1]"):
@@ -119,13 +119,13 @@ def test_values_that_are_not_finite(stub: Any, datatype: str, value: float) -> N
 
 
 @pytest.mark.parametrize(("datatype", "field"), [("FP32", "fp32_contents"), ("FP64", "fp64_contents")])
-def test_typed_values_that_are_not_finite(stub: Any, datatype: str, field: str) -> None:
+def test_non_finite_typed_values_are_refused(stub: Any, datatype: str, field: str) -> None:
     tensor = Tensor(datatype, (2, 2), None, {field: [1, np.nan, np.inf, 2]})
     with refused(INVALID, "'x'", "2 values", "[0, 1]"):
         stub.ModelInfer(request(f"same_{datatype}", {"x": tensor}))
 
 
-def test_values_that_are_not_finite_go_to_models_that_ask_for_them(stub: Any) -> None:
+def test_non_finite_values_reach_models_that_allow_them(stub: Any) -> None:
     x = np.array([[1, np.nan, np.inf, -np.inf]], "<f4")
     np.testing.assert_array_equal(outputs_of(stub.ModelInfer(request("tolerant", {"x": x})))["y"], 2 * x)
 
@@ -139,27 +139,27 @@ def test_values_that_are_not_finite_go_to_models_that_ask_for_them(stub: Any) ->
         pytest.param({"priority": -1}, "priority", id="negative priority"),
     ],
 )
-def test_how_urgent_a_request_can_be(stub: Any, parameters: dict[str, Any], word: str) -> None:
+def test_invalid_priorities_and_timeouts_are_refused(stub: Any, parameters: dict[str, Any], word: str) -> None:
     tensors = {"x": rows(1), "turns": np.zeros((1, 1), "<i8")}
     with refused(INVALID, f"'{word}'"):
         stub.ModelInfer(request("hasty", tensors, parameters=parameters))
 
 
-def test_more_elements_than_memory_should_hold(stub: Any) -> None:
-    """Small on the wire, and an object of its own for each element in memory."""
+def test_too_many_string_elements_are_refused(stub: Any) -> None:
+    """Empty strings are small on the wire, and each is an object in memory."""
     many = 2**20 + 1
     with refused(INVALID, "'x'", str(many), "expected at most"):
         stub.ModelInfer(request("same_BYTES", {"x": Tensor("BYTES", (1, many), b"")}))
 
 
-def test_more_fields_than_a_message_should_have(stub: Any) -> None:
+def test_too_many_fields_of_a_message_are_refused(stub: Any) -> None:
     message = request("double")
     message.raw_input_contents.extend([bytes(16)] * 70_000)
     with refused(INVALID, "65536"):
         stub.ModelInfer(message)
 
 
-def test_shared_memory_that_nobody_registered(stub: Any) -> None:
+def test_an_unregistered_shared_memory_region_is_refused(stub: Any) -> None:
     """INVALID_ARGUMENT where shared memory is offered, UNIMPLEMENTED where it is not."""
     offered = "system_shared_memory" in stub.ServerMetadata(pb.ServerMetadataRequest()).extensions
     message = request("double", {"x": Tensor("FP32", (1, 4))})
@@ -169,14 +169,14 @@ def test_shared_memory_that_nobody_registered(stub: Any) -> None:
         stub.ModelInfer(message)
 
 
-def test_a_message_that_cannot_be_taken_apart(channel: Any) -> None:
+def test_a_message_that_does_not_parse_is_refused(channel: Any) -> None:
     call = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
     with refused(INVALID):
         call(b"\xff\xff\xff\xff")
 
 
 def refuse(stub: Any, item: Fault) -> None:
-    """The same fault twice, as a server may remember what it has seen; and it is none the worse for it."""
+    """Sends a fault twice, as a server may remember it, and a good request afterwards."""
     for _ in range(2):
         with refused(INVALID, *item.words):
             stub.ModelInfer(item.message())

@@ -55,7 +55,7 @@ def test_an_empty_stream_ends(stub: Any) -> None:
 
 
 def test_a_message_that_cannot_be_taken_apart_ends_the_stream(channel: Any) -> None:
-    """What came before it is answered."""
+    """Requests before the damaged message are answered."""
     call = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
     answers = call(iter([request("double").SerializeToString(), b"\xff\xff\xff\xff"]), timeout=PATIENCE)
     first = pb.ModelStreamInferResponse.FromString(next(answers))
@@ -80,7 +80,7 @@ def test_requests_of_a_stream_share_batches(stub: Any, slow: Callable[..., Any])
     assert runs(stub) - before < 9
 
 
-def test_a_stream_that_its_caller_leaves_holds_up_nobody(stub: Any, slow: Callable[..., Any]) -> None:
+def test_a_cancelled_stream_delays_no_other_call(stub: Any, slow: Callable[..., Any]) -> None:
     left = stub.ModelStreamInfer(iter([slow(0.3), slow(0, 2), slow(0, 3)]), timeout=PATIENCE)
     arrived(stub)
     left.cancel()

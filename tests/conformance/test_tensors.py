@@ -35,7 +35,7 @@ def values(datatype: str) -> Any:
 
 
 def same(stub: Any, tensor: Tensor) -> Any:
-    """What the identity makes of it: the raw contents that come back, after a look at the rest."""
+    """Raw contents that the identity model returns for a tensor; name, datatype and shape are checked."""
     response = stub.ModelInfer(request(f"same_{tensor.datatype}", {"x": tensor}))
     (output,) = response.outputs
     assert (output.name, output.datatype, list(output.shape)) == ("y", tensor.datatype, list(tensor.shape))
@@ -44,7 +44,7 @@ def same(stub: Any, tensor: Tensor) -> Any:
 
 
 @pytest.mark.parametrize("datatype", DTYPES)
-def test_raw_contents(stub: Any, datatype: str) -> None:
+def test_raw_contents_are_answered_unchanged(stub: Any, datatype: str) -> None:
     array = values(datatype)
     assert same(stub, numbers(array)) == array.tobytes()
 
@@ -79,7 +79,7 @@ def test_halves_travel_raw_only(stub: Any, datatype: str, field: str | None) -> 
         ("UINT16", "uint_contents", 2**16),
     ],
 )
-def test_numbers_that_the_datatype_does_not_have(stub: Any, datatype: str, field: str, value: int) -> None:
+def test_numbers_outside_the_datatype_are_refused(stub: Any, datatype: str, field: str, value: int) -> None:
     with refused(INVALID, "'x'", str(value), datatype):
         stub.ModelInfer(request(f"same_{datatype}", {"x": Tensor(datatype, (1, 1), None, {field: [value]})}))
 
@@ -88,12 +88,12 @@ def test_numbers_that_the_datatype_does_not_have(stub: Any, datatype: str, field
     ("datatype", "field"),
     [("INT8", "uint_contents"), ("UINT8", "int_contents"), ("INT64", "int_contents"), ("FP64", "fp32_contents")],
 )
-def test_typed_contents_of_another_kind(stub: Any, datatype: str, field: str) -> None:
+def test_typed_contents_in_the_wrong_field_are_refused(stub: Any, datatype: str, field: str) -> None:
     with refused(INVALID, "'x'", field, FIELDS[datatype]):
         stub.ModelInfer(request(f"same_{datatype}", {"x": Tensor(datatype, (1, 1), None, {field: [1]})}))
 
 
-def test_raw_and_typed_together(stub: Any) -> None:
+def test_raw_and_typed_contents_together_are_refused(stub: Any) -> None:
     both = Tensor("FP32", (1, 4), bytes(16), {"fp32_contents": [0, 0, 0, 0]})
     with refused(INVALID, "'x'", "both"):
         stub.ModelInfer(request("double", {"x": both}))
@@ -109,25 +109,25 @@ def test_raw_contents_belong_to_the_inputs_in_the_order_of_the_request(stub: Any
     assert outputs_of(stub.ModelInfer(request("slow", with_turns)))["y"].tolist() == rows(5, 6).tolist()
 
 
-def test_a_truth_that_is_neither(stub: Any) -> None:
+def test_a_boolean_byte_above_1_is_refused(stub: Any) -> None:
     with refused(INVALID, "'x'", "BOOL"):
         stub.ModelInfer(request("same_BOOL", {"x": Tensor("BOOL", (1, 2), b"\1\2")}))
 
 
 @pytest.mark.parametrize("datatype", [*DTYPES, "BF16", "BYTES"])
-def test_raw_contents_of_nothing(stub: Any, datatype: str) -> None:
+def test_empty_raw_contents_are_answered_empty(stub: Any, datatype: str) -> None:
     assert same(stub, Tensor(datatype, (2, 0), b"")) == b""
 
 
 @pytest.mark.parametrize("datatype", [*FIELDS, "BYTES"])
-def test_typed_contents_of_nothing(stub: Any, datatype: str) -> None:
+def test_empty_typed_contents_are_answered_empty(stub: Any, datatype: str) -> None:
     assert same(stub, Tensor(datatype, (2, 0))) == b""
 
 
 STRINGS = [b"", b"a", "\u00e9\u4e2d".encode(), b"with\0zero", b"x" * 300, b"last"]
 
 
-def test_strings(stub: Any) -> None:
+def test_strings_are_answered_unchanged(stub: Any) -> None:
     tensor = texts(STRINGS, (2, 3))
     assert same(stub, tensor) == tensor.raw
     typed = Tensor("BYTES", (2, 3), None, {"bytes_contents": STRINGS})
@@ -146,19 +146,19 @@ def test_strings(stub: Any) -> None:
         pytest.param(b"\4\0\0\0\0\0\0\0", ["1 elements", "2"], id="length counted as an element"),
     ],
 )
-def test_strings_that_do_not_fit(stub: Any, raw: bytes, words: list[str]) -> None:
+def test_malformed_raw_strings_are_refused(stub: Any, raw: bytes, words: list[str]) -> None:
     with refused(INVALID, "'x'", *words):
         stub.ModelInfer(request("same_BYTES", {"x": Tensor("BYTES", (2, 1), raw)}))
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_typed_strings_that_do_not_fit(stub: Any, count: int) -> None:
+def test_a_wrong_number_of_typed_strings_is_refused(stub: Any, count: int) -> None:
     with refused(INVALID, "'x'", str(count), "2"):
         contents = {"bytes_contents": [b"a"] * count}
         stub.ModelInfer(request("same_BYTES", {"x": Tensor("BYTES", (2, 1), None, contents)}))
 
 
-def test_strings_that_are_no_text(stub: Any) -> None:
+def test_strings_that_are_not_utf_8_are_refused(stub: Any) -> None:
     """Strings of ONNX are UTF-8."""
     with refused(INVALID, "'x'", "UTF-8"):
         stub.ModelInfer(request("same_BYTES", {"x": texts([b"\xff"], (1, 1))}))

@@ -61,7 +61,7 @@ def test_readiness_of_a_version_that_is_no_integer_is_invalid(stub: Any) -> None
         ready(stub, "double", "x")
 
 
-def test_readiness(stub: Any) -> None:
+def test_readiness_is_told_for_each_model_and_version(stub: Any) -> None:
     assert ready(stub, "double")
     assert [ready(stub, "versions", version) for version in ("", "1", "2", "3", "4")] == [
         True,

@@ -1,4 +1,4 @@
-"""What every model family on every backbone must do: the training loop and the exporter rely on nothing else.
+"""Contract of every model family on every backbone: the training loop and the exporter rely on nothing else.
 
 A new family or backbone is covered by its entry in ``FAMILIES`` or ``BACKBONES`` alone.
 

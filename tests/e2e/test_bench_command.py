@@ -87,7 +87,9 @@ def test_a_running_server_can_be_timed(twins: Path) -> None:
         (("mn", "--concurrency", "4"), 2, "--concurrency goes with --grpc"),
     ],
 )
-def test_what_cannot_be_timed_is_one_sentence(twins: Path, arguments: tuple[str, ...], code: int, words: str) -> None:
+def test_models_that_cannot_be_timed_are_refused_in_one_sentence(
+    twins: Path, arguments: tuple[str, ...], code: int, words: str
+) -> None:
     done = bench(twins, *arguments)
     assert done.returncode == code
     assert words in done.stderr

@@ -50,7 +50,7 @@ def states(client: Any) -> dict[str, str]:
     return {item.name: item.state for item in client.get_model_repository_index().models}
 
 
-def test_callers_decide_what_is_served(client: Any, root: Path) -> None:
+def test_callers_load_and_unload_models(client: Any, root: Path) -> None:
     assert client.is_server_ready()
     assert "model_repository" in client.get_server_metadata().extensions
     assert states(client) == {name: "READY" if name == "double" else "UNAVAILABLE" for name in NAMES}
@@ -66,7 +66,7 @@ def test_callers_decide_what_is_served(client: Any, root: Path) -> None:
     assert client.get_model_metadata("double").versions == ["2"]
 
 
-def test_what_cannot_be_loaded(client: Any, root: Path) -> None:
+def test_a_load_or_unload_that_fails_is_refused_with_its_reason(client: Any, root: Path) -> None:
     assert refusal(lambda: client.load_model("broken")).startswith("INVALID_ARGUMENT: model 'broken' was not loaded: ")
     assert refusal(lambda: client.load_model("gone")).startswith("NOT_FOUND: ")
     assert refusal(lambda: client.load_model("../double")).startswith("NOT_FOUND: ")
@@ -78,7 +78,7 @@ def test_what_cannot_be_loaded(client: Any, root: Path) -> None:
     assert ask(client) == [[2] * 4]
 
 
-def test_a_configuration_that_the_call_brings(client: Any, root: Path) -> None:
+def test_a_load_applies_the_configuration_of_its_call(client: Any, root: Path) -> None:
     shutil.copytree(root / "double" / "1", root / "double" / "2")
     config = {
         "max_batch_size": 3,
@@ -120,7 +120,7 @@ def test_a_configuration_that_the_call_brings(client: Any, root: Path) -> None:
     assert client.is_model_ready("plain")
 
 
-def test_a_server_that_serves_what_is_there_takes_no_orders(root: Path, start_server: StartServer) -> None:
+def test_a_server_without_model_control_refuses_loads(root: Path, start_server: StartServer) -> None:
     with triton.InferenceServerClient(start_server(root).address) as client:
         assert states(client)["double"] == "READY"
         index = client.get_model_repository_index()

@@ -64,7 +64,7 @@ def test_files_are_predicted_in_order_and_the_bad_one_is_named(url: str, images:
     assert summary == "mnserve predict: 9 predicted, 1 not"
 
 
-def test_server_and_folder_say_the_same(url: str, images: list[Path], repository: Path) -> None:
+def test_a_server_and_a_folder_give_the_same_predictions(url: str, images: list[Path], repository: Path) -> None:
     for model in ("colours", "foreign"):
         served = mnserve("predict", model, *images, "--url", url, "--json")
         local = mnserve("predict", repository / model, *images, "--json")
@@ -82,7 +82,7 @@ def test_output_elsewhere_than_a_terminal_is_one_plain_line_a_file(url: str, ima
 
 
 @pytest.mark.parametrize("model", ["gone", "broken"])
-def test_a_model_that_is_not_served(url: str, images: list[Path], model: str) -> None:
+def test_a_model_that_is_not_served_is_refused_in_one_sentence(url: str, images: list[Path], model: str) -> None:
     done = mnserve("predict", model, images[0], "--url", url)
     assert done.returncode == 1
     assert done.stdout == ""
@@ -93,7 +93,7 @@ def test_a_model_that_is_not_served(url: str, images: list[Path], model: str) ->
         assert "foreign" in sentence
 
 
-def test_no_server(images: list[Path]) -> None:
+def test_an_address_without_a_server_is_refused_with_the_remedy(images: list[Path]) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

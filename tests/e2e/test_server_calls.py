@@ -57,7 +57,7 @@ def stub(server: Any) -> Any:
         yield service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
-def test_health_and_metadata(client: Any, server: Any) -> None:
+def test_health_and_metadata_show_ready_and_broken_models(client: Any, server: Any) -> None:
     assert client.is_server_live()
     assert not client.is_server_ready()  # one model is broken
     assert client.is_model_ready("double")
@@ -86,7 +86,7 @@ def test_health_and_metadata(client: Any, server: Any) -> None:
     assert "cannot be served" in server.log()
 
 
-def test_infer(client: Any) -> None:
+def test_infer_answers_numbers_integers_and_strings(client: Any) -> None:
     answer = client.infer("double", [tensor(rows(1, 2))], request_id="abc", model_version="1")
     assert answer.as_numpy("y").tolist() == [[2] * 4, [4] * 4]
     response = answer.get_response()
@@ -111,7 +111,7 @@ def test_the_level_of_the_log_can_be_changed_while_it_runs(client: Any, server: 
     assert "not-logged" not in server.log()
 
 
-def test_outputs_in_the_order_asked_for(client: Any) -> None:
+def test_outputs_come_in_the_order_asked_for(client: Any) -> None:
     wanted = [triton.InferRequestedOutput("z"), triton.InferRequestedOutput("y")]
     response = client.infer("double", [tensor(rows(1))], outputs=wanted).get_response()
     assert [item.name for item in response.outputs] == ["z", "y"]
@@ -260,7 +260,9 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("call", "code", "words"), FAULTS.values(), ids=list(FAULTS))
-def test_faults(client: Any, call: Callable[[Any], Any], code: str, words: list[str]) -> None:
+def test_faulty_calls_get_the_status_and_words_of_their_fault(
+    client: Any, call: Callable[[Any], Any], code: str, words: list[str]
+) -> None:
     with pytest.raises(InferenceServerException) as caught:
         call(client)
     assert code_of(caught.value) == code, str(caught.value)
@@ -276,7 +278,7 @@ def test_an_internal_error_is_in_the_log_under_its_id(client: Any, server: Any) 
     assert "Traceback" in server.log().split(error_id)[1]
 
 
-def test_what_perf_analyzer_sends_is_tolerated(stub: Any) -> None:
+def test_the_parameters_of_perf_analyzer_are_tolerated(stub: Any) -> None:
     request = one_row("double")
     request.outputs.add(name="y")
     request.parameters["triton_enable_empty_final_response"].bool_param = True
@@ -338,7 +340,7 @@ def test_a_cancelled_call_does_not_hold_back_its_batch_mates(client: Any, server
     assert "model 'slow': running 3 requests" not in server.log()
 
 
-def test_a_caller_that_leaves_during_its_batch(client: Any, server: Any) -> None:
+def test_a_call_cancelled_during_its_batch_leaves_the_model_answering(client: Any, server: Any) -> None:
     runs = server.log().count(RUNNING)
     call = client.async_infer("slow", [tensor(rows(1))], lambda result, error: None)
     server.wait_for_log(RUNNING, runs + 1)
@@ -362,7 +364,7 @@ def test_a_full_queue_says_when_to_come_back(client: Any, server: Any, stub: Any
         caller.join()
 
 
-def test_health_service(server: Any) -> None:
+def test_the_health_service_tells_the_status_of_each_model(server: Any) -> None:
     with grpc.insecure_channel(server.address) as channel:
         health = health_pb2_grpc.HealthStub(channel)
 
@@ -377,7 +379,7 @@ def test_health_service(server: Any) -> None:
         assert caught.value.code() is grpc.StatusCode.NOT_FOUND  # type: ignore[attr-defined]
 
 
-def test_reflection(server: Any) -> None:
+def test_reflection_lists_services_and_messages(server: Any) -> None:
     with grpc.insecure_channel(server.address) as channel:
         database = ProtoReflectionDescriptorDatabase(channel)
         assert set(database.get_services()) == {
@@ -409,7 +411,7 @@ def test_metrics_and_statistics_agree(client: Any, server: Any) -> None:
     assert {item.name for item in client.get_inference_statistics().model_stats} >= {"double", "slow", "plain"}
 
 
-def test_both_protocol_modules_in_this_process() -> None:
+def test_both_protocol_modules_load_into_one_process() -> None:
     from mnserve.protocol import service_pb2 as ours
 
     assert ours is not service_pb2

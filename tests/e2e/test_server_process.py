@@ -58,7 +58,9 @@ def test_a_signal_drains_and_loses_nothing(start_server: StartServer, slow_root:
     assert "finishing what was admitted" in server.log()
 
 
-def test_not_ready_before_it_refuses(start_server: StartServer, repository: Path, double_model: WriteModel) -> None:
+def test_a_stopping_server_is_not_ready_before_it_refuses(
+    start_server: StartServer, repository: Path, double_model: WriteModel
+) -> None:
     """During the delay for load balancers requests are answered; after it they are refused."""
     double_model()
     server = start_server(repository, "--drain-delay", "2")
@@ -87,7 +89,9 @@ def test_an_idle_server_needs_no_time_to_drain(
     assert "given up" not in server.log()
 
 
-def test_a_second_signal_ends_it_at_once(start_server: StartServer, repository: Path, double_model: WriteModel) -> None:
+def test_a_second_signal_ends_the_server_at_once(
+    start_server: StartServer, repository: Path, double_model: WriteModel
+) -> None:
     double_model()
     server = start_server(repository, "--drain-delay", "600")
     server.process.terminate()
@@ -96,7 +100,7 @@ def test_a_second_signal_ends_it_at_once(start_server: StartServer, repository: 
     assert server.process.wait(20) == 130
 
 
-def test_a_signal_while_models_load(slow_root: Path) -> None:
+def test_a_signal_during_loading_ends_the_server(slow_root: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "mnserve", "serve", str(slow_root), "--grpc-port", "0", "--metrics-port", "0"],
         stdout=subprocess.PIPE,
@@ -117,7 +121,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_stops_it_from_starting(repository: Path, double_model: WriteModel) -> None:
+def test_a_server_without_usable_models_does_not_start(repository: Path, double_model: WriteModel) -> None:
     free = ("--grpc-port", "0", "--metrics-port", "0")
     missing = run(str(repository / "none"), *free)
     assert (missing.returncode, missing.stderr.count("\n")) == (1, 1)
@@ -137,7 +141,7 @@ def test_what_stops_it_from_starting(repository: Path, double_model: WriteModel)
 
 
 @pytest.mark.parametrize("option", ["--grpc-port", "--metrics-port"])
-def test_port_in_use(repository: Path, double_model: WriteModel, option: str) -> None:
+def test_a_port_in_use_is_refused_in_one_sentence(repository: Path, double_model: WriteModel, option: str) -> None:
     double_model()
     other_option = "--metrics-port" if option == "--grpc-port" else "--grpc-port"
     with socket.socket() as other:
@@ -150,7 +154,7 @@ def test_port_in_use(repository: Path, double_model: WriteModel, option: str) ->
     assert option in result.stderr
 
 
-def test_log_as_json(start_server: StartServer, repository: Path, double_model: WriteModel) -> None:
+def test_the_log_can_be_json(start_server: StartServer, repository: Path, double_model: WriteModel) -> None:
     double_model()
     server = start_server(repository, "--log-format", "json")
     server.process.terminate()
@@ -160,7 +164,7 @@ def test_log_as_json(start_server: StartServer, repository: Path, double_model: 
     assert any("'double' version 1 is ready" in entry["message"] for entry in entries)
 
 
-def test_it_never_imports_torch_or_the_other_packages() -> None:
+def test_mnserve_never_imports_torch_or_the_other_packages() -> None:
     names = [item.name for item in pkgutil.walk_packages(mnserve.__path__, "mnserve.") if "__main__" not in item.name]
     assert "mnserve.server" in names
     code = (

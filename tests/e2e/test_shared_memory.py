@@ -30,7 +30,9 @@ def region() -> Iterator[Any]:
     shm.destroy_shared_memory_region(handle)
 
 
-def test_a_round_through_shared_memory(root: Path, start_server: StartServer, region: Any) -> None:
+def test_tensors_pass_through_shared_memory_in_both_directions(
+    root: Path, start_server: StartServer, region: Any
+) -> None:
     with triton.InferenceServerClient(start_server(root).address) as client:
         assert "system_shared_memory" in client.get_server_metadata().extensions
         client.register_system_shared_memory("region", region._shm_key, 256)
@@ -57,7 +59,7 @@ def test_a_round_through_shared_memory(root: Path, start_server: StartServer, re
             client.infer("double", [tensor])
 
 
-def test_it_can_be_switched_off(root: Path, start_server: StartServer, region: Any) -> None:
+def test_shared_memory_can_be_switched_off(root: Path, start_server: StartServer, region: Any) -> None:
     with triton.InferenceServerClient(start_server(root, "--shared-memory", "off").address) as client:
         assert "system_shared_memory" not in client.get_server_metadata().extensions
         with pytest.raises(InferenceServerException, match="shared memory is switched off"):

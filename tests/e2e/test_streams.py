@@ -63,18 +63,18 @@ def test_a_request_that_fails_does_not_end_the_stream(stub: Any) -> None:
     assert values(answers[3]) == [6.0] * 4
 
 
-def test_who_asks_for_the_last_answer_is_told(stub: Any) -> None:
+def test_the_final_answer_is_marked_on_request(stub: Any) -> None:
     asked = request(1)
     asked.parameters["triton_enable_empty_final_response"].bool_param = True
     (answer,) = stub.ModelStreamInfer(iter([asked]))
     assert answer.infer_response.parameters["triton_final_response"].bool_param
 
 
-def test_a_stream_of_nothing_ends(stub: Any) -> None:
+def test_an_empty_stream_ends(stub: Any) -> None:
     assert list(stub.ModelStreamInfer(iter([]))) == []
 
 
-def test_nvidias_client_streams(server: Any) -> None:
+def test_the_stream_of_nvidias_client_is_answered_in_order(server: Any) -> None:
     answers: queue.Queue[Any] = queue.Queue()
     with triton.InferenceServerClient(server.address) as client:
         client.start_stream(callback=lambda result, error: answers.put((result, error)))
@@ -104,7 +104,7 @@ def test_a_message_that_is_none_ends_the_stream(server: Any) -> None:
     assert caught.value.details() == "the message is not a valid ModelInferRequest"  # type: ignore[attr-defined]
 
 
-def test_callers_that_leave_hurt_nobody(stub: Any) -> None:
+def test_cancelled_streams_leave_the_server_answering(stub: Any) -> None:
     for _ in range(20):
         call = stub.ModelStreamInfer(request(number) for number in range(100))
         next(call)
@@ -116,7 +116,7 @@ def test_callers_that_leave_hurt_nobody(stub: Any) -> None:
 def test_a_server_that_stops_ends_its_streams(
     start_server: StartServer, write_models: Callable[[Path], None], tmp_path: Path
 ) -> None:
-    """What was admitted is answered, and an open stream does not hold up the end."""
+    """Admitted requests are answered, and an open stream does not delay the end of the server."""
     write_models(tmp_path)
     server = start_server(tmp_path, "--log-level", "debug")
     requests: queue.Queue[Any] = queue.Queue()

@@ -40,7 +40,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_chosen_is_written_and_served(
+def test_the_chosen_configuration_is_written_and_served(
     repository_of_two: Path, tmp_path: Path, start_server: Callable[..., object]
 ) -> None:
     out = tmp_path / "tuning.json"
@@ -69,7 +69,7 @@ def test_what_is_chosen_is_written_and_served(
         assert answer["y"].tolist() == [[2.0] * 4] * 4
 
 
-def test_a_bound_that_nothing_keeps_is_exit_code_1_and_one_sentence(repository_of_two: Path) -> None:
+def test_an_unreachable_latency_bound_exits_with_1_and_one_sentence(repository_of_two: Path) -> None:
     before = contents(repository_of_two)
     done = tune(repository_of_two, "double", "--latency-ms", 0.001)
     assert done.returncode == 1
@@ -78,8 +78,8 @@ def test_a_bound_that_nothing_keeps_is_exit_code_1_and_one_sentence(repository_o
     assert contents(repository_of_two) == before
 
 
-def test_a_model_that_answers_nobody_is_one_sentence(repository_of_two: Path) -> None:
-    """It loads, and turns away three of four callers."""
+def test_a_current_configuration_that_refuses_callers_exits_with_one_sentence(repository_of_two: Path) -> None:
+    """The model loads, and its queue of one refuses three of four callers."""
     policy = "dynamic_batching { default_queue_policy { max_queue_size: 1 } }"
     (repository_of_two / "slow" / "config.pbtxt").write_text(f"max_batch_size: 1 {policy}")
     before = contents(repository_of_two)

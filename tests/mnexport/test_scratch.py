@@ -73,7 +73,7 @@ def test_a_signal_unwinds_and_a_second_one_does_not_stop_the_clearing(
     assert not used[0].exists()
 
 
-def test_a_signal_that_is_ignored_stays_so() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with terminable():

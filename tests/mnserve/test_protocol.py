@@ -29,7 +29,7 @@ def generate() -> ModuleType:
 
 
 def describe_message(message: Any) -> dict[str, Any]:
-    """Everything about a message that matters on the wire and to text format."""
+    """Collect the properties of a message type that decide its wire and text formats."""
     fields = {
         field.name: (
             field.number,
@@ -88,7 +88,7 @@ def test_all_20_calls_are_declared() -> None:
     "order",
     ["mnserve.protocol.service_pb2_grpc, tritonclient.grpc", "tritonclient.grpc, mnserve.protocol.service_pb2_grpc"],
 )
-def test_imports_beside_tritonclient(order: str) -> None:
+def test_mnserve_and_tritonclient_import_in_any_order(order: str) -> None:
     run = subprocess.run([sys.executable, "-c", f"import {order}"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
@@ -97,7 +97,7 @@ def test_generated_code_is_up_to_date(generate: ModuleType) -> None:
     assert generate.main(["--check"]) == 0
 
 
-def test_drift_is_noticed(
+def test_drift_of_generated_code_is_reported(
     generate: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sources = tmp_path / "inference"

@@ -27,7 +27,7 @@ def edit(artifact: Path, change: Callable[[dict[str, Any]], None]) -> None:
     file.write_text(json.dumps(values))
 
 
-def test_it_says_what_is_needed_to_use_the_model(artifact: Path) -> None:
+def test_an_artifact_names_family_labels_input_and_versions(artifact: Path) -> None:
     values = json.loads((artifact / "config.json").read_text())
     assert values["family"] == "meta_neighborhoods"
     assert values["labels"] == [str(digit) for digit in range(10)]

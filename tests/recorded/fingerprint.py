@@ -1,4 +1,4 @@
-"""What the last bits of floating-point results depend on: the processor and the versions of the libraries."""
+"""Fingerprint of a machine: the processor and library versions that the last bits of results depend on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is recorded: tiny seeded trainings, and exports of small artifacts that lie in ``data/artifacts``."""
+"""Run the recorded work: tiny seeded trainings, and exports of the small artifacts in ``data/artifacts``."""
 
 from __future__ import annotations
 

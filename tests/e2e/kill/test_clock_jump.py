@@ -84,7 +84,7 @@ def last_inference(stub: Any, model: str) -> float:
     return float(stats.last_inference / 1000)
 
 
-def test_what_waits_waits_as_long_as_before(
+def test_a_clock_jump_changes_no_deadline_and_no_drain(
     start_server: StartServer, patient_root: Path, clock: Clock, jump: int, request_for: Any, closed_loop: Any
 ) -> None:
     arguments = ("--log-level", "debug", "--run-timeout", "600", "--drain-delay", "1")
@@ -149,7 +149,7 @@ def check_durations(stub: Any) -> None:
             assert duration.ns < HOUR_NS, stats
 
 
-def test_limits_of_rates_and_files_that_change(
+def test_rate_limits_and_token_files_survive_a_clock_jump(
     start_server: StartServer, root: Path, clock: Clock, jump: int, request_for: Any, tmp_path: Path
 ) -> None:
     tokens = tmp_path / "tokens"

@@ -71,7 +71,9 @@ def served(loop: Any, server: Any, count: int = 50) -> None:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_thousands_of_open_connections(start_server: StartServer, root: Path, closed_loop: ClosedLoops) -> None:
+def test_thousands_of_open_connections_are_served(
+    start_server: StartServer, root: Path, closed_loop: ClosedLoops
+) -> None:
     server = start_server(root)
     loop = closed_loop(server.address)
     loop.start(2)
@@ -96,8 +98,10 @@ def test_thousands_of_open_connections(start_server: StartServer, root: Path, cl
     assert "Traceback" not in server.log()
 
 
-def test_connections_to_the_metrics(start_server: StartServer, root: Path, closed_loop: ClosedLoops) -> None:
-    """Metrics are for everybody who reaches the port: whoever keeps connections there open holds up nobody."""
+def test_open_connections_to_the_metrics_delay_no_scrape(
+    start_server: StartServer, root: Path, closed_loop: ClosedLoops
+) -> None:
+    """Connections kept open at the port of the metrics delay neither inference nor a scrape."""
     server = start_server(root)
     loop = closed_loop(server.address)
     loop.start(1)
@@ -117,8 +121,10 @@ def test_connections_to_the_metrics(start_server: StartServer, root: Path, close
         assert server.process.wait(60) == 0
 
 
-def test_no_file_left_for_another_connection(start_server: StartServer, root: Path, closed_loop: ClosedLoops) -> None:
-    """Who is connected is served; who comes is served once others have left."""
+def test_a_server_out_of_files_serves_open_connections_first(
+    start_server: StartServer, root: Path, closed_loop: ClosedLoops
+) -> None:
+    """Open connections are served; new ones are served once others have closed."""
     server = start_server(root)
     loop = closed_loop(server.address)
     loop.start(2)

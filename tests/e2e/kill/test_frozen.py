@@ -17,10 +17,10 @@ RUN_TIMEOUT = 2.0
 
 
 @pytest.mark.parametrize("seconds", [RUN_TIMEOUT - 0.1, RUN_TIMEOUT + 0.4])
-def test_models_outlive_it(
+def test_models_stay_ready_after_a_frozen_process_continues(
     start_server: Callable[..., Any], write_models: Callable[[Path], None], tmp_path: Path, seconds: float
 ) -> None:
-    """Also where it lasts about as long as a run may take, and ends just before or after somebody looks at the run."""
+    """A freeze about as long as --run-timeout may end just before or after the check of the run."""
     write_models(tmp_path)
     chosen = ("--model-control", "explicit", "--load-model", "slow")
     server = start_server(tmp_path, *chosen, "--run-timeout", str(RUN_TIMEOUT), "--log-level", "debug")

@@ -50,7 +50,9 @@ class Patient:
                 self.answer = np.frombuffer(response.raw_output_contents[0], "<f4").tolist()
 
 
-def test_a_storm_on_a_small_queue(start_server: StartServer, root: Path, request_for: Callable[..., Any]) -> None:
+def test_callers_beyond_a_small_queue_are_refused_and_answered_later(
+    start_server: StartServer, root: Path, request_for: Callable[..., Any]
+) -> None:
     server = start_server(root, *SMALL)
     with grpc.insecure_channel(server.address) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -71,7 +73,9 @@ def test_a_storm_on_a_small_queue(start_server: StartServer, root: Path, request
     assert "Traceback" not in server.log()
 
 
-def test_another_model_does_not_notice(start_server: StartServer, root: Path, closed_loop: Any) -> None:
+def test_a_full_queue_refuses_no_request_of_another_model(
+    start_server: StartServer, root: Path, closed_loop: Any
+) -> None:
     """A queue belongs to one model."""
     server = start_server(root, *SMALL)
     crowd, others = closed_loop(server.address), closed_loop(server.address)

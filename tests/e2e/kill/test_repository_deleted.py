@@ -1,5 +1,7 @@
-"""The repository is deleted under a running server: what is loaded answers, what is asked for is told why not, and a
-repository that comes back is served again."""
+"""The repository is deleted under a running server: loaded models answer, and loads are refused with the reason.
+
+A repository that comes back is served again.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def more_answers(loop: Any, server: Any) -> None:
     assert (loop.wrong, loop.refusals) == ([], [])
 
 
-def test_what_was_there_at_the_start_stays(serve: Any, root: Path, closed_loop: ClosedLoops) -> None:
+def test_models_of_a_deleted_repository_go_on_answering(serve: Any, root: Path, closed_loop: ClosedLoops) -> None:
     server, client = serve()
     loop = closed_loop(server.address)
     loop.start(2)
@@ -70,7 +72,9 @@ def test_what_was_there_at_the_start_stays(serve: Any, root: Path, closed_loop: 
     loop.stop()
 
 
-def test_callers_who_load_are_told_why_not(serve: Any, root: Path, kept: Path, closed_loop: ClosedLoops) -> None:
+def test_loads_from_a_deleted_repository_are_refused_with_the_reason(
+    serve: Any, root: Path, kept: Path, closed_loop: ClosedLoops
+) -> None:
     server, client = serve("--model-control", "explicit", "--load-model", "double")
     loop = closed_loop(server.address)
     loop.start(2)
@@ -95,7 +99,7 @@ def test_callers_who_load_are_told_why_not(serve: Any, root: Path, kept: Path, c
     assert not client.is_model_ready("double")
 
 
-def test_files_of_a_model_are_deleted_but_not_its_folder(serve: Any, root: Path, closed_loop: ClosedLoops) -> None:
+def test_a_model_whose_files_are_deleted_goes_on_answering(serve: Any, root: Path, closed_loop: ClosedLoops) -> None:
     server, client = serve("--model-control", "explicit", "--load-model", "double")
     loop = closed_loop(server.address)
     loop.start(1)
@@ -110,7 +114,7 @@ def test_files_of_a_model_are_deleted_but_not_its_folder(serve: Any, root: Path,
     loop.stop()
 
 
-def test_a_polled_repository_that_vanishes_at_once(
+def test_a_polled_repository_that_vanishes_unloads_nothing(
     serve: Any, root: Path, kept: Path, closed_loop: ClosedLoops
 ) -> None:
     """As when a network drive goes away: nothing was taken out on purpose, so nothing is unloaded."""
@@ -131,7 +135,7 @@ def test_a_polled_repository_that_vanishes_at_once(
     loop.stop()
 
 
-def test_a_polled_repository_that_is_deleted_bit_by_bit(
+def test_a_polled_repository_deleted_bit_by_bit_unloads_models_only_while_it_exists(
     serve: Any, root: Path, kept: Path, closed_loop: ClosedLoops
 ) -> None:
     """Models whose folders are seen to be gone are unloaded; those left when the repository itself is gone stay."""

@@ -92,7 +92,7 @@ def first_process(start_server: StartServer, root: Path) -> tuple[Any, int]:
     return server, child
 
 
-def test_a_signal_to_process_1(first_process: tuple[Any, int], closed_loop: ClosedLoops) -> None:
+def test_a_signal_drains_process_1(first_process: tuple[Any, int], closed_loop: ClosedLoops) -> None:
     """Process 1 has no default action for signals: one without a handler would be ignored."""
     server, number = first_process
     loop = closed_loop(server.address)
@@ -103,7 +103,7 @@ def test_a_signal_to_process_1(first_process: tuple[Any, int], closed_loop: Clos
     check_nothing_was_lost(loop, server)
 
 
-def test_a_second_signal_to_process_1(first_process: tuple[Any, int], closed_loop: ClosedLoops) -> None:
+def test_a_second_signal_ends_process_1_at_once(first_process: tuple[Any, int], closed_loop: ClosedLoops) -> None:
     server, number = first_process
     loop = closed_loop(server.address)
     loop.start(40, model="slow", factor=1.0)  # seconds of work

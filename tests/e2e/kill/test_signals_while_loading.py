@@ -72,7 +72,7 @@ def refused(call: Callable[[], Any], found: list[str]) -> threading.Thread:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("slow", [many_runs, one_run])
-def test_while_a_model_is_loaded_at_the_start(
+def test_a_signal_during_the_first_load_ends_the_server(
     start_server: StartServer, root: Path, slow: Callable[[Path], None], number: signal.Signals
 ) -> None:
     slow(root)
@@ -88,7 +88,9 @@ def test_while_a_model_is_loaded_at_the_start(
 
 
 @pytest.mark.parametrize("slow", [many_runs, one_run])
-def test_while_a_caller_loads_a_model(start_server: StartServer, root: Path, slow: Callable[[Path], None]) -> None:
+def test_a_signal_during_a_callers_load_refuses_the_load(
+    start_server: StartServer, root: Path, slow: Callable[[Path], None]
+) -> None:
     slow(root)
     server = start_server(root, *EXPLICIT, *FOR_LONG)
     told: list[str] = []
@@ -107,7 +109,7 @@ def test_while_a_caller_loads_a_model(start_server: StartServer, root: Path, slo
     assert all("as the server is stopping" in text for text in told), told
 
 
-def test_callers_who_give_a_load_up_and_ask_again(start_server: StartServer, root: Path) -> None:
+def test_a_load_given_up_and_asked_for_again_runs_once(start_server: StartServer, root: Path) -> None:
     many_runs(root)
     server = start_server(root, *EXPLICIT, *FOR_LONG)
     with triton.InferenceServerClient(server.address) as client:
@@ -123,7 +125,9 @@ def test_callers_who_give_a_load_up_and_ask_again(start_server: StartServer, roo
 
 
 @pytest.mark.parametrize("unload", [False, True], ids=["served", "unloaded"])
-def test_while_a_run_hangs(start_server: StartServer, root: Path, request_for: Any, unload: bool) -> None:
+def test_a_signal_during_a_hanging_run_refuses_its_request(
+    start_server: StartServer, root: Path, request_for: Any, unload: bool
+) -> None:
     one_run(root)
     server = start_server(root, *EXPLICIT, "--load-model", "slow", "--no-warm-up", "--drain-timeout", "0.5")
     told: list[str] = []

@@ -108,7 +108,7 @@ def ask_others(stub: Any, count: int) -> None:
             assert (answer.size, answer.min(), answer.max()) == (WIDTH, value, value)
 
 
-def test_clients_that_stop_reading(server: Any, stub: Any) -> None:
+def test_clients_that_stop_reading_are_held_in_bounded_memory(server: Any, stub: Any) -> None:
     ask_others(stub, 32)
     before = resident_bytes(server.process)
     message = wide_request(1.0).SerializeToString()
@@ -137,7 +137,7 @@ def test_clients_that_stop_reading(server: Any, stub: Any) -> None:
 
 
 def test_a_stalled_client_that_goes_on_reading_gets_all(server: Any, stub: Any) -> None:
-    """Nothing is thrown away while it stalls: a stream of 256 answers, taken long after they were there."""
+    """No answer is dropped during the stall: a stream of 256 answers is read long after they were computed."""
     call = stub.ModelStreamInfer(wide_request(value) for value in range(256))
     server.wait_until(lambda: server.metric(SUCCESS) >= 64)
     ask_others(stub, 32)
@@ -147,10 +147,10 @@ def test_a_stalled_client_that_goes_on_reading_gets_all(server: Any, stub: Any) 
     assert value == 255
 
 
-def test_a_watcher_that_reads_nothing_keeps_health_from_nobody(
+def test_a_watcher_that_reads_nothing_delays_no_other_watcher(
     start_server: StartServer, repository: Path, double_model: Callable[..., Path]
 ) -> None:
-    """It asks for the health of the server and of a model; others are told that both are over all the same."""
+    """Stalled watchers of the server and of a model do not keep others from hearing that both have ended."""
     double_model("double")
     server = start_server(repository, "--model-control", "explicit", "--load-model", "double", "--drain-delay", "2")
     stalled = [RawClient(server.address, window) for window in (0, 0, 5)]

@@ -20,7 +20,7 @@ def test_every_channel_has_one_lane_and_the_rest_are_zeros(counts: list[int], bl
 
 
 @given(counts=PARTS, axis=st.integers(0, 1))
-def test_values_stand_where_their_channels_do(counts: list[int], axis: int) -> None:
+def test_values_are_spread_to_the_lanes_of_their_channels(counts: list[int], axis: int) -> None:
     lanes = ChannelPadding.joined([ChannelPadding.of(count, 8) for count in counts])
     values = np.arange(1, lanes.channels * 3 + 1, dtype=np.float32).reshape(lanes.channels, 3)
     values = values if axis == 0 else np.ascontiguousarray(values.T)

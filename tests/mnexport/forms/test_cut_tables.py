@@ -64,7 +64,7 @@ def test_the_strongest_directions_of_all_layers_are_kept() -> None:
 
 
 @pytest.mark.parametrize("unseen", ["entries", "hidden units", "outputs"])
-def test_what_does_not_reach_the_answer_takes_no_direction(unseen: str) -> None:
+def test_tables_without_influence_on_the_answer_take_no_direction(unseen: str) -> None:
     """Entries that nobody attends to, units that are always off, outputs that the next layer does not read."""
     queries, weights, layers, tables = setting()
     spoilt = [LayerTable(item.inputs.clone(), item.errors.clone()) for item in tables]

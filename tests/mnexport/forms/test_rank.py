@@ -112,7 +112,7 @@ def test_the_highest_rank_that_may_be_given_is_told_with_what_limits_it(
         ),
     ],
 )
-def test_where_no_rank_can_be_given_the_way_out_is_told(changes: dict[str, int], sentence: str) -> None:
+def test_a_rank_without_room_is_refused_with_the_remedy(changes: dict[str, int], sentence: str) -> None:
     rank_bounds = bounds(**changes)
     with pytest.raises(FormError) as caught:
         RankRule(tolerance=1.0, given=4).choose(lambda rank: 0.0, rank_bounds)

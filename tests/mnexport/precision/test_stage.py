@@ -141,7 +141,7 @@ def test_too_much_loss_is_not_published(
     assert list(repository.iterdir()) == []
 
 
-def test_a_gain_is_no_loss() -> None:
+def test_a_gain_of_accuracy_passes_and_any_loss_above_the_limit_fails() -> None:
     figures: dict[str, Any] = {"dtype": "int8", "engine": "onnxruntime", "examples": 10, "other_class": 1}
     better = AccuracyReport(**figures, trained=0.5, exported=0.6, max_probability_error=0.1, most_lost=0.0)
     better.raise_failure()

@@ -107,7 +107,7 @@ def test_an_export_that_fails_leaves_not_even_the_repository(tmp_path: Path) -> 
     assert everything_below(tmp_path) == set()
 
 
-def test_one_at_a_time_even_where_the_lock_comes_and_goes(tmp_path: Path) -> None:
+def test_the_lock_admits_one_at_a_time(tmp_path: Path) -> None:
     target = Target(repository=tmp_path / "new" / "repository", name="m")
     inside, most = [0], [0]
 

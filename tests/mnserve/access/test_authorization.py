@@ -184,7 +184,7 @@ async def test_a_refused_call_is_not_remembered(channel: grpc.aio.Channel) -> No
         assert await status(call) is code
 
 
-async def test_calls_that_do_not_exist_are_for_those_alone_who_have_a_token(channel: grpc.aio.Channel) -> None:
+async def test_unknown_calls_need_a_token_too(channel: grpc.aio.Channel) -> None:
     """A tool that tries a newer reflection first goes on with the older one after UNIMPLEMENTED."""
     unknown = channel.unary_unary("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
     assert await status(unknown(b"")) is CODE.UNAUTHENTICATED

@@ -75,7 +75,7 @@ def test_settings_become_options_of_gRPC() -> None:
         {"max_connection_age": 1.0, "max_connection_age_grace": float("inf")},
     ],
 )
-def test_values_that_cannot_work(fields: dict[str, Any]) -> None:
+def test_invalid_transport_settings_are_refused_by_option(fields: dict[str, Any]) -> None:
     option = "--" + list(fields)[-1].replace("_", "-")
     with pytest.raises(SettingsError, match=f"^{option} is "):
         TransportSettings(**fields)
@@ -148,7 +148,7 @@ def pinging_stream_lives(address: str) -> bool:
 
 
 @with_settings({"keepalive_min_ping_interval": PING_MS / 2000, "keepalive_permit_without_calls": True})
-async def test_a_client_may_ping_as_often_as_it_is_told(address: str) -> None:
+async def test_a_client_that_pings_at_the_allowed_rate_stays_connected(address: str) -> None:
     assert await asyncio.to_thread(pinging_stream_lives, address)
 
 
@@ -157,7 +157,7 @@ async def test_a_client_that_pings_too_often_is_disconnected(address: str) -> No
 
 
 @with_settings({"max_connection_age": 0.3, "max_connection_age_grace": 0.1})
-async def test_a_connection_that_is_old_enough_ends(address: str) -> None:
+async def test_a_connection_ends_at_its_maximum_age(address: str) -> None:
     async with grpc.aio.insecure_channel(address) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         watching: Any = health.Watch(health_pb2.HealthCheckRequest())

@@ -40,7 +40,7 @@ def test_a_caller_gets_a_burst_and_then_the_rate() -> None:
     assert granted(limits, "a", 9) == 5
 
 
-def test_callers_do_not_take_from_each_other() -> None:
+def test_callers_have_limits_of_their_own() -> None:
     limits = RateLimits(1, 2, Clock())
     assert [granted(limits, caller, 3) for caller in "ab"] == [2, 2]
 
@@ -65,7 +65,7 @@ def test_refused_requests_cost_nothing() -> None:
     assert granted(limits, "a", 1) == 1
 
 
-def test_so_many_callers_are_remembered_and_no_more() -> None:
+def test_callers_beyond_the_limit_displace_the_least_recent() -> None:
     limits = RateLimits(1, 1, Clock())
     limits.take("first")
     for number in range(MAX_CALLERS - 1):

@@ -87,7 +87,7 @@ def test_rows_do_not_depend_on_the_padding(colour_model: WriteModel) -> None:
             np.testing.assert_allclose(found, right, atol=1e-6)
 
 
-def test_read_only_and_scattered_inputs(double: Bound) -> None:
+def test_read_only_and_scattered_inputs_are_accepted(double: Bound) -> None:
     for count in (2, 3):
         x = rows(count)["x"]
         frozen = np.frombuffer(x.tobytes(), np.float32).reshape(x.shape)
@@ -135,7 +135,7 @@ def spec(shape: tuple[int, ...], datatype: str = "FP32") -> TensorSpec:
     return TensorSpec(name="t", datatype=datatype, shape=shape)
 
 
-def test_models_that_have_no_fixed_batches() -> None:
+def test_models_without_fixed_batches_get_the_reason() -> None:
     good = [spec((-1, 3))]
     assert obstacle(good, good) is None
     assert obstacle([spec((-1,))], good) is None

@@ -116,7 +116,7 @@ def test_files_without_a_published_hash_are_ignored(tmp_path: Path) -> None:
     assert (model.engine, model.file) == (whole, "model.onnx")
 
 
-def test_a_file_that_gives_everything_runs_alone(tmp_path: Path) -> None:
+def test_a_file_with_all_outputs_runs_alone(tmp_path: Path) -> None:
     whole, core = Part((Y,)), Part((Y,))
     parts = {"model.onnx": whole, "cpu.onnx": core}
     files = published(tmp_path, ["model.onnx", "cpu.onnx"])

@@ -63,7 +63,7 @@ def test_outputs_that_are_no_batch_are_found_out() -> None:
         PaddedEngine(FakeEngine(function=total), (4,)).run(rows(1), ["y"])
 
 
-def test_it_is_the_engine_otherwise() -> None:
+def test_a_padded_engine_keeps_tensors_metadata_and_close_of_its_engine() -> None:
     fake = FakeEngine()
     engine = PaddedEngine(fake, (2, 4))
     assert (engine.inputs, engine.outputs, engine.metadata) == (fake.inputs, fake.outputs, {})
@@ -121,7 +121,9 @@ def test_a_model_of_a_fixed_batch_has_no_batch_dimension_otherwise(repository: P
         ),
     ],
 )
-def test_sizes_that_cannot_be(repository: Path, onnx_model: WriteModel, sizes: str, text: str, words: str) -> None:
+def test_invalid_allowed_batch_sizes_are_refused(
+    repository: Path, onnx_model: WriteModel, sizes: str, text: str, words: str
+) -> None:
     with pytest.raises(ModelConfigError, match=rf"model 'm': .*{words}"):
         fixed(repository, onnx_model, sizes, text=text)
 

@@ -32,7 +32,7 @@ def test_rows_lie_side_by_side_in_memory_that_is_used_again() -> None:
     assert other.feeds["x"][:, -1].tolist() == [8, 9, 9]
 
 
-def test_an_output_that_lies_in_it_is_copied() -> None:
+def test_an_output_inside_the_batch_memory_is_copied() -> None:
     lease = BatchMemory(4, spare=2).join([work(1), work(2)], 2)
     inside, outside = lease.feeds["x"][1:], lease.feeds["x"] + 1
     ((copied, kept),) = lease.detached([[inside, outside]])

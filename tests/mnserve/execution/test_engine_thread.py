@@ -10,7 +10,7 @@ import pytest
 from mnserve.execution.engine_thread import EngineThread
 
 
-async def test_everything_happens_in_one_thread_in_order() -> None:
+async def test_calls_run_in_one_thread_in_order() -> None:
     thread = EngineThread("m")
     done: list[int] = []
     thread.post(lambda: done.append(1))
@@ -50,7 +50,7 @@ async def test_a_caller_that_leaves_disturbs_nothing() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["while it runs", "when it is done"])
-async def test_what_nobody_wants_any_more_is_put_away_in_the_thread(late: bool) -> None:
+async def test_results_of_cancelled_calls_are_cleaned_up_in_the_thread(late: bool) -> None:
     thread, begun, gate = EngineThread("m"), threading.Event(), threading.Event()
     put_away: list[tuple[object, threading.Thread]] = []
 
@@ -78,7 +78,7 @@ async def test_what_nobody_wants_any_more_is_put_away_in_the_thread(late: bool) 
     thread.close()
 
 
-async def test_a_thread_goes_on_where_nothing_can_be_put_away(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_thread_goes_on_after_a_failed_cleanup(caplog: pytest.LogCaptureFixture) -> None:
     thread, gate = EngineThread("m"), threading.Event()
     for outcome in (5, None):
         gate.clear()

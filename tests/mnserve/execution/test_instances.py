@@ -275,9 +275,7 @@ async def test_unloading_closes_every_engine(repository: Path, double_model: Wri
     assert await models.drain(20)
 
 
-async def test_nothing_stays_open_where_a_further_instance_cannot_be_loaded(
-    repository: Path, double_model: WriteModel
-) -> None:
+async def test_an_instance_that_does_not_load_closes_the_others(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="max_batch_size: 4 instance_group { count: 3 }")
     engines: list[FakeEngine] = []
 
@@ -364,6 +362,6 @@ def test_a_missing_gpu_is_refused_unless_fallback_is_allowed(caplog: pytest.LogC
         ("instance_group { kind: KIND_CPU gpus: 0 }", r"gpus \[0\]"),
     ],
 )
-def test_groups_that_cannot_be_had_are_refused(text: str, words: str) -> None:
+def test_unsupported_instance_groups_are_refused(text: str, words: str) -> None:
     with pytest.raises(ModelConfigError, match=words):
         instance_options(config(text), EngineOptions(providers=(CUDA, CPU)), 1)

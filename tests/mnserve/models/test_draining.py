@@ -60,7 +60,7 @@ async def test_requests_of_a_model_that_was_taken_out_are_given_up_with_the_othe
     assert all(engine.closed for engine in engines[1:])
 
 
-async def test_models_that_were_taken_out_may_use_the_time_there_is(
+async def test_requests_of_removed_models_finish_within_the_drain_timeout(
     repository: Path, double_model: WriteModel, gate: threading.Event
 ) -> None:
     double_model("m")
@@ -81,7 +81,7 @@ async def test_models_that_were_taken_out_may_use_the_time_there_is(
 async def test_a_probe_that_hangs_is_given_up_in_time(
     repository: Path, double_model: WriteModel, gate: threading.Event
 ) -> None:
-    """Nobody waits for it, and yet the engine must not be closed under it."""
+    """The drain does not wait for the probe, and the engine is not closed while the probe runs."""
     double_model("m", config='max_batch_size: 4 input { name: "x" data_type: TYPE_FP32 dims: [4] }')
     probing, warm = threading.Event(), False
 

@@ -117,15 +117,15 @@ async def test_polling_goes_on_after_a_fault(
         ),
     ],
 )
-def test_options_that_do_not_go_together(fields: dict[str, Any], words: str) -> None:
+def test_contradictory_options_of_model_control_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         ServeSettings(repository="r", **fields)
 
 
-async def test_a_model_that_vanishes_while_it_is_looked_through(
+async def test_a_model_deleted_during_a_poll_is_unloaded_by_the_next(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Between the list of models and the list of a model's files, somebody deletes it."""
+    """The model is deleted after the poll lists the models and before it lists the files of this one."""
     double_model("stays")
     goes = double_model("goes")
     models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))

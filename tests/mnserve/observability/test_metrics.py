@@ -122,7 +122,7 @@ def sent_again(connection: socket.socket) -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO of Linux says what had to be sent again")
 def test_a_burst_of_connections_is_taken_at_once(counters: ModelCounters) -> None:
-    """Where the system drops connections because too few may wait, TCP asks again after a second or more."""
+    """A short queue of the port would make the system drop connections, which TCP retries after a second or more."""
     server = MetricsServer("127.0.0.1", 0, lambda: [counters])
     connections = [ask(server.port) for _ in range(200)]
     try:

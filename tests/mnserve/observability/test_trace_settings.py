@@ -33,7 +33,7 @@ def test_the_count_runs_out_and_starts_anew_with_a_change() -> None:
     assert taken(settings, "m", 5) == [1]
 
 
-def test_one_model_differs_and_goes_back() -> None:
+def test_settings_of_one_model_can_be_changed_and_reset() -> None:
     settings = TraceSettings(TraceChoice(rate=1))
     settings.change("m", {"trace_level": ["OFF"]})
     assert taken(settings, "m", 3, sampled=True) == []

@@ -195,7 +195,7 @@ def test_without_opentelemetry_the_remedy_is_told(monkeypatch: pytest.MonkeyPatc
         (1, "00-nonsense-00", True),
     ],
 )
-def test_a_caller_that_says_whether_it_is_traced_is_believed(
+def test_the_sampling_flag_of_the_caller_is_honoured(
     rate: int, traceparent: str, traced: bool, exporter: InMemorySpanExporter
 ) -> None:
     tracing = Tracing(TraceSettings(TraceChoice(rate=rate)), exporter)

@@ -120,7 +120,7 @@ def test_a_file_that_is_named_comes_first(
     assert told(capsys.readouterr().out) == found
 
 
-def test_files_stay_on_the_server() -> None:
+def test_a_remote_model_has_no_training_images() -> None:
     class Client:
         def model_config(self, name: str) -> str:
             return name

@@ -23,7 +23,7 @@ def outputs(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_every_image_has_its_own() -> None:
+def test_every_image_has_an_explanation_of_its_own() -> None:
     first, second = read_explanations(outputs(), LABELS, 2)
     assert [(one.entry, one.label, one.weight) for one in first.neighbors] == [(4, "blue", 0.75), (0, "red", 0.25)]
     assert (first.unadapted_label, first.unadapted_probability) == ("red", 0.5)

@@ -33,7 +33,7 @@ def page(explained_model: ExplainedModel, training: dict[str, Any], colours: Pat
     return file
 
 
-def test_each_image_has_its_answer_and_its_neighbors(page: Path, browser: Chromium) -> None:
+def test_each_image_is_shown_with_its_answer_and_neighbors(page: Path, browser: Chromium) -> None:
     browser.open(page.as_uri(), width=1280)
     found = browser.evaluate("""[...document.querySelectorAll('article')].map(one => ({
       file: one.querySelector('h2').textContent,
@@ -64,7 +64,7 @@ def test_each_image_has_its_answer_and_its_neighbors(page: Path, browser: Chromi
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_every_picture_is_seen(page: Path, browser: Chromium, width: int) -> None:
+def test_every_picture_is_visible(page: Path, browser: Chromium, width: int) -> None:
     browser.open(page.as_uri(), width=width)
     found = browser.evaluate("""({
       images: [...document.images].map(one => [one.complete && one.naturalWidth, one.naturalHeight, one.alt,
@@ -95,7 +95,7 @@ def test_the_page_loads_without_requests_or_errors(page: Path, browser: Chromium
     assert [url for url in asked if not url.startswith("data:")] == [page.as_uri()]
 
 
-def test_its_own_policy_lets_no_script_run(page: Path, browser: Chromium) -> None:
+def test_the_policy_of_the_page_blocks_injected_scripts(page: Path, browser: Chromium) -> None:
     """Even one that came in: the style is let in by its digest, and nothing else is."""
     broken_into = page.with_name("broken.html")
     text = page.read_text().replace(

@@ -23,7 +23,7 @@ def filled(text: str, inputs: tuple[TensorSpec, ...] = (X,), outputs: tuple[Tens
     return complete(parse(text), inputs, outputs, default_max_batch_size=32)
 
 
-def test_everything_is_found_out() -> None:
+def test_an_empty_configuration_is_filled_from_the_engine() -> None:
     config = filled("")
     assert config.max_batch_size == 32
     assert (config.platform, config.backend) == ("onnxruntime_onnx", "onnxruntime")
@@ -67,7 +67,7 @@ def test_inputs_come_in_the_order_of_the_engine() -> None:
     assert [rule.name for rule in signature(config, (X, other), (Y,)).inputs] == ["x", "a"]
 
 
-def test_not_every_output_has_to_be_offered() -> None:
+def test_a_configuration_may_leave_outputs_out() -> None:
     extra = TensorSpec(name="z", datatype="FP32", shape=(-1, 2))
     config = filled(f"max_batch_size: 8 {BOTH}", (X,), (Y, extra))
     assert [rule.name for rule in signature(config, (X,), (Y, extra)).outputs] == ["y"]
@@ -93,7 +93,7 @@ def test_a_configuration_that_contradicts_the_engine_is_refused(text: str, words
         signature(filled(text), (X,), (Y,))
 
 
-def test_an_input_of_the_engine_is_missing() -> None:
+def test_a_configuration_without_an_input_of_the_engine_is_refused() -> None:
     other = TensorSpec(name="a", datatype="BOOL", shape=(-1, 1))
     with pytest.raises(ModelConfigError, match=r"input a, but config\.pbtxt only x"):
         signature(filled(f"max_batch_size: 8 {BOTH}", (X, other)), (X, other), (Y,))

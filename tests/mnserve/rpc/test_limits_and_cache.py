@@ -147,7 +147,7 @@ async def test_a_model_that_is_loaded_again_answers_anew(repository: Path, doubl
 
 
 @pytest.mark.parametrize(("config", "room"), [("", 10_000), (CACHED, None)])
-async def test_nothing_is_kept_unless_model_and_server_both_say_so(
+async def test_answers_are_cached_only_if_model_and_server_allow_it(
     config: str, room: int | None, repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     double_model("m", config=config)

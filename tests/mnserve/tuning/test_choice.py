@@ -45,7 +45,7 @@ def test_one_busy_round_does_not_decide() -> None:
     assert not score([*trials, *rounds(20, 20, latency=500)], GOAL).keeps_bound(GOAL)
 
 
-def test_no_trial_has_no_score_and_a_fault_has_no_numbers() -> None:
+def test_a_score_without_trials_is_refused_and_a_fault_leaves_no_figures() -> None:
     with pytest.raises(ValueError, match="no trials"):
         score([], GOAL)
     found = score([*rounds(100), Trial(fault="lost")], GOAL)
@@ -101,7 +101,7 @@ def test_only_those_that_keep_the_bound_are_compared() -> None:
 @pytest.mark.parametrize(
     ("percentile", "calls"), [(50.0, 2), (90.0, 10), (95.0, 20), (99.0, 100), (99.9, 1000), (100.0, 1)]
 )
-def test_calls_that_tell_a_percentile_from_the_slowest_one(percentile: float, calls: int) -> None:
+def test_a_percentile_needs_enough_calls_to_differ_from_the_slowest(percentile: float, calls: int) -> None:
     goal = Goal(latency_ms=10.0, percentile=percentile, rows=1)
     assert goal.least_calls == calls
 

@@ -59,7 +59,7 @@ def five_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_a_configuration_has_its_candidate(text: str, candidate: Candidate) -> None:
+def test_the_current_candidate_is_read_from_a_configuration(text: str, candidate: Candidate) -> None:
     assert current_candidate(parse(text)) == candidate
 
 
@@ -69,7 +69,7 @@ def test_a_written_configuration_has_the_candidate(text: str, candidate: Candida
     assert current_candidate(parse(configured(text, candidate))) == candidate
 
 
-def test_everything_else_stays() -> None:
+def test_other_settings_of_the_configuration_are_kept() -> None:
     expected = parse(FULL)
     expected.max_batch_size = 16
     expected.dynamic_batching.max_queue_delay_microseconds = 500
@@ -80,18 +80,18 @@ def test_everything_else_stays() -> None:
     assert "vanilla é" in configured(FULL, CHOSEN)
 
 
-def test_groups_stay_where_their_number_does() -> None:
+def test_instance_groups_are_kept_if_their_number_is_unchanged() -> None:
     found = parse(configured(FULL, replace(CHOSEN, instances=3)))
     assert [group.count for group in found.instance_group] == [1, 2]
     assert not parse(configured("max_batch_size: 4", replace(CHOSEN, instances=1))).instance_group
 
 
-def test_preferred_sizes_that_no_batch_can_have_go() -> None:
+def test_preferred_sizes_above_the_largest_batch_are_dropped() -> None:
     found = parse(configured(FULL, replace(CHOSEN, max_batch_size=4)))
     assert list(found.dynamic_batching.preferred_batch_size) == [4]
 
 
-def test_a_file_that_was_not_there_says_what_is_needed_and_no_more() -> None:
+def test_a_new_configuration_has_only_the_chosen_settings() -> None:
     assert configured("", CHOSEN).split() == [
         "max_batch_size:",
         "16",

@@ -119,7 +119,7 @@ def test_candidates_are_tried_on_the_same_files_with_another_configuration(model
     assert (model / "1" / "model.onnx").exists()
 
 
-def test_samples_of_the_warm_up_come_along(model: Path) -> None:
+def test_candidates_bring_copies_of_the_warm_up_samples(model: Path) -> None:
     """Servers refuse samples that are links out of the model's folder."""
     sample = 'inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 input_data_file: "x.raw" } }'
     (model / "warmup").mkdir()
@@ -129,7 +129,7 @@ def test_samples_of_the_warm_up_come_along(model: Path) -> None:
         load(candidates.root, "m", 1, LoadOptions(engine=OPTIONS)).engine.close()
 
 
-def test_no_room_for_a_repository_is_a_sentence(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_under_the_temporary_repository_is_a_sentence(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 

@@ -84,8 +84,8 @@ def test_noise_does_not_lead_far_astray(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_where_nothing_matters_the_simplest_is_chosen(seed: int) -> None:
-    """Whatever looks best among the noise: it is no faster, so the answer has one instance and no delay."""
+def test_the_simplest_of_equally_fast_candidates_is_chosen(seed: int) -> None:
+    """A candidate that only noise makes faster is not chosen: the choice has one instance and one thread."""
     now = replace(NOW, delay_us=1_000, threads=1)
     outcome = run(Machine(lambda _: (100.0, 10.0), noise=0.01, seed=seed), now)
     assert outcome.chosen is not None
@@ -103,13 +103,13 @@ def test_throughput_beyond_the_bound_does_not_count() -> None:
     assert any(its.tail_ms > GOAL.latency_ms for its in outcome.searched.values())
 
 
-def test_a_bound_that_only_another_configuration_keeps() -> None:
+def test_a_distant_configuration_is_found_where_only_it_keeps_the_bound() -> None:
     outcome = run(Machine(lambda one: (100.0, 15.0 if one.instances == 4 else 40.0 / one.instances**0.1)))
     assert outcome.chosen is not None
     assert outcome.chosen.instances == 4
 
 
-def test_no_candidate_keeps_the_bound() -> None:
+def test_nothing_is_chosen_if_no_candidate_keeps_the_bound() -> None:
     outcome = run(Machine(lambda one: (100.0, 50.0 - one.instances)))
     assert outcome.chosen is None
     assert min(its.tail_ms for its in outcome.finals.values()) == 42.0

@@ -63,7 +63,7 @@ def page(runs: Path, sweep_file: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_every_figure_is_seen(page: Path, browser: Chromium, width: int) -> None:
+def test_every_figure_is_visible(page: Path, browser: Chromium, width: int) -> None:
     browser.open(page.as_uri(), width=width)
     found = browser.evaluate(MEASURE)
     small = [box for box in found["boxes"] if box["width"] <= 50 or box["height"] <= 50 or not box["complete"]]
@@ -76,7 +76,7 @@ def test_every_figure_is_seen(page: Path, browser: Chromium, width: int) -> None
     assert found["scripts"] == 0
 
 
-def test_nothing_is_fetched_and_nothing_complains(page: Path, browser: Chromium) -> None:
+def test_the_page_loads_without_requests_or_errors(page: Path, browser: Chromium) -> None:
     browser.open(page.as_uri(), width=1280)
     browser.evaluate(MEASURE)
     complaints = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")

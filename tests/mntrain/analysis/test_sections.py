@@ -97,7 +97,7 @@ def test_entries_with_half_of_the_attention_are_counted(report_input: ReportInpu
     assert 1 < count < 60
 
 
-def test_each_curve_is_of_its_part(report_input: ReportInput, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_curve_draws_the_split_of_its_label(report_input: ReportInput, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[str, Drawing] = {}
 
     def figure(name: str, draw: Callable[[Drawing], None], **_: Any) -> Any:

@@ -86,7 +86,7 @@ def test_a_resnet_has_as_many_layers_as_its_name_says(name: str, layers: int) ->
 
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
-def test_features_of_both_published_sizes(name: str, size: int) -> None:
+def test_images_of_both_published_sizes_give_features_without_relu(name: str, size: int) -> None:
     backbone = build_backbone(BackboneConfig(name=name, width=0.25), IMAGE).eval()
     with torch.inference_mode():
         features = backbone(torch.randn(2, 3, size, size))

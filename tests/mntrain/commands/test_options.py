@@ -126,7 +126,7 @@ def test_help_holds_descriptions_and_defaults() -> None:
     assert "other words" not in text
 
 
-def test_other_words_are_taken_where_a_field_is_for_them() -> None:
+def test_only_commands_with_overrides_take_other_words() -> None:
     assert takes_other_words(Sample)
     assert {name for name, command in COMMANDS.items() if takes_other_words(command.options)} == {
         "fit",

@@ -129,7 +129,7 @@ def test_a_narrow_terminal_cuts_no_figure(tmp_path: Path) -> None:
     assert [cell.strip() for cell in row.split("│")[5:8]] == ["93.00% ± 1.73%", "+2.00% ± 1.00%", "0.074"]
 
 
-def test_swept_words_stand_in_their_order() -> None:
+def test_swept_words_are_placed_in_their_order() -> None:
     assert sweep_places(("10", "1000")) == [10.0, 1000.0]
     assert sweep_places(("cosine", "euclidean")) == [0.0, 1.0]
 
@@ -164,7 +164,7 @@ def test_runs_tested_on_other_examples_are_not_compared(tmp_path: Path) -> None:
         compared(asked)
 
 
-def test_what_a_killed_run_left_before_its_configuration_is_no_run(tmp_path: Path) -> None:
+def test_a_run_killed_before_its_configuration_counts_as_missing(tmp_path: Path) -> None:
     folder = tmp_path / "digits-mn-seed1"
     folder.mkdir()
     (folder / ".config.yaml.x1").write_text("name")

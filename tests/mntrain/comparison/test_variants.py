@@ -9,7 +9,7 @@ from mntrain.models.families import FAMILIES
 
 
 @pytest.mark.parametrize("name", ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "mn-1-diagonal", "mn-3-scalar"])
-def test_built_in_variants_make_what_they_are_called(name: str) -> None:
+def test_built_in_variants_configure_the_model_of_their_name(name: str) -> None:
     config = load_experiment("digits", BUILT_IN[name].words)
     assert config.family == ("vanilla" if name.startswith("vanilla") else "meta_neighborhoods")
     assert config.backbone.ifilm == name.endswith("+ifilm")

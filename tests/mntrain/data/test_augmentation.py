@@ -26,7 +26,7 @@ def test_images_are_unchanged_when_everything_is_off() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_everything_keeps_shape_and_range_and_is_repeatable(channels: int) -> None:
+def test_all_augmentations_keep_shape_and_range_and_are_repeatable(channels: int) -> None:
     images = batch(channels=channels)
     before = images.clone()
     out = augment(images, ALL)

@@ -17,12 +17,12 @@ def trained(channels: int = 6, entries: int = 4) -> IFiLM:
     return layer
 
 
-def test_it_starts_as_the_identity() -> None:
+def test_ifilm_starts_as_the_identity() -> None:
     maps = torch.randn(3, 6, 5, 4)
     torch.testing.assert_close(IFiLM(6)(maps), maps)
 
 
-def test_it_is_the_attention_weighted_affine_of_the_paper() -> None:
+def test_ifilm_is_the_attention_weighted_affine_of_the_paper() -> None:
     layer, maps = trained(), torch.randn(3, 6, 5, 4, dtype=torch.float64)
     found = layer(maps)
     for i in range(3):

@@ -15,7 +15,7 @@ def make(mode: DropoutMode = "per_sample", *, entries: int = 2000, dropout: floa
     return Dictionary(config, features=16, classes=5)
 
 
-def test_starts_as_configured() -> None:
+def test_keys_and_values_start_with_the_configured_spread() -> None:
     dictionary = make()
     assert dictionary.keys.std().item() == pytest.approx(0.05, rel=0.05)
     assert dictionary.value_logits.std().item() == pytest.approx(0.1, rel=0.05)
@@ -40,7 +40,7 @@ def test_fixed_values_are_one_class_each_and_no_parameter() -> None:
 
 
 @pytest.mark.parametrize("values", ["learned", "fixed"])
-def test_a_part_of_the_entries_keeps_its_values(values: str) -> None:
+def test_entries_left_by_dropout_keep_their_values(values: str) -> None:
     dictionary = make("per_batch", values=values).train()
     keys, found, _ = dictionary.entries_for(8)
     position = {tuple(key.tolist()): index for index, key in enumerate(dictionary.keys)}

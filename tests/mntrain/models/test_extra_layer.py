@@ -41,16 +41,16 @@ def test_at_least_one_unit_is_there() -> None:
     assert units_for(1, 256, 1) == 1
 
 
-def test_without_them_the_network_is_the_plain_one() -> None:
+def test_without_extra_parameters_the_network_has_no_further_layer() -> None:
     assert not any("layer." in name for name in build(0).state_dict())
 
 
-def test_a_number_that_cannot_be_is_refused() -> None:
+def test_a_negative_number_of_parameters_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"vanilla\.extra_parameters is -1; it must be from 0"):
         VanillaConfig(extra_parameters=-1)
 
 
-def test_regression_refuses_them() -> None:
+def test_regression_refuses_extra_parameters() -> None:
     build_regressor = FAMILIES["vanilla"].build_regressor
     assert build_regressor is not None
     network = Mlp(3, 2, 8, 1)

@@ -32,7 +32,7 @@ def added(artifact: Path) -> Path:
     return artifact
 
 
-def test_what_was_found_comes_back(added: Path) -> None:
+def test_stored_neighbors_are_read_back_unchanged(added: Path) -> None:
     artifact = loaded(added)
     found = read_neighbors(artifact)
     assert found is not None
@@ -48,7 +48,7 @@ def test_an_artifact_without_the_file_carries_none(artifact: Path) -> None:
     assert read_neighbors(loaded(artifact)) is None
 
 
-def test_a_second_time_replaces_the_first(added: Path) -> None:
+def test_a_second_call_replaces_the_neighbors(added: Path) -> None:
     add_neighbors(NeighborOptions(artifact=added, images=1, quiet=True))
     found = read_neighbors(loaded(added))
     assert found is not None
@@ -92,8 +92,8 @@ def test_weights_that_change_during_the_search_are_not_vouched_for(
     assert not (artifact / NAME).exists()
 
 
-def test_the_weights_are_those_that_were_loaded(added: Path) -> None:
-    """Whatever stands in the file by now."""
+def test_neighbors_belong_to_the_weights_that_were_loaded(added: Path) -> None:
+    """A file of weights that changes after loading makes no difference."""
     artifact = loaded(added)
     (added / "model.safetensors").write_bytes(b"of another training")
     assert read_neighbors(artifact) is not None

@@ -16,7 +16,7 @@ from mntrain.commands.cli import main
 from mntrain.neighbors.file import NAME
 
 
-def test_it_adds_a_file_and_says_what_is_in_it(artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_neighbors_adds_a_file_and_prints_its_content(artifact: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {item.name: item.read_bytes() for item in artifact.iterdir()}
     assert main(["neighbors", str(artifact)]) == 0
     out, err = capsys.readouterr()
@@ -79,7 +79,7 @@ def test_the_data_may_have_moved(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["RUNS/meta_neighborhoods/artifact", "--data-path", "x"], 2, "reads no files"),
     ],
 )
-def test_what_has_no_neighbors_is_one_sentence(
+def test_an_artifact_that_cannot_have_neighbors_is_refused_in_one_sentence(
     words: list[str], code: int, sentence: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["neighbors", *(word.replace("RUNS", str(runs)) for word in words), "--json"]) == code

@@ -120,7 +120,7 @@ def test_a_checkpoint_that_contradicts_itself_is_damaged(
         fit(tiny(), FitOptions(runs=tmp_path, resume=True, quiet=True))
 
 
-def test_what_a_killed_save_left_is_removed(tmp_path: Path) -> None:
+def test_rests_of_a_killed_save_are_removed(tmp_path: Path) -> None:
     fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
     left = tmp_path / "run" / "checkpoints" / ".last.pt.abc123"
     left.write_bytes(b"half")

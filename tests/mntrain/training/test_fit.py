@@ -148,7 +148,7 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: py
 def test_a_loss_that_is_not_finite_is_named_by_its_step_and_leaves_the_last_checkpoint(
     read_seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether losses are read back after every step or only at the end of the epoch."""
+    """Reading losses back after every step or only at the end of the epoch makes no difference."""
     monkeypatch.setattr(loop, "_READ_SECONDS", read_seconds)
     config = tiny("--training.batch_size", "64", "--family", "vanilla")
     calls, compute = 0, Vanilla.loss

@@ -149,7 +149,9 @@ def test_a_regression_whose_rows_have_changed_is_not_resumed(table: Path, tmp_pa
         (["--meta_neighborhoods.step_size_form", "per_parameter"], "'per_parameter'"),
     ],
 )
-def test_what_rows_cannot_have_is_one_sentence(table: Path, tmp_path: Path, words: list[str], part: str) -> None:
+def test_settings_that_rows_cannot_have_are_refused_in_one_sentence(
+    table: Path, tmp_path: Path, words: list[str], part: str
+) -> None:
     file = tmp_path / "rows.csv"
     lines = table.read_text().splitlines()
     file.write_text("\n".join([f"{lines[0]},kind", *(f"{line},{'uv'[n % 2]}" for n, line in enumerate(lines[1:]))]))

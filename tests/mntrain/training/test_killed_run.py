@@ -31,7 +31,7 @@ VARIANTS = {
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two nested values are equal to the last bit."""
+    """Compare two nested values bit for bit."""
     if isinstance(one, torch.Tensor):
         return torch.equal(one, other)
     if isinstance(one, dict):
