@@ -3,6 +3,7 @@
     git worktree add ../before REVISION
     python benchmarks/compare_revisions.py ../before
     python benchmarks/compare_revisions.py ../before --rounds 3 --json speed.json
+    python benchmarks/compare_revisions.py ../before --only engine training
 
 Each round runs the same commands with the sources of both checkouts, in alternating order and with the libraries of
 this interpreter: `mnserve bench` in process, the same over gRPC with 1 and with 64 callers, and `mntrain fit digits`.
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +26,12 @@ from common.options import add_json, add_timing, script_parser
 ROOT = Path(__file__).resolve().parents[1]
 _MODEL = "digits"
 _BENCH_ROUNDS = 4
+_WAYS: Mapping[str, list[str]] = {
+    "engine": ["--batch", "1,32"],
+    "1-caller": ["--batch", "1", "--grpc"],
+    "64-callers": ["--batch", "1", "--grpc", "--concurrency", "64"],
+}
+_TRAINING = "training"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,16 +59,13 @@ def prepare(here: Checkout, work: Path) -> None:
     here.run("mnexport", str(work / _MODEL / "artifact"), str(work / "repository" / _MODEL), "--json")
 
 
-def measure(checkout: Checkout, work: Path, seconds: float) -> dict[str, float]:
-    """Measure one checkout in one round; returns name of the figure → milliseconds or calls a second."""
+def measure(checkout: Checkout, work: Path, seconds: float, ways: Collection[str]) -> dict[str, float]:
+    """One round of one checkout: milliseconds, or images a second; name of the figure → value."""
     figures = {}
     shared = [str(work / "repository"), _MODEL, "--seconds", f"{seconds:g}", "--rounds", str(_BENCH_ROUNDS)]
-    ways: Mapping[str, list[str]] = {
-        "engine": ["--batch", "1,32"],
-        "gRPC, 1 caller": ["--batch", "1", "--grpc"],
-        "gRPC, 64 callers": ["--batch", "1", "--grpc", "--concurrency", "64"],
-    }
-    for way, words in ways.items():
+    for way, words in _WAYS.items():
+        if way not in ways:
+            continue
         file = work / "bench.json"
         checkout.run("mnserve", "bench", *shared, *words, "--json", str(file))
         for result in json.loads(file.read_text(encoding="utf-8"))["results"]:
@@ -69,21 +73,11 @@ def measure(checkout: Checkout, work: Path, seconds: float) -> dict[str, float]:
         if "--concurrency" in words:
             figures[f"{way}: images a second"] = result["model"]["images_per_second"]
         file.unlink()
-    checkout.run(
-        "mntrain",
-        "fit",
-        "digits",
-        "--training.epochs",
-        "4",
-        "--name",
-        "timed",
-        "--runs",
-        str(work),
-        "--overwrite",
-        "--json",
-    )
-    metrics = json.loads((work / "timed" / "metrics.json").read_text(encoding="utf-8"))
-    figures["training, 4 epochs of digits: seconds"] = metrics["train_seconds"]
+    if _TRAINING in ways:
+        epochs = ["--training.epochs", "4", "--overwrite", "--json"]
+        checkout.run("mntrain", "fit", "digits", "--name", "timed", "--runs", str(work), *epochs)
+        metrics = json.loads((work / "timed" / "metrics.json").read_text(encoding="utf-8"))
+        figures["training, 4 epochs of digits: seconds"] = metrics["train_seconds"]
     return figures
 
 
@@ -94,6 +88,8 @@ def main() -> int:
     parser = script_parser(__doc__)
     parser.add_argument("other", type=Path, metavar="CHECKOUT", help="folder of the other source tree")
     add_timing(parser, seconds=2.0, rounds=5, of="way and batch size")
+    ways = [*_WAYS, _TRAINING]
+    parser.add_argument("--only", nargs="+", choices=ways, default=ways, metavar="WAY", help=f"of {', '.join(ways)}")
     add_json(parser)
     arguments = parser.parse_args()
     if not (arguments.other / "pyproject.toml").is_file():
@@ -104,7 +100,9 @@ def main() -> int:
         prepare(checkouts["this"], Path(folder))
         for number in range(arguments.rounds):
             order = sorted(checkouts, reverse=number % 2 == 0)
-            rounds.append({name: measure(checkouts[name], Path(folder), arguments.seconds) for name in order})
+            rounds.append(
+                {name: measure(checkouts[name], Path(folder), arguments.seconds, arguments.only) for name in order}
+            )
             print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
     for figure in rounds[0]["this"]:
         values = {name: [measured[name][figure] for measured in rounds] for name in checkouts}
