@@ -88,7 +88,7 @@ def test_all_20_calls_are_declared() -> None:
     "order",
     ["mnserve.protocol.service_pb2_grpc, tritonclient.grpc", "tritonclient.grpc, mnserve.protocol.service_pb2_grpc"],
 )
-def test_imports_beside_tritonclient(order: str) -> None:
+def test_tritonclient_can_be_imported_before_and_after(order: str) -> None:
     run = subprocess.run([sys.executable, "-c", f"import {order}"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 

@@ -117,7 +117,7 @@ async def test_calls_at_a_time_can_be_bounded(repository: Path, double_model: Wr
         ("/grpc.health.v1.Health/Watch", "HealthCheckRequest"),
     ],
 )
-async def test_messages_that_do_not_parse(
+async def test_messages_that_do_not_parse_are_invalid_arguments(
     repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture, method: str, kind: str
 ) -> None:
     double_model()

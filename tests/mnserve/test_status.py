@@ -42,7 +42,7 @@ def test_the_tree_of_errors_is_the_one_that_is_drawn() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_table(error: Exception, code: StatusCode, reason: str, retry: bool) -> None:
+def test_every_error_has_its_row_in_the_table(error: Exception, code: StatusCode, reason: str, retry: bool) -> None:
     assert status_code(error) is code
     assert failure_reason(error) == reason
     assert reason in FAILURE_REASONS

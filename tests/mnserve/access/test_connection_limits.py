@@ -75,7 +75,7 @@ def test_settings_become_options_of_gRPC() -> None:
         {"max_connection_age": 1.0, "max_connection_age_grace": float("inf")},
     ],
 )
-def test_values_that_cannot_work(fields: dict[str, Any]) -> None:
+def test_values_that_cannot_work_are_refused(fields: dict[str, Any]) -> None:
     option = "--" + list(fields)[-1].replace("_", "-")
     with pytest.raises(SettingsError, match=f"^{option} is "):
         TransportSettings(**fields)

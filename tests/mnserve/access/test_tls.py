@@ -197,7 +197,7 @@ def test_a_key_that_others_can_read_is_warned_of(certificates: Any, caplog: pyte
     ]
 
 
-async def test_a_kind_of_key_that_gRPC_does_not_know(serve: Serve, tmp_path: Path) -> None:
+async def test_a_kind_of_key_that_gRPC_does_not_know_is_refused_with_the_remedy(serve: Serve, tmp_path: Path) -> None:
     key, name, now = Ed448PrivateKey.generate(), x509.Name([]), datetime.now(UTC)
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
     paths = tmp_path / "unknown.pem", tmp_path / "unknown.key"
@@ -218,6 +218,6 @@ async def test_a_kind_of_key_that_gRPC_does_not_know(serve: Serve, tmp_path: Pat
         ({"tls_client_ca": "a"}, "--tls-client-ca is for TLS"),
     ],
 )
-def test_options_that_need_others(fields: dict[str, str], words: str) -> None:
+def test_options_without_those_they_need_are_refused(fields: dict[str, str], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         SecuritySettings(**fields)  # type: ignore[arg-type]

@@ -49,7 +49,7 @@ def test_messages_about_a_file_of_tokens_contain_no_token(token_file: WriteToken
     assert caught.value.__cause__ is None
 
 
-def test_bytes_that_are_no_text(token_file: WriteTokens) -> None:
+def test_bytes_that_are_no_text_are_refused(token_file: WriteTokens) -> None:
     path = Path(token_file(""))
     path.write_bytes(b"\xff\xfe" * 20)
     with pytest.raises(CredentialsError, match="is not UTF-8 text"):

@@ -68,6 +68,6 @@ def test_the_plan_takes_what_the_timing_loop_needs() -> None:
         ({"plot": "a.bmp"}, r"--plot 'a\.bmp' has no known ending"),
     ],
 )
-def test_values_that_cannot_work(fields: dict[str, Any], words: str) -> None:
+def test_values_that_cannot_work_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         settings(**fields)

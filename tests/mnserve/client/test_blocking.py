@@ -184,7 +184,9 @@ def test_typed_contents_of_other_servers_are_read(served: tuple[Scripted, str]) 
         ({"raw_output_contents": [b""]}, "0 outputs with 1 raw contents"),
     ],
 )
-def test_answers_that_make_no_sense(served: tuple[Scripted, str], response: dict[str, Any], words: str) -> None:
+def test_answers_that_make_no_sense_are_errors(
+    served: tuple[Scripted, str], response: dict[str, Any], words: str
+) -> None:
     script, url = served
     script.infer = lambda request, context: pb.ModelInferResponse(**response)
     with Client(url) as client, pytest.raises(ClientError, match=words):
@@ -241,7 +243,7 @@ def test_a_missing_answer_is_a_timeout(served: tuple[Scripted, str]) -> None:
         release.set()
 
 
-def test_dtypes_that_cannot_travel() -> None:
+def test_dtypes_without_a_type_in_the_protocol_are_refused() -> None:
     with Client("h:1") as client, pytest.raises(SettingsError, match="input 'x' has the dtype complex128"):
         client.infer("m", {"x": np.ones(1, complex)})
 

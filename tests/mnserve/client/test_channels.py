@@ -170,7 +170,7 @@ def test_a_variable_that_is_no_token_is_refused(token_file: WriteTokens, monkeyp
     assert ConnectionSettings().token() is None
 
 
-def test_files_that_do_not_belong_together(certificates: Any, other_certificates: Any) -> None:
+def test_files_that_do_not_belong_together_are_refused(certificates: Any, other_certificates: Any) -> None:
     with pytest.raises(SettingsError, match="--tls-certificate is given without --tls-key"):
         ConnectionSettings(tls_certificate="c")
     certificate, key = certificates.issue("client")[0], other_certificates.issue("client")[1]

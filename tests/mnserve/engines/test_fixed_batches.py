@@ -135,7 +135,7 @@ def spec(shape: tuple[int, ...], datatype: str = "FP32") -> TensorSpec:
     return TensorSpec(name="t", datatype=datatype, shape=shape)
 
 
-def test_models_that_have_no_fixed_batches() -> None:
+def test_the_reason_is_given_for_models_without_fixed_batches() -> None:
     good = [spec((-1, 3))]
     assert obstacle(good, good) is None
     assert obstacle([spec((-1,))], good) is None

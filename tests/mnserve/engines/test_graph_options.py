@@ -26,7 +26,9 @@ def test_sizes_of_the_command_line_reach_the_engine() -> None:
         ((70000,), (CUDA,), "from 1 to 65536 rows, not 70000"),
     ],
 )
-def test_sizes_that_cannot_be_graphs(sizes: tuple[int, ...], providers: tuple[str, ...], message: str) -> None:
+def test_sizes_that_cannot_be_graphs_are_refused(
+    sizes: tuple[int, ...], providers: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(SettingsError, match=message):
         EngineOptions(providers=providers, cuda_graph_batches=sizes)
 

@@ -74,7 +74,9 @@ def test_strings_are_utf_8_and_others_are_refused(onnx_model: WriteModel) -> Non
         engine.run({"x": np.array([[b"a", b"\xff"]], dtype=object)}, ["y"])
 
 
-def test_a_batch_the_model_cannot_run(double_model: WriteModel, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_that_the_model_cannot_run_is_an_error(
+    double_model: WriteModel, capfd: pytest.CaptureFixture[str]
+) -> None:
     engine = OnnxRuntimeEngine(double_model() / "1" / "model.onnx", OPTIONS)
     with pytest.raises(EngineRunError, match="Got: 3 Expected: 4"):
         engine.run({"x": np.zeros((1, 3), np.float32)}, ["y"])
@@ -110,7 +112,7 @@ def test_a_missing_provider_is_not_replaced_silently(double_model: WriteModel) -
         OnnxRuntimeEngine(path, EngineOptions(providers=wanted[:1], allow_fallback=True))
 
 
-def test_options_that_cannot_work() -> None:
+def test_options_that_cannot_work_are_refused() -> None:
     for fields in ({"providers": ()}, {"intra_op_threads": -1}, {"inter_op_threads": 0}, {"intra_op_threads": 1025}):
         with pytest.raises(SettingsError):
             EngineOptions(**fields)  # type: ignore[arg-type]

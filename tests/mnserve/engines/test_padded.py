@@ -121,7 +121,9 @@ def test_a_model_of_a_fixed_batch_has_no_batch_dimension_otherwise(repository: P
         ),
     ],
 )
-def test_sizes_that_cannot_be(repository: Path, onnx_model: WriteModel, sizes: str, text: str, words: str) -> None:
+def test_impossible_sizes_are_refused(
+    repository: Path, onnx_model: WriteModel, sizes: str, text: str, words: str
+) -> None:
     with pytest.raises(ModelConfigError, match=rf"model 'm': .*{words}"):
         fixed(repository, onnx_model, sizes, text=text)
 

@@ -50,7 +50,7 @@ def test_the_log_says_which_of_two_numbers_counts(caplog: pytest.LogCaptureFixtu
 
 
 @pytest.mark.parametrize("text", ["-1", "two", "", "1025", "1" * 5000, "١"])
-def test_a_number_of_threads_that_cannot_be(text: str) -> None:
+def test_an_impossible_number_of_threads_is_refused(text: str) -> None:
     with pytest.raises(ModelConfigError, match=r"intra_op_thread_count is '.{,80}' in config\.pbtxt; it must be 0"):
         configured_threads(asking(text))
 

@@ -117,12 +117,12 @@ async def test_polling_goes_on_after_a_fault(
         ),
     ],
 )
-def test_options_that_do_not_go_together(fields: dict[str, Any], words: str) -> None:
+def test_options_that_do_not_go_together_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         ServeSettings(repository="r", **fields)
 
 
-async def test_a_model_that_vanishes_while_it_is_looked_through(
+async def test_a_model_that_vanishes_during_a_poll_is_unloaded_by_the_next(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Between the list of models and the list of a model's files, somebody deletes it."""

@@ -184,7 +184,7 @@ def test_warm_up_asks_with_and_without_what_comes_on_request(repository: Path, d
     assert asked == [(rows, outputs) for rows in (1, 8) for outputs in (("y",), ("y", "why"))]
 
 
-def test_a_model_that_fails_its_warm_up(repository: Path, double_model: WriteModel) -> None:
+def test_a_model_that_fails_its_warm_up_is_not_loaded(repository: Path, double_model: WriteModel) -> None:
     def one_row_only(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(feeds["x"]) > 1:
             raise EngineRunError("one row only")
@@ -201,7 +201,7 @@ def test_a_model_that_fails_its_warm_up(repository: Path, double_model: WriteMod
         load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
 
 
-def test_outputs_that_are_not_what_the_configuration_says(repository: Path, double_model: WriteModel) -> None:
+def test_outputs_that_contradict_the_configuration_are_refused(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="max_batch_size: 8")
     for function, words in (
         (lambda feeds: {"y": feeds["x"].astype(np.float64)}, "float64, expected FP32"),
@@ -253,7 +253,7 @@ async def test_many_models_are_not_all_listed(repository: Path) -> None:
         models.find("n")
 
 
-def test_no_warm_up_that_no_memory_holds(
+def test_a_warm_up_batch_too_large_for_memory_is_left_out(
     repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
 ) -> None:
     double_model("m", config="max_batch_size: 2000000000")

@@ -164,7 +164,7 @@ async def test_requests_never_fail_while_a_model_is_loaded_again(repository: Pat
         assert not any(item.count for item in counters.failure.values())
 
 
-async def test_a_request_that_found_a_model_just_before_it_was_replaced(
+async def test_a_request_that_found_a_model_just_before_it_was_replaced_is_answered_by_the_new_one(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     double_model("m")

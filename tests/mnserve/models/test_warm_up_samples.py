@@ -113,7 +113,7 @@ def test_files_hold_strings_as_requests_do(sampled: Sampled) -> None:
     assert run.tolist() == [[b"ab", b"c"]] * 2
 
 
-def test_a_model_without_a_batch_dimension(sampled: Sampled) -> None:
+def test_samples_of_a_model_without_a_batch_dimension_have_none_either(sampled: Sampled) -> None:
     spec = TensorSpec(name="x", datatype="FP32", shape=(2,))
     sampled.engine = FakeEngine(inputs=[spec], outputs=[TensorSpec(name="y", datatype="FP32", shape=(2,))])
     sampled.put("one", np.array([1, 2], "<f4").tobytes())
@@ -214,7 +214,7 @@ def test_a_sample_that_fails_keeps_the_model_from_being_served(sampled: Sampled)
         ),
     ],
 )
-def test_samples_that_cannot_be(sampled: Sampled, tmp_path: Path, text: str, words: str) -> None:
+def test_impossible_samples_are_refused(sampled: Sampled, tmp_path: Path, text: str, words: str) -> None:
     sampled.put("short", b"1234")
     (tmp_path / "outside").write_bytes(bytes(8))
     warmup = sampled.folder / "warmup"

@@ -234,7 +234,7 @@ def test_file_names_need_not_be_text(
         ({"timeout": float("nan")}, "--timeout is nan"),
     ],
 )
-def test_settings_that_cannot_work(fields: dict[str, Any], words: str) -> None:
+def test_settings_that_cannot_work_are_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         PredictSettings(**({"model": "m", "files": ["a.png"]} | fields))
 
@@ -248,7 +248,7 @@ def test_folders_without_a_model_are_refused(tmp_path: Path, repository: Path) -
         predict(hidden, "a.png")
 
 
-def test_models_that_take_no_image(colour_model: Callable[..., Path]) -> None:
+def test_models_that_take_no_image_are_refused(colour_model: Callable[..., Path]) -> None:
     with pytest.raises(ImageModelError, match=r"takes image UINT8 \[5, 4, 6\]; an image has 1 \(grey\) or 3"):
         predict(colour_model("m", dims=(5, 4, 6), labels=None), "a.png")
 

@@ -39,7 +39,7 @@ def test_written_images_are_read(file: Path, training: dict[str, Any]) -> None:
     np.testing.assert_array_equal(first.pixels, training["images"][1].transpose(1, 2, 0))
 
 
-def test_files_that_are_not_there_or_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_and_forbidden_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("gone.npz", "a" * 300, "", "\0"):
         with pytest.raises(TrainingImagesError, match="there is no file"):
             read_training_images(tmp_path / name)
@@ -60,7 +60,7 @@ def test_a_truncated_file_is_refused(file: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize("content", [b"hello", b""])
-def test_a_member_that_is_no_array(file: Path, training: dict[str, Any], content: bytes) -> None:
+def test_a_member_that_is_no_array_is_refused(file: Path, training: dict[str, Any], content: bytes) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in training.items():
             stream = io.BytesIO()
@@ -123,7 +123,7 @@ def test_a_file_with_too_many_unlisted_bytes_is_not_read(file: Path) -> None:
     assert "the limit is 100,000" in refused(file, 100_000)
 
 
-def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str, Any]) -> None:
+def test_a_header_that_claims_more_than_there_is_is_refused_as_damage(file: Path, training: dict[str, Any]) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (2**50, 3, 4, 6)})
     np.savez(file, **{name: array for name, array in training.items() if name != "images"})

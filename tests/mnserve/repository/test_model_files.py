@@ -35,7 +35,9 @@ def test_a_changed_file_fails_its_hash(repository: Path, double_model: WriteMode
 
 
 @pytest.mark.parametrize("file_name", ["../../secret", "/etc/passwd", "..", "a/b"])
-def test_model_file_outside_the_version_folder(repository: Path, double_model: WriteModel, file_name: str) -> None:
+def test_a_model_file_outside_the_version_folder_is_refused(
+    repository: Path, double_model: WriteModel, file_name: str
+) -> None:
     double_model("m", config=f'default_model_filename: "{file_name}"')
     with pytest.raises(CorruptModelError, match="plain file name"):
         read_model(repository, "m")

@@ -67,7 +67,9 @@ def test_a_missing_repository_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["c", "", ".", "..", "../m", "m/1", ".hidden", "m\0"])
-def test_names_that_are_no_models(repository: Path, double_model: WriteModel, name: str) -> None:
+def test_names_of_no_model_are_refused_with_those_there_are(
+    repository: Path, double_model: WriteModel, name: str
+) -> None:
     double_model("m")
     (repository / ".hidden" / "1").mkdir(parents=True)
     with pytest.raises(ModelNotFoundError, match="it has m"):
@@ -99,7 +101,7 @@ def test_a_malformed_configuration_is_refused(
         read_model(repository, "m")
 
 
-def test_configuration_that_is_no_text(repository: Path, double_model: WriteModel) -> None:
+def test_a_configuration_that_is_no_text_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelConfigError, match="does not parse"):
         read_model(repository, "m")
@@ -114,7 +116,7 @@ NO_FILES: list[tuple[Callable[[Path], object], str]] = [
 
 
 @pytest.mark.parametrize(("make", "words"), NO_FILES)
-def test_a_configuration_that_is_no_file(
+def test_a_configuration_that_is_no_file_is_refused(
     repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
 ) -> None:
     path = double_model("m") / "config.pbtxt"
@@ -125,7 +127,7 @@ def test_a_configuration_that_is_no_file(
 
 
 @pytest.mark.parametrize(("make", "words"), NO_FILES)
-def test_an_export_that_is_no_file(
+def test_an_export_that_is_no_file_is_refused(
     repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
 ) -> None:
     make(double_model("m") / "1" / "export.json")
@@ -174,20 +176,24 @@ def test_the_version_policy_selects_versions(policy: str, expected: list[int]) -
 
 
 @pytest.mark.parametrize("file_name", ["a\0b", "\ud800", "../model.onnx", ""])
-def test_hashes_of_names_that_are_no_files(repository: Path, double_model: WriteModel, file_name: str) -> None:
+def test_hashes_of_names_that_are_no_files_are_refused(
+    repository: Path, double_model: WriteModel, file_name: str
+) -> None:
     folder = double_model("m")
     (folder / "1" / "export.json").write_text(json.dumps({"sha256": {file_name: "0"}}))
     with pytest.raises(CorruptModelError, match="is not a plain file name"):
         verify(read_model(repository, "m"))
 
 
-def test_version_policy_names_a_version_that_is_not_there() -> None:
+def test_a_policy_that_names_a_missing_version_is_refused() -> None:
     config = text_format.Parse("version_policy { specific { versions: [2] } }", ModelConfig())
     with pytest.raises(ModelConfigError, match=r"names \[2\]"):
         served_versions(config, [1])
 
 
-def test_names_that_are_no_text(repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture) -> None:
+def test_folders_whose_name_is_no_text_are_left_out_with_a_warning(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
     double_model("good")
     odd = os.fsdecode(b"odd-\xff")
     (repository / odd / "1").mkdir(parents=True)
@@ -197,14 +203,14 @@ def test_names_that_are_no_text(repository: Path, double_model: WriteModel, capl
         read_model(repository, odd)
 
 
-def test_version_numbers_that_no_request_can_name(repository: Path, double_model: WriteModel) -> None:
+def test_version_numbers_that_no_request_can_name_are_left_out(repository: Path, double_model: WriteModel) -> None:
     double_model("m")
     (repository / "m" / ("9" * 19)).mkdir()
     (repository / "m" / ("9" * 18)).mkdir()
     assert list_versions(repository, "m") == [1, 10**18 - 1]
 
 
-def test_names_that_are_too_long(repository: Path, double_model: WriteModel) -> None:
+def test_names_that_are_too_long_are_refused(repository: Path, double_model: WriteModel) -> None:
     long = "a" * 300
     with pytest.raises(RepositoryNotFoundError, match="File name too long"):
         list_models(repository / long)

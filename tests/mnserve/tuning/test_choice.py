@@ -101,7 +101,7 @@ def test_only_those_that_keep_the_bound_are_compared() -> None:
 @pytest.mark.parametrize(
     ("percentile", "calls"), [(50.0, 2), (90.0, 10), (95.0, 20), (99.0, 100), (99.9, 1000), (100.0, 1)]
 )
-def test_calls_that_tell_a_percentile_from_the_slowest_one(percentile: float, calls: int) -> None:
+def test_a_percentile_differs_from_the_slowest_call_once_there_are_enough_calls(percentile: float, calls: int) -> None:
     goal = Goal(latency_ms=10.0, percentile=percentile, rows=1)
     assert goal.least_calls == calls
 

@@ -103,7 +103,7 @@ def test_throughput_beyond_the_bound_does_not_count() -> None:
     assert any(its.tail_ms > GOAL.latency_ms for its in outcome.searched.values())
 
 
-def test_a_bound_that_only_another_configuration_keeps() -> None:
+def test_the_one_configuration_that_keeps_the_bound_is_chosen() -> None:
     outcome = run(Machine(lambda one: (100.0, 15.0 if one.instances == 4 else 40.0 / one.instances**0.1)))
     assert outcome.chosen is not None
     assert outcome.chosen.instances == 4

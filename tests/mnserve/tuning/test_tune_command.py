@@ -312,7 +312,7 @@ def test_a_folder_that_may_not_be_written_to_is_found_out_first(
         ("FLOAT", ["batch", "any"], "choose sizes with --shape x:SIZE"),
     ],
 )
-def test_inputs_that_cannot_be_made_up(
+def test_inputs_that_cannot_be_made_up_are_refused_before_any_measurement(
     repository: Path, onnx_model: Callable[..., Path], machine: Any, kind: str, shape: list[Any], words: str
 ) -> None:
     tensor = (kind, shape)
