@@ -78,7 +78,7 @@ class LoadedModel:
         batching: Limits of the batcher.
         instances: Number of engines that run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
-        watch: Conditions under which engines count as broken.
+        health: Rules by which an engine counts as broken.
         responses: Cached answers of the model; None without a cache.
     """
 
@@ -91,7 +91,7 @@ class LoadedModel:
     batching: BatcherOptions
     instances: int
     another: Callable[[], Engine]
-    watch: EngineHealthOptions
+    health: EngineHealthOptions
     responses: ModelResponses | None
 
 
@@ -163,7 +163,7 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         batching=batching,
         instances=1 if options.alone else instance_count(config),
         another=partial(_load_another, files, variant, options, rules),
-        watch=EngineHealthOptions(
+        health=EngineHealthOptions(
             run_timeout=options.run_timeout, probe=health_probe(rules) if options.warm_up else None
         ),
         responses=_responses(files, options),

@@ -43,7 +43,7 @@ class ServedModel:
             options=model.batching,
             on_batch=self.counters.record_batch,
             on_death=self._died,
-            health=model.watch,
+            health=model.health,
         )
 
     def take_over(self) -> None:

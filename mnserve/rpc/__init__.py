@@ -1,0 +1,1 @@
+"""Answer the calls of the protocol over gRPC: inference, administration, health, and the check of messages."""

@@ -135,6 +135,8 @@ class Inference:
             responses.keep(cache_key, result.arrays)
             served.counters.record_cache_miss(lookup_ns)
         total_ns = time.perf_counter_ns() - started
+        if trace is not None:  # before the counters: where it raises, the request counts once, as a failure
+            trace.answered(served, work.rows, result)
         if cached is None:
             served.counters.record_success(
                 rows=work.rows, total_ns=total_ns, queue_ns=result.queue_ns, times=result.times
@@ -144,8 +146,6 @@ class Inference:
         if _log.isEnabledFor(logging.DEBUG):
             text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
             _log.debug(text, model.name, model.version, work.rows, total_ns / 1e6, result.queue_ns / 1e6)
-        if trace is not None:
-            trace.answered(served, work.rows, result)
         return response
 
     def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:

@@ -22,7 +22,7 @@ from mnserve.errors import StartError
 from mnserve.models.loading import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.observability.trace_settings import TraceChoice, TraceSettings
-from mnserve.observability.tracing import Tracing
+from mnserve.observability.tracing import RequestTrace, Tracing
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc.control_calls import ServiceOptions
@@ -120,6 +120,23 @@ async def test_a_request_that_fails_has_a_span_with_its_status(
     assert span.attributes is not None
     assert span.attributes["rpc.grpc.status_code"] == grpc.StatusCode.NOT_FOUND.value[0]
     assert span.attributes["error.type"] == "UnknownModelError"
+
+
+async def test_a_request_whose_trace_cannot_end_counts_once_as_a_failure(
+    repository: Path, double_model: Callable[..., Path], tracing: Tracing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> None:
+        raise RuntimeError("no span")
+
+    monkeypatch.setattr(RequestTrace, "answered", fault)
+    double_model("m")
+    async with serving(repository, tracing) as stub:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.ModelInfer(request())
+        assert caught.value.code() is grpc.StatusCode.INTERNAL
+        statistics = await stub.ModelStatistics(pb.ModelStatisticsRequest(name="m"))
+    counts = statistics.model_stats[0].inference_stats
+    assert (counts.success.count, counts.fail.count) == (0, 1)
 
 
 async def test_requests_of_a_stream_are_traced_each(

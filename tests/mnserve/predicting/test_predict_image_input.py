@@ -58,7 +58,7 @@ def test_a_foreign_float_model_is_assumed_to_take_unit_range_and_says_so() -> No
     assert image_input.assumed == ("model 'm' does not say how pixels are scaled (mn.input); 0..1 is assumed",)
 
 
-def test_float_pixels_up_to_255_where_the_model_says_so() -> None:
+def test_float_pixels_go_up_to_255_where_the_model_says_so() -> None:
     image_input = ImageInput.from_config(one_input("TYPE_FP32", [3, 2, 4], input={"scale": "0..255"}))
     assert image_input.encode([PIXELS]).max() == PIXELS.max()
 

@@ -123,7 +123,7 @@ def test_a_file_with_too_many_unlisted_bytes_is_not_read(file: Path) -> None:
     assert "the limit is 100,000" in refused(file, 100_000)
 
 
-def test_a_header_that_claims_more_than_there_is(file: Path, training: dict[str, Any]) -> None:
+def test_a_header_that_claims_more_than_there_is_is_refused_as_damage(file: Path, training: dict[str, Any]) -> None:
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (2**50, 3, 4, 6)})
     np.savez(file, **{name: array for name, array in training.items() if name != "images"})

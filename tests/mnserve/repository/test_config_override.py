@@ -181,5 +181,5 @@ def test_any_text_is_a_configuration_or_refused_in_a_sentence(text: str) -> None
 @pytest.mark.parametrize(
     "text", ['{"max_batch_size": "4"}', '{"max_batch_size": 4.0}', '{"maxBatchSize": 4, "input": null}']
 )
-def test_other_spellings_that_json_of_messages_has(text: str) -> None:
+def test_other_spellings_of_messages_in_json_are_read(text: str) -> None:
     assert parse_override(text, "m") == ModelConfig(name="m", max_batch_size=4)

@@ -26,16 +26,16 @@ def rounds(*throughputs: float, latency: float = 10.0) -> list[Trial]:
 
 def test_a_score_has_the_worst_of_the_loads() -> None:
     slots = {1: Slot(latencies_ms=tuple(range(1, 11)), wall_s=1.0), 16: slot(80.0, 30.0)}
-    found = score([Trial(slots=slots), Trial(slots=slots)], GOAL)
-    assert [load.callers for load in found.loads] == [1, 16]
-    one, sixteen = found.loads
-    assert (one.calls, one.p50_ms, one.tail_ms) == (20, 5.0, 9.0)  # values that were measured
-    assert one.rows_per_second == pytest.approx(20)
+    result = score([Trial(slots=slots), Trial(slots=slots)], GOAL)
+    assert [load.callers for load in result.loads] == [1, 16]
+    single, sixteen = result.loads
+    assert (single.calls, single.p50_ms, single.tail_ms) == (20, 5.0, 9.0)  # values that were measured
+    assert single.rows_per_second == pytest.approx(20)
     assert sixteen.rows_per_second == pytest.approx(80)
-    assert found.rows_per_second == pytest.approx(40)  # the geometric mean
-    assert found.tail_ms == 30.0
-    assert not found.keeps_bound(GOAL)
-    assert found.keeps_bound(Goal(latency_ms=30.0, percentile=90.0, rows=2))
+    assert result.rows_per_second == pytest.approx(40)  # the geometric mean
+    assert result.tail_ms == 30.0
+    assert not result.keeps_bound(GOAL)
+    assert result.keeps_bound(Goal(latency_ms=30.0, percentile=90.0, rows=2))
 
 
 def test_one_busy_round_does_not_decide() -> None:
@@ -48,9 +48,9 @@ def test_one_busy_round_does_not_decide() -> None:
 def test_a_score_without_trials_is_refused_and_a_fault_leaves_no_figures() -> None:
     with pytest.raises(ValueError, match="no trials"):
         score([], GOAL)
-    found = score([*rounds(100), Trial(fault="lost")], GOAL)
-    assert (found.loads, found.fault) == ((), "lost")
-    assert not found.keeps_bound(GOAL)
+    result = score([*rounds(100), Trial(fault="lost")], GOAL)
+    assert (result.loads, result.fault) == ((), "lost")
+    assert not result.keeps_bound(GOAL)
 
 
 def test_failures_rank_behind_those_that_miss_the_bound_and_they_behind_the_others() -> None:
@@ -107,9 +107,9 @@ def test_a_percentile_needs_enough_calls_to_differ_from_the_slowest(percentile: 
 
     def tail(number: int) -> float:
         latencies = (1.0,) * (number - 1) + (9.0,)
-        found = score([Trial(slots={1: Slot(latencies_ms=latencies, wall_s=1.0)})], goal)
-        assert found.has_enough_calls(goal) == (number >= calls)
-        return found.tail_ms
+        result = score([Trial(slots={1: Slot(latencies_ms=latencies, wall_s=1.0)})], goal)
+        assert result.has_enough_calls(goal) == (number >= calls)
+        return result.tail_ms
 
     assert tail(calls) == (1.0 if percentile < 100 else 9.0)
     if calls > 1:
@@ -118,6 +118,6 @@ def test_a_percentile_needs_enough_calls_to_differ_from_the_slowest(percentile: 
 
 def test_the_round_with_the_fewest_calls_counts() -> None:
     slots = [Slot(latencies_ms=(1.0,) * count, wall_s=1.0) for count in (30, 9, 30)]
-    found = score([Trial(slots={1: one}) for one in slots], GOAL)
-    assert (found.loads[0].calls, found.least_calls) == (69, 9)
-    assert not found.has_enough_calls(GOAL)
+    result = score([Trial(slots={1: slot}) for slot in slots], GOAL)
+    assert (result.loads[0].calls, result.least_calls) == (69, 9)
+    assert not result.has_enough_calls(GOAL)

@@ -48,10 +48,10 @@ def run(machine: Callable[[Candidate], Trial], now: Candidate = NOW) -> SearchRe
     return search(now, SPACE, machine, GOAL, repeats=5)
 
 
-def rises(one: Candidate) -> tuple[float, float]:
+def rises(candidate: Candidate) -> tuple[float, float]:
     """More instances, larger batches and a delay of 1 ms are faster; threads beyond one for each instance are not."""
-    delay = {0: 1.0, 500: 1.2, 1_000: 1.5, 2_000: 1.3, 5_000: 0.8}[one.delay_us]
-    return 100.0 * one.instances * one.max_batch_size**0.5 * delay, 10.0
+    delay = {0: 1.0, 500: 1.2, 1_000: 1.5, 2_000: 1.3, 5_000: 0.8}[candidate.delay_us]
+    return 100.0 * candidate.instances * candidate.max_batch_size**0.5 * delay, 10.0
 
 
 def test_the_best_of_every_respect_is_found_without_trying_all() -> None:
@@ -59,14 +59,14 @@ def test_the_best_of_every_respect_is_found_without_trying_all() -> None:
     outcome = run(machine)
     assert outcome.chosen == Candidate(max_batch_size=32, delay_us=1_000, instances=8, threads=1)
     assert len(outcome.searched) < 3 * 5 * 10  # ten pairs of threads and instances fit eight CPUs
-    assert all(one.instances * one.threads <= 8 for one in machine.asked)
+    assert all(candidate.instances * candidate.threads <= 8 for candidate in machine.asked)
 
 
 def test_an_optimum_that_depends_on_a_later_axis_is_found_in_another_pass() -> None:
     """More instances help with large batches alone, and batches are looked at after instances."""
 
-    def formula(one: Candidate) -> tuple[float, float]:
-        return one.max_batch_size * one.instances ** (1.0 if one.max_batch_size == 32 else -1.0), 10.0
+    def formula(candidate: Candidate) -> tuple[float, float]:
+        return candidate.max_batch_size * candidate.instances ** (1.0 if candidate.max_batch_size == 32 else -1.0), 10.0
 
     outcome = run(Machine(formula))
     assert outcome.chosen is not None
@@ -93,14 +93,14 @@ def test_the_simplest_of_equally_fast_candidates_is_chosen(seed: int) -> None:
 
 
 def test_throughput_beyond_the_bound_does_not_count() -> None:
-    def formula(one: Candidate) -> tuple[float, float]:
-        return rises(one)[0], 6.0 * one.instances
+    def formula(candidate: Candidate) -> tuple[float, float]:
+        return rises(candidate)[0], 6.0 * candidate.instances
 
     outcome = run(Machine(formula))
     assert outcome.chosen is not None
     assert outcome.chosen.instances == 2
     assert outcome.best(outcome.chosen).keeps_bound(GOAL)
-    assert any(its.tail_ms > GOAL.latency_ms for its in outcome.searched.values())
+    assert any(result.tail_ms > GOAL.latency_ms for result in outcome.searched.values())
 
 
 def test_a_distant_configuration_is_found_where_only_it_keeps_the_bound() -> None:
@@ -112,11 +112,11 @@ def test_a_distant_configuration_is_found_where_only_it_keeps_the_bound() -> Non
 def test_nothing_is_chosen_if_no_candidate_keeps_the_bound() -> None:
     outcome = run(Machine(lambda one: (100.0, 50.0 - one.instances)))
     assert outcome.chosen is None
-    assert min(its.tail_ms for its in outcome.finals.values()) == 42.0
+    assert min(result.tail_ms for result in outcome.finals.values()) == 42.0
 
 
 def test_the_current_configuration_stays_without_a_better_one() -> None:
-    outcome = run(Machine(lambda one: (200.0, 5.0) if one == NOW else (100.0, 10.0)))
+    outcome = run(Machine(lambda candidate: (200.0, 5.0) if candidate == NOW else (100.0, 10.0)))
     assert outcome.chosen == NOW
     assert NOW in outcome.finals
 
@@ -130,7 +130,7 @@ def test_the_finals_are_rounds_in_alternating_order_and_count_alone() -> None:
     size = len(outcome.finals)
     rounds = [finals[start : start + size] for start in range(0, len(finals), size)]
     assert rounds[0] == rounds[1][::-1] == rounds[2] == rounds[3][::-1]
-    assert all(its.loads[0].calls == 400 for its in outcome.finals.values())
+    assert all(result.loads[0].calls == 400 for result in outcome.finals.values())
     assert max(Counter(machine.asked[: len(stages) - len(finals)]).values()) == 1  # nothing is searched twice
 
 
@@ -139,9 +139,11 @@ def test_a_lucky_measurement_is_not_believed() -> None:
     lucky = replace(NOW, instances=2, threads=4)
     seen: Counter[Candidate] = Counter()
 
-    def measure(one: Candidate) -> Trial:
-        seen[one] += 1
-        return trial(1_000.0 if one == lucky and seen[one] == 1 else 50.0 if one == lucky else 100.0, 10.0)
+    def measure(candidate: Candidate) -> Trial:
+        seen[candidate] += 1
+        return trial(
+            1_000.0 if candidate == lucky and seen[candidate] == 1 else 50.0 if candidate == lucky else 100.0, 10.0
+        )
 
     outcome = run(measure)
     assert lucky in outcome.finals
@@ -151,22 +153,22 @@ def test_a_lucky_measurement_is_not_believed() -> None:
 
 
 def test_a_candidate_that_fails_is_out_and_the_search_goes_on() -> None:
-    def measure(one: Candidate) -> Trial:
-        return Trial(fault="no memory") if one.instances > 2 else trial(100.0 * one.instances, 10.0)
+    def measure(candidate: Candidate) -> Trial:
+        return Trial(fault="no memory") if candidate.instances > 2 else trial(100.0 * candidate.instances, 10.0)
 
     outcome = run(measure)
     assert outcome.chosen is not None
     assert outcome.chosen.instances == 2
-    assert {one.instances for one, its in outcome.searched.items() if its.fault} == {4, 8}
-    assert not any(its.fault for its in outcome.finals.values())
+    assert {candidate.instances for candidate, result in outcome.searched.items() if result.fault} == {4, 8}
+    assert not any(result.fault for result in outcome.finals.values())
 
 
 def test_a_candidate_that_failed_is_no_finalist() -> None:
     space = Space(batches=(8,), delays_us=(0,), cpus=2)
     now = replace(NOW, threads=2)
 
-    def measure(one: Candidate) -> Trial:
-        return trial(100, 10) if one == now else Trial(fault="lost")
+    def measure(candidate: Candidate) -> Trial:
+        return trial(100, 10) if candidate == now else Trial(fault="lost")
 
     outcome = search(now, space, measure, GOAL, repeats=1)
     assert (list(outcome.finals), outcome.chosen) == ([now], now)
@@ -176,12 +178,16 @@ def test_a_candidate_that_failed_is_no_finalist() -> None:
 def test_a_candidate_that_fails_in_the_finals_is_not_chosen() -> None:
     seen: Counter[Candidate] = Counter()
 
-    def measure(one: Candidate) -> Trial:
-        seen[one] += 1
-        return Trial(fault="lost") if one.instances == 8 and seen[one] > 2 else trial(100.0 * one.instances, 10.0)
+    def measure(candidate: Candidate) -> Trial:
+        seen[candidate] += 1
+        return (
+            Trial(fault="lost")
+            if candidate.instances == 8 and seen[candidate] > 2
+            else trial(100.0 * candidate.instances, 10.0)
+        )
 
     outcome = run(measure)
-    assert any(one.instances == 8 and its.fault == "lost" for one, its in outcome.finals.items())
+    assert any(candidate.instances == 8 and result.fault == "lost" for candidate, result in outcome.finals.items())
     assert outcome.chosen is None or outcome.chosen.instances < 8
 
 

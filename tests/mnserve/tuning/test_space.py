@@ -112,7 +112,7 @@ def test_threads_and_instances_share_the_cpus(
     now = Candidate(max_batch_size=0, delay_us=0, instances=instances, threads=threads)
     space = search_space(ModelConfig(), now, SearchLimits(**(LIMITS | {"cpus": cpus})))
     for axis, expected in (("instances", along_instances), ("threads", along_threads)):
-        found = [(one.instances, one.threads) for one in space.along(axis, now)]
-        assert expected is None or found == expected
-        assert all(one * its <= cpus and one <= 64 for one, its in found)
+        counts = [(candidate.instances, candidate.threads) for candidate in space.along(axis, now)]
+        assert expected is None or counts == expected
+        assert all(instances * threads <= cpus and instances <= 64 for instances, threads in counts)
     assert space.along("max_batch_size", now) == space.along("delay_us", now) == ()

@@ -30,8 +30,8 @@ def tune(repository: Path, model: str = "m", **fields: Any) -> int:
     return run(TuneSettings(repository=str(repository), model=model, **({"latency_ms": 20.0, "repeats": 2} | fields)))
 
 
-def instances_help(one: Candidate) -> tuple[float, float]:
-    return 1_000.0 * one.instances, 10.0
+def instances_help(candidate: Candidate) -> tuple[float, float]:
+    return 1_000.0 * candidate.instances, 10.0
 
 
 @pytest.fixture(autouse=True)
@@ -47,9 +47,9 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Formula], list[str | N
     def install(formula: Formula) -> list[str | None]:
         tried: list[str | None] = []
 
-        def measure(self: ServerMeasurement, one: Candidate) -> Trial:
-            tried.append(self.configuration(one))
-            throughput, latency = formula(one)
+        def measure(self: ServerMeasurement, candidate: Candidate) -> Trial:
+            tried.append(self.configuration(candidate))
+            throughput, latency = formula(candidate)
             slot = Slot(latencies_ms=(latency,) * 20, wall_s=20 / throughput)
             return Trial(slots=dict.fromkeys(self.loads, slot))
 
@@ -97,7 +97,7 @@ def test_the_chosen_configuration_is_written_and_reported(
     assert result["chosen"] == {"max_batch_size": 8, "delay_us": 0, "instances": 4, "threads": 1}
     assert result["config"] == after["config.pbtxt"]
     assert (Path(result["written"]).name, Path(result["kept"]).name) == ("config.pbtxt", "config.pbtxt.before-tune")
-    assert len({(one["instances"], one["threads"], one["delay_us"]) for one in result["measured"]}) > 5
+    assert len({(entry["instances"], entry["threads"], entry["delay_us"]) for entry in result["measured"]}) > 5
     assert plot.read_text().count("chosen: batches of up to 8") == 1
 
 
@@ -119,7 +119,7 @@ def test_a_dry_run_writes_nothing_and_shows_what_it_would(
 def test_no_candidate_writes_nothing_and_says_how_far_it_got(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    machine(lambda one: (100.0, 60.0 - one.instances))
+    machine(lambda candidate: (100.0, 60.0 - candidate.instances))
     before = files(model)
     with pytest.raises(TuningError, match=r"no configuration keeps p99 within 20 ms; the lowest .* 56 ms, with .*4 in"):
         tune(model.parent, json=str(tmp_path / "a.json"))
@@ -132,7 +132,7 @@ def test_a_current_configuration_that_is_best_stays_to_the_letter(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = Candidate(max_batch_size=8, delay_us=0, instances=1, threads=4)
-    machine(lambda one: (1_000.0 if one == now else 100.0, 10.0))
+    machine(lambda candidate: (1_000.0 if candidate == now else 100.0, 10.0))
     before = files(model)
     assert tune(model.parent) == 0
     assert files(model) == before
@@ -153,7 +153,7 @@ def test_a_model_without_a_file_gets_one(model: Path, machine: Any) -> None:
 
 
 def test_smaller_batches_are_never_chosen_unasked(model: Path, machine: Any, capsys: Any) -> None:
-    machine(lambda one: (1_000.0 / one.max_batch_size, 10.0))
+    machine(lambda candidate: (1_000.0 / candidate.max_batch_size, 10.0))
     assert tune(model.parent, callers="4") == 0
     assert read_config(model.parent, "m").max_batch_size == 8
     assert "max_batch_size stays 8" in capsys.readouterr().out
@@ -177,9 +177,9 @@ def test_a_model_without_batches_is_searched_for_threads_and_instances(
 def test_a_file_that_changed_meanwhile_is_left_alone_and_the_table_is_shown(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def formula(one: Candidate) -> tuple[float, float]:
+    def formula(candidate: Candidate) -> tuple[float, float]:
         (model / "config.pbtxt").write_text("max_batch_size: 4")
-        return instances_help(one)
+        return instances_help(candidate)
 
     machine(formula)
     with pytest.raises(TuningError, match="was changed while this measured"):
@@ -231,7 +231,7 @@ def test_the_verdict_says_where_a_percentile_is_the_slowest_call(
     assert "kept?" in printed
     result = json.loads(out.read_text())
     assert doubt in result["verdict"]
-    assert {one["enough_calls"] for one in result["measured"]} == {False}
+    assert {entry["enough_calls"] for entry in result["measured"]} == {False}
     machine(lambda _: (100.0, 60.0))
     with pytest.raises(TuningError, match=r"model\. Do not rely on p99: .*; config\.pbtxt is left as it is"):
         tune(model.parent)
@@ -324,9 +324,9 @@ def test_inputs_that_cannot_be_generated_are_refused_before_any_trial(
 
 
 def test_candidates_are_described_in_words() -> None:
-    one = Candidate(max_batch_size=8, delay_us=500, instances=1, threads=2)
-    assert one.label == "batches of up to 8, delay 0.5 ms, 1 instance of 2 threads"
-    assert replace(one, max_batch_size=0, instances=2, threads=1).label == "2 instances of 1 thread"
+    candidate = Candidate(max_batch_size=8, delay_us=500, instances=1, threads=2)
+    assert candidate.label == "batches of up to 8, delay 0.5 ms, 1 instance of 2 threads"
+    assert replace(candidate, max_batch_size=0, instances=2, threads=1).label == "2 instances of 1 thread"
 
 
 @pytest.mark.parametrize("callers", ["16", "1,16"])
@@ -334,7 +334,7 @@ def test_the_table_fits_a_terminal_and_cuts_no_number(
     model: Path, machine: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, callers: str
 ) -> None:
     monkeypatch.setattr("mnserve.bench.report._LOG_COLUMNS", 80)
-    machine(lambda one: (12_345.0 * one.instances, 19.75))
+    machine(lambda candidate: (12_345.0 * candidate.instances, 19.75))
     assert tune(model.parent, callers=callers) == 0
     table = capsys.readouterr().out.split("gRPC, callers")[0]
     assert "…" not in table
