@@ -16,6 +16,7 @@ from mntrain.models.base import Model, Prediction
 from mntrain.models.neighbors import NeighborClassifier
 
 _BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S]: 80 MB
+_MAX_BATCH = 250
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,12 +54,12 @@ class Observed:
         return self.examples.images if isinstance(self.examples, ImageSet) else None
 
 
-def batch_size(model: Model | NeighborClassifier, limit: int = 250) -> int:
-    """Return the examples of a batch, at most ``limit``, so that no intermediate of the update grows too large."""
+def batch_size(model: Model | NeighborClassifier) -> int:
+    """Return the examples of a batch, so few that no intermediate of the update grows too large."""
     if not isinstance(model, NeighborClassifier):
-        return limit
+        return _MAX_BATCH
     entries, classes = model.entry_values().shape
-    return max(1, min(limit, _BATCH_ELEMENTS // (entries * classes)))
+    return max(1, min(_MAX_BATCH, _BATCH_ELEMENTS // (entries * classes)))
 
 
 def sample(examples: ImageSet | TableSet, limit: int) -> tuple[IndexArray, ImageSet | TableSet]:

@@ -94,20 +94,17 @@ def means(sums: Tensor) -> tuple[float, float]:
 
 
 class TrainingProgress:
-    """Context manager that shows the progress of a run: a bar on a terminal, a line an epoch elsewhere.
+    """Context manager that shows the progress of a run on stderr: a bar on a terminal, a line an epoch elsewhere.
 
     Args:
         epochs: epochs of the whole run.
         steps: optimiser steps of one epoch.
         metric: name and format of the scores.
-        console: printed to; a console on stderr by default, so that stdout stays for results.
         quiet: print nothing (other ranks of a data-parallel run, --json).
     """
 
-    def __init__(
-        self, epochs: int, steps: int, metric: Metric, *, console: Console | None = None, quiet: bool = False
-    ) -> None:
-        self._console = console or Console(stderr=True)
+    def __init__(self, epochs: int, steps: int, metric: Metric, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=True)
         self._epochs, self._steps, self._metric, self._quiet = epochs, steps, metric, quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
