@@ -1,5 +1,6 @@
 """Calibration examples: real data that an approximation or int8 is fitted to, and other data that judges it."""
 
+from pathlib import Path
 from typing import Literal
 
 from mnexport.export_source import example_noun
@@ -16,7 +17,7 @@ _MAX_EXAMPLES = 1024
 def calibration_examples(
     artifact: ImageArtifact | TableArtifact,
     images: CalibrationImages,
-    data_path: str | None,
+    data_path: str | Path | None,
     on_progress: OnProgress,
 ) -> Calibration | None:
     """Take calibration examples from the artifact, or from the training and validation splits.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import get_args
 
 from mnexport.calibration import CalibrationImages
 from mnexport.errors import UsageError
@@ -53,10 +54,17 @@ class ExportOptions:
     engine: TensorRTOptions | None = None
     parity_tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
-    data_path: str | None = None
+    data_path: str | Path | None = None
     max_batch_size: int = 64
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "artifact", Path(self.artifact))  # callers who check no types give a text, too
+        for option, value, choices in (
+            ("--calibration", self.calibration, get_args(CalibrationImages)),
+            ("--parity", self.parity_images, get_args(ParityImages)),
+        ):
+            if value not in choices:
+                raise UsageError(f"{option} {value!r} does not exist; choose from {', '.join(choices)}.")
         FormPlan(form=self.form, tolerance=self.approximation_tolerance, rank=self.rank)
         if self.explain < 0:
             raise UsageError(f"--explain is {self.explain}; give the number of neighbors to tell, or 0 for none.")

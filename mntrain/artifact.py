@@ -55,12 +55,16 @@ class Artifact:
         config: content of ``config.json``.
         model: the trained model.
         weights_sha256: digest of ``model.safetensors`` as it was when the model was loaded from it.
+        preprocessing: stored inputs → inputs of the model; in eval mode on the CPU.
+        samples: held-out examples.
     """
 
     path: Path
     config: ArtifactConfig
     model: Model
     weights_sha256: str
+    preprocessing: Preprocessing | Standardization
+    samples: ImageSet | TableSet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,12 +122,16 @@ def save_artifact(
         raise ArtifactError(f"Artifact {path} cannot be written: {reason}.") from error
 
 
-def load_artifact(path: Path) -> Artifact:
+def load_artifact(path: str | Path) -> Artifact:
     """Read an artifact and rebuild its model.
+
+    Args:
+        path: folder of the artifact, such as ``runs/NAME/artifact``.
 
     Raises:
         ArtifactError: missing, damaged, of another version, or weights that do not fit the configuration.
     """
+    path = Path(path)
     config = read_config(path)
     if isinstance(config, ImageArtifactConfig):
         shape = (config.input.channels, config.input.height, config.input.width)

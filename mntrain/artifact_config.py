@@ -53,12 +53,14 @@ class ArtifactConfig(ABC):
         split: seed, counts and digest of the data and its split.
         metrics: result of training.
         versions: of the software that wrote the artifact.
+        labels: class names, in the order of the logits; None for a regressor.
     """
 
     experiment: ExperimentConfig
     split: dict[str, Any]
     metrics: dict[str, Any]
     versions: dict[str, str]
+    labels: tuple[str, ...] | None
 
     def __post_init__(self) -> None:
         if not isinstance(self.split.get("sha256"), str):
@@ -141,13 +143,11 @@ class TableArtifactConfig(ArtifactConfig):
     Args:
         columns: name of each feature, in the order of the inputs.
         target: name of the target column.
-        labels: class names, in the order of the logits; None for a regressor.
         standardization: mean and deviation per column, and of the target.
     """
 
     columns: tuple[str, ...]
     target: str
-    labels: tuple[str, ...] | None
     standardization: StandardizationConfig
 
     def __post_init__(self) -> None:

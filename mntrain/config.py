@@ -94,7 +94,7 @@ def recipe_names() -> list[str]:
     return sorted(item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml"))
 
 
-def load_experiment(recipe: str, overrides: Sequence[str] = ()) -> ExperimentConfig:
+def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """Read a recipe and apply command-line overrides such as ``--training.epochs 3``.
 
     Args:
@@ -104,6 +104,7 @@ def load_experiment(recipe: str, overrides: Sequence[str] = ()) -> ExperimentCon
     Raises:
         ConfigError: unknown recipe or field, unreadable YAML, or a value that a field cannot have.
     """
+    recipe = str(recipe)
     text, default_name = _read_recipe(recipe)
     values = _parse(recipe, text)
     parser = _parser(recipe)

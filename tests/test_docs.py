@@ -1,4 +1,4 @@
-"""The documentation keeps its limits: short pages, links that resolve, every page on the map and in the side bar."""
+"""The documentation keeps its limits: short pages, links and names that resolve, every page on the map and side bar."""
 
 import re
 from collections import Counter
@@ -10,6 +10,8 @@ from code_structure.floors import FLOORS
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 MOST_WORDS = 1800
+FOLDERS = ("mntrain", "mnexport", "mnserve", "benchmarks", "docs", "examples", "protos", "tests")
+SOURCES = {str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
 MOST_README_LINES = 150
 
 
@@ -63,6 +65,21 @@ def test_every_link_leads_to_a_page_and_heading(page: Path) -> None:
         if not path.is_file() or (anchor and anchor not in anchors(path)):
             broken.append(link)
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_source_files_that_a_page_names_exist(page: Path) -> None:
+    named = {file.lstrip("/") for file in re.findall(r"[\w/]*\w\.py\b", page.read_text("utf-8"))}
+    assert sorted(file for file in named if not any(f"/{source}".endswith(f"/{file}") for source in SOURCES)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_modules_that_a_page_runs_exist(page: Path) -> None:
+    modules = re.findall(r"-m (mn[\w.]+\w)", page.read_text("utf-8"))
+    paths = [ROOT / module.replace(".", "/") for module in modules]
+    assert [
+        str(path) for path in paths if not (path.with_suffix(".py").is_file() or (path / "__main__.py").is_file())
+    ] == []
 
 
 def test_every_page_is_on_the_map_of_the_readme() -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import mnexport
+import mntrain
+
 ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "mntrain": [
@@ -37,6 +40,13 @@ def test_each_public_name_loads_and_has_a_docstring(package: str, name: str) -> 
     assert value.__module__.startswith(f"{package}.")
     assert value.__name__ == name
     assert value.__doc__
+
+
+def test_options_take_paths_as_text() -> None:
+    target = mnexport.Target(repository="repository", name="m")
+    assert target.folder == Path("repository/m")
+    assert mnexport.ExportOptions(artifact="artifact", target=target).artifact == Path("artifact")
+    assert mntrain.FitOptions(runs="runs").runs == Path("runs")
 
 
 def test_a_name_that_is_not_public_is_refused() -> None:

@@ -3,6 +3,7 @@
 Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F].
 """
 
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mnexport.export_source import example_noun
@@ -23,7 +24,10 @@ class ParityExamples(NamedTuple):
 
 
 def parity_examples(
-    artifact: ImageArtifact | TableArtifact, images: ParityImages, data_path: str | None, on_progress: OnProgress
+    artifact: ImageArtifact | TableArtifact,
+    images: ParityImages,
+    data_path: str | Path | None,
+    on_progress: OnProgress,
 ) -> ParityExamples:
     """Take the held-out examples inside the artifact, or load the whole test split.
 

@@ -48,6 +48,7 @@ class Target:
     overwrite: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "repository", Path(self.repository))  # callers who check no types give a text, too
         if not _NAME.fullmatch(self.name):
             raise UsageError(
                 f"Model name {self.name!r} is not possible; use letters, digits, '.', '_' or '-', starting with a "

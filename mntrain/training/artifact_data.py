@@ -16,7 +16,7 @@ from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan
 from mntrain.training.regression import regression_figures
 
 
-def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> ImageSet | TableSet:
+def load_split(config: ArtifactConfig, split: str, path: str | Path | None = None) -> ImageSet | TableSet:
     """Load one split of the data that an artifact was trained on.
 
     Args:
@@ -30,14 +30,14 @@ def load_split(config: ArtifactConfig, split: str, path: str | None = None) -> I
     return load_data(config, path).part(split)
 
 
-def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | TableData:
+def load_data(config: ArtifactConfig, path: str | Path | None = None) -> ImageData | TableData:
     """Load all splits of the data that an artifact was trained on.
 
     Args, Raises: as :func:`load_split`.
     """
     source = config.experiment.data
     if path is not None:
-        source = dataclasses.replace(source, path=path)
+        source = dataclasses.replace(source, path=str(path))
     try:
         data = loading.load_data(source)
     except DataError as error:
@@ -54,7 +54,7 @@ def load_data(config: ArtifactConfig, path: str | None = None) -> ImageData | Ta
 
 
 def evaluate(
-    artifact: Artifact | str | Path, *, split: str = "test", data_path: str | None = None, batch_size: int = 500
+    artifact: Artifact | str | Path, *, split: str = "test", data_path: str | Path | None = None, batch_size: int = 500
 ) -> dict[str, Any]:
     """Evaluate an artifact on one split of its data.
 
@@ -77,7 +77,7 @@ def evaluate(
         raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
     if split not in (*SPLITS, "all"):
         raise ConfigError(f"split is {split!r}; choose from {', '.join(SPLITS)} or all.")
-    loaded = artifact if isinstance(artifact, Artifact) else load_artifact(Path(artifact))
+    loaded = artifact if isinstance(artifact, Artifact) else load_artifact(artifact)
     return _evaluate_on(loaded, load_split(loaded.config, split, data_path), batch_size)
 
 

@@ -31,12 +31,19 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
 
     Nothing is written or removed before data, model and options have been found to fit one another.
 
+    Args:
+        config: of the run.
+        options: folder of the runs, and treatment of an earlier run of the same name.
+
     Returns:
         The content of ``metrics.json``; None on every process but the first of a data-parallel run.
 
     Raises:
         ConfigError: the run exists already, or is not the one to resume, or settings contradict each other.
-        DataError, CheckpointError, TrainingError, ArtifactError: see there.
+        DataError: the data is missing, or cannot be used.
+        CheckpointError: a checkpoint cannot be read or written, or there is no run to resume.
+        TrainingError: a loss is not finite, or the folder of the run cannot be written.
+        ArtifactError: the artifact cannot be written.
     """
     run = RunFolder(options.runs / config.name, options)
     data = load_data(config.data)

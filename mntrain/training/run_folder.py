@@ -58,6 +58,7 @@ class FitOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", Path(self.runs))  # callers who check no types give a text, too
         if self.resume and self.overwrite:
             raise ConfigError("--resume and --overwrite exclude each other: choose one.")
 

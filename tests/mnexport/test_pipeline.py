@@ -261,6 +261,8 @@ def test_a_full_disk_while_the_graph_is_written_publishes_nothing(
         ({"form": "compact"}, UsageError, "compact"),
         ({"vanilla": True, "form": "explicit"}, UsageError, "no adaptation"),
         ({"max_batch_size": 0}, UsageError, "max-batch-size is 0"),
+        ({"calibration": "test"}, UsageError, "--calibration 'test' does not exist; choose from samples, train."),
+        ({"parity_images": "train"}, UsageError, "--parity 'train' does not exist; choose from samples, test."),
         ({"data_path": "x"}, UsageError, "--parity test"),
         ({"version": 0}, UsageError, "Version 0"),
         ({"name": "a/b"}, UsageError, "a/b"),

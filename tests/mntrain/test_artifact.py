@@ -36,8 +36,10 @@ def test_an_artifact_names_family_labels_input_and_versions(artifact: Path) -> N
     assert {item.name for item in artifact.iterdir()} == {"config.json", "model.safetensors", "samples.safetensors"}
 
 
-def test_loading_gives_a_frozen_model_in_eval_mode(artifact: Path) -> None:
-    loaded = load_artifact(artifact)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_loading_gives_a_frozen_model_in_eval_mode(artifact: Path, kind: type[str | Path]) -> None:
+    loaded = load_artifact(kind(artifact))
+    assert loaded.path == artifact
     assert not loaded.model.training
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
     assert loaded.samples.images.dtype == np.uint8

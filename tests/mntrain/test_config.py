@@ -33,10 +33,11 @@ def test_the_default_name_tells_recipe_and_family() -> None:
     assert isinstance(load_experiment("digits", ["--family", "vanilla"]).model, VanillaConfig)
 
 
-def test_a_recipe_file_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_recipe_file_is_read(tmp_path: Path, kind: type[str | Path]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("family: vanilla\ntraining:\n  epochs: 9\n")
-    config = load_experiment(str(file))
+    config = load_experiment(kind(file))
     assert (config.name, config.training.epochs) == ("mine-vanilla", 9)
 
 

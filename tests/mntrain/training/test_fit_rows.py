@@ -18,6 +18,7 @@ from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.commands.cli import main
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.errors import ArtifactError, CheckpointError, ConfigError
+from mntrain.training.artifact_data import evaluate
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 
@@ -94,6 +95,7 @@ def test_evaluate_finds_the_figures_of_the_run(
     assert main(["evaluate", str(folder / "artifact"), "--json", "--data-path", str(moved)]) == 0
     found, test = json.loads(capsys.readouterr().out), json.loads((folder / "metrics.json").read_text())["test"]
     assert {key: found[key] for key in test} == pytest.approx(test)
+    assert evaluate(folder / "artifact", data_path=moved) == pytest.approx(test)
     assert main(["evaluate", str(folder / "artifact")]) == 0
     assert capsys.readouterr().out.startswith(f"test mse {test['mse']:.4f} ({test['unadapted_mse']:.4f} before")
     moved.write_text(moved.read_text().replace("\n", "\n0,0,0,4000\n", 1))
