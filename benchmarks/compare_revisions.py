@@ -50,7 +50,9 @@ class Checkout:
         module, _, function = project["scripts"][command].partition(":")
         code = f"import sys; from {module} import {function}; sys.exit({function}())"
         environment = os.environ | {"PYTHONPATH": str(self.root)}
-        subprocess.run([sys.executable, "-c", code, *words], env=environment, stdout=subprocess.DEVNULL, check=True)
+        line = [sys.executable, "-c", code, *words]
+        # In the tree: Python looks into the folder that it runs in first, and so do the servers that it starts.
+        subprocess.run(line, cwd=self.root, env=environment, stdout=subprocess.DEVNULL, check=True)
 
 
 def prepare(here: Checkout, work: Path) -> None:
