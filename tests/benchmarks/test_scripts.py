@@ -161,13 +161,3 @@ def test_soak_loses_and_swaps_nothing(tmp_path: Path) -> None:
     assert found["calls"]["reload OK"] >= 1
     assert min(found["resident_bytes"]) > 2**20
     assert "0 lost, 0 swapped, 0 unexpected" in " ".join(out.split())
-
-
-def test_compare_revisions_compares_a_checkout_with_itself(tmp_path: Path) -> None:
-    file = tmp_path / "speed.json"
-    small = ["--rounds", "1", "--seconds", "0.05", "--only", "64-callers"]
-    out = run("benchmarks/compare_revisions.py", str(ROOT), *small, "--json", str(file))
-    (measured,) = json.loads(file.read_text())["rounds"]
-    assert measured["this"].keys() == measured["other"].keys()
-    assert all(value > 0 for values in measured.values() for value in values.values())
-    assert len(out.splitlines()) == len(measured["this"]) == 2
