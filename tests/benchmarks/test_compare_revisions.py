@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Order of the measured checkouts; their commands are replaced: this checkout takes 1 ms a call, the other one 2."""
+    """Order of the measured checkouts; their commands are replaced: 1 ms a call here, 2 there."""
     measured: list[str] = []
 
     def run(checkout: compare_revisions.Checkout, command: str, *words: str) -> None:
