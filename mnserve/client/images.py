@@ -25,7 +25,7 @@ from mnserve.errors import ImageError
 Pixels = NDArray[np.uint8]
 
 # Pillow's modes of 8 bits and less, the same as in ``mntrain.data``.
-_MODES = frozenset("1 L LA La P PA RGB RGBA RGBa RGBX CMYK YCbCr HSV LAB".split())
+_MODES = frozenset(["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
 
 MAX_PIXELS = 64 * 1024 * 1024
 """Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""

@@ -103,13 +103,14 @@ def palette(**options: object) -> bytes:
 
 
 GREY, DEEP, FLOAT = NOISE[..., 0], NOISE[..., 0].astype(np.uint16) * 257, NOISE[..., 0] / np.float32(255)
+BLACK_AND_WHITE = Image.fromarray(GREY).convert("1")
 KINDS: dict[str, Callable[[], bytes]] = {
     **{
         f"png {mode}": lambda mode=mode: saved(Image.fromarray(NOISE).convert(mode), "PNG")
         for mode in ("1", "L", "LA", "P", "RGB", "RGBA")
     },
     **{
-        f"tiff 1 bit {white}": lambda white=white: saved(Image.fromarray(GREY).convert("1"), "TIFF", tiffinfo={262: white})
+        f"tiff 1 bit {white}": lambda white=white: saved(BLACK_AND_WHITE, "TIFF", tiffinfo={262: white})
         for white in (0, 1)
     },
     "png palette with transparency": lambda: palette(transparency=2),
@@ -193,7 +194,7 @@ def test_both_see_the_same_pixels_or_none(tmp_path: Path, kind: str) -> None:
         ("tiff 8 bits <1", GREY),
         ("tiff 8 bits <0", 255 - GREY),
         ("tiff 8 bits >0", 255 - GREY),
-        *((f"tiff 1 bit {white}", np.asarray(Image.fromarray(GREY).convert("1")) * np.uint8(255)) for white in (0, 1)),
+        *((f"tiff 1 bit {white}", np.asarray(BLACK_AND_WHITE.convert("L"))) for white in (0, 1)),
         *(
             (f"tiff {depth} {order}{white}", None)
             for depth in ("16 bits", "float")
