@@ -93,8 +93,8 @@ class SettingsParser(ArgumentParser):
         variables = {name: text for name, text in env.items() if options.get(name) not in self._on_command_line}
         services = of_services(variables)
         self.warnings = tuple(
-            f"{variable} is '{printable(shortened(variables.pop(variable)))}', which Kubernetes sets for a Service of that "
-            f"name; it is ignored: give --{options[variable].replace('_', '-')}, or rename the Service"
+            f"{variable} is '{printable(shortened(variables.pop(variable)))}', which Kubernetes sets for a Service of "
+            f"that name; it is ignored: give --{options[variable].replace('_', '-')}, or rename the Service"
             for variable in sorted(services & options.keys())
         ) + unknown_variables(env, f"{self.env_prefix}_", options)
         for variable, name in options.items():

@@ -213,12 +213,12 @@ def test_a_list_option_that_is_given_again_adds_to_the_list(
             repository="models", model_control="explicit", load_model=("a", "b", "c")
         )
     monkeypatch.setenv("MNSERVE_PROVIDERS", "A")
-    words = ["serve", "models", "--providers", "B", "--provider-options", "B.k=1", "--providers", "C"]
-    words += ["--provider-options", "B.l=2", "--cuda-graph-batches", "1", "--cuda-graph-batches", "8"]
+    words = ["serve", "models", "--providers", "cuda", "--provider-options", "cuda.k=1", "--providers", "C"]
+    words += ["--provider-options", "cuda.l=2", "--cuda-graph-batches", "1", "--cuda-graph-batches", "8"]
     settings = command_line(words)[1]
     assert settings is not None
-    assert settings.providers == ("B", "C"), "the command line wins over the environment"
-    assert settings.provider_options == ("B.k=1", "B.l=2")
+    assert settings.providers == ("cuda", "C"), "the command line wins over the environment"
+    assert settings.provider_options == ("cuda.k=1", "cuda.l=2")
     assert settings.cuda_graph_batches == (1, 8)
 
 
