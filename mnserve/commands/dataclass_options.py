@@ -82,8 +82,8 @@ class SettingsParser(ArgumentParser):
         with contextlib.suppress(OSError, ValueError):  # the reader of jsonargparse tells what is wrong with the name
             if (size := os.stat(str(path)).st_size) > MAX_BYTES:
                 raise SettingsError(
-                    f"the file {path} given with --config has {size} bytes, and no more than {MAX_BYTES} are read; is it "
-                    "the right file?"
+                    f"the file {path} given with --config has {size} bytes, and no more than {MAX_BYTES} are read; "
+                    "is it the right file?"
                 )
         try:
             values: Namespace = super().parse_path(path, *args, **kwargs)
