@@ -1,7 +1,7 @@
 """Files and folders that appear whole or not at all, and that a killed process leaves as they were.
 
-What is not finished lies in a folder ``.mntrain-…`` beside its target. Its owner holds a lock on it, which ends when the
-process does. The next write beside it clears away folders that nobody holds.
+What is not finished lies in a folder ``.mntrain-…`` beside its target. Its owner holds a lock on it, which ends when
+the process does. The next write beside it clears away folders that nobody holds.
 """
 
 import contextlib
