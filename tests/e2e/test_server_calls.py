@@ -209,7 +209,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
     "negative timeout": (infer(timeout=-5), "INVALID_ARGUMENT", ["-5"]),
     "timeout of another type": (raw_request(text_timeout), "INVALID_ARGUMENT", ["string_param", "int64_param"]),
     "shared memory that nobody registered": (infer(inputs=[shared_input()]), "INVALID_ARGUMENT", ["'region'"]),
-    "classification": (infer(outputs=output("y", class_count=2)), "UNIMPLEMENTED", ["classification"]),
+    "classification": (infer(outputs=output("y", class_count=-2)), "INVALID_ARGUMENT", ["classification", "-2"]),
     "sequence": (infer(sequence_id=5), "UNIMPLEMENTED", ["sequence"]),
     "raw and typed": (raw_request(both_kinds), "INVALID_ARGUMENT", ["both"]),
     "byte size": (raw_request(few_bytes), "INVALID_ARGUMENT", ["15 bytes", "16"]),
