@@ -55,6 +55,7 @@ class ServiceOptions:
         """Names of those extensions of the protocol that work."""
         working = {
             "model_repository": self.control == "explicit",
+            "model_repository(unload_dependents)": self.control == "explicit",
             "system_shared_memory": self.regions is not None,
             "logging": self.log is not None,
             "trace": self.tracing is not None,
