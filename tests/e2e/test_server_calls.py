@@ -68,6 +68,7 @@ def test_health_and_metadata_show_ready_and_broken_models(client: Any, server: A
     metadata = client.get_server_metadata()
     assert metadata.name == "mnserve"
     assert list(metadata.extensions) == [
+        "classification",
         "model_configuration",
         "statistics",
         "schedule_policy",
