@@ -238,9 +238,9 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
         ["no shared memory region 'r'"],
     ),
     "shared memory of a GPU": (
-        lambda client: client.get_cuda_shared_memory_status(),
+        lambda client: client.register_cuda_shared_memory("r", b"", 0, 4),
         "UNIMPLEMENTED",
-        ["CudaSharedMemoryStatus"],
+        ["CudaSharedMemoryRegister"],
     ),
     "tracing": (lambda client: client.get_trace_settings(), "UNIMPLEMENTED", ["--trace-endpoint"]),
     "a log setting that stays": (
