@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path, PurePosixPath
-from typing import Final
 
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelOutput
-from mnserve.repository.model_files import file_fault
+from mnserve.text.text_files import read_text
 
 _log = logging.getLogger(__name__)
-
-_MAX_BYTES: Final = 2**24
 
 
 def label_outputs(config: ModelConfig) -> list[ModelOutput]:
@@ -53,18 +49,12 @@ def read_labels(folder: Path, output: ModelOutput, model: str) -> tuple[str, ...
     where = f"model '{model}': the label file {folder / name} of output '{output.name}'"
     if name.is_absolute() or ".." in name.parts or "\0" in output.label_filename:
         raise ModelConfigError(f"{where} lies outside of the model's folder; put it there, beside config.pbtxt")
-    path = folder / name
-    fault = file_fault(path) if os.path.lexists(path) else "is missing"
-    if fault:
-        raise ModelConfigError(f"{where} {fault}; put the file there, or remove label_filename from config.pbtxt")
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ModelConfigError(f"{where} has more than {_MAX_BYTES} bytes; it has one short line for each class")
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            text = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(folder / name)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
         raise ModelConfigError(
-            f"{where} cannot be read ({error}); restore it, or remove label_filename from config.pbtxt"
+            f"{where} cannot be read ({reason}); put the file there, or remove label_filename from config.pbtxt"
         ) from error
     # Only line feeds end a line; names may contain other separators.
     return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
