@@ -18,6 +18,7 @@ from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_files import verified_path
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
+from mnserve.text.text_files import read_text
 
 Array = np.ndarray[Any, Any]
 
@@ -121,9 +122,8 @@ def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
             continue
         path = root / config.name / output.label_filename
         try:
-            with path.open(encoding="utf-8-sig", newline="") as stream:
-                text = stream.read()
-        except (OSError, UnicodeDecodeError) as error:
+            text = read_text(path)
+        except (OSError, ValueError) as error:
             raise ModelConfigError(
                 f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
                 f"({error}); restore it, or remove label_filename from config.pbtxt"

@@ -13,6 +13,7 @@ from mnserve.errors import CorruptModelError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.text.json_text import parse_json
 from mnserve.text.names import is_text
+from mnserve.text.text_files import read_text
 
 EXPORT_NAME = "export.json"
 
@@ -47,7 +48,7 @@ def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
     if fault := file_fault(path):
         raise CorruptModelError(f"model '{name}': {path} {fault}; restore the file, or export the model again")
     try:
-        export = parse_json(path.read_text(encoding="utf-8"))
+        export = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
     if not isinstance(export, dict):
