@@ -25,6 +25,7 @@ from mnserve.models.warm_up import health_probe, run_samples, warm_up
 from mnserve.models.warm_up_samples import SampleLimits, samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
+from mnserve.repository.labels import labels_by_output
 from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_model
@@ -146,7 +147,10 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
             engine.outputs,
             default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
         )
-        rules = signature(config, engine.inputs, engine.outputs)
+        rules = replace(
+            signature(config, engine.inputs, engine.outputs),
+            labels=labels_by_output(config, files.version_folder.parent),
+        )
         batching = batcher_options(
             config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
@@ -194,7 +198,7 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
 def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
     if options.warm_up:
         warm_up(engine, rules, allowed_batch_sizes(files.config))
-        folder = files.model_path.parent.parent
+        folder = files.version_folder.parent
         run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
 
 

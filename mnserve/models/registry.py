@@ -115,13 +115,15 @@ class Models:
             raise LoadFailedError(f"model '{name}' was not loaded{from_call}: {'; '.join(faults.values())}")
 
     async def unload(self, name: str) -> None:
-        """Takes a model out; requests that were admitted are still answered.
+        """Takes a model out; requests that were admitted are still answered. An unknown model is out already.
 
         Raises:
-            UnknownModelError: There is no such model.
             StoppingError: The server is stopping.
         """
-        entry = self._entry(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            self._check_running(name)
+            return
         async with entry.lock:
             self._check_running(name)
             old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False

@@ -26,6 +26,10 @@ def _request_id() -> str:
     return printable(REQUEST_ID.get()[:_ID_LENGTH])
 
 
+def _iso8601(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
 class _Formatter(logging.Formatter):
     """Escapes what stands in tracebacks, line by line."""
 
@@ -39,6 +43,12 @@ class TextFormatter(_Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self.iso8601 = False
+        """Write times as ISO 8601 in UTC, and not as the machine's own."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """See :meth:`logging.Formatter.formatTime`."""
+        return _iso8601(record) if self.iso8601 else super().formatTime(record, datefmt)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.formatMessage`."""
@@ -55,7 +65,7 @@ class JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.format`."""
         entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": _iso8601(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": printable(record.getMessage()),

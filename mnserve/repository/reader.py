@@ -7,6 +7,7 @@
     REPOSITORY/NAME/1/export.json    optional; hashes and provenance
 
 Entries that start with a dot belong to a publish in progress and are skipped; ``listing.py`` knows what is no model.
+``model.onnx`` may be a folder that holds ``model.onnx`` and its external data.
 """
 
 from __future__ import annotations
@@ -110,6 +111,7 @@ def read_model(root: Path, name: str, version: int | None = None, override: Mode
         name=name,
         version=version,
         config=config,
+        version_folder=folder,
         model_path=_model_path(folder, config),
         export=read_export(folder / EXPORT_NAME, name),
     )
@@ -151,11 +153,25 @@ def _model_folder(root: Path, name: str) -> Path:
 
 
 def _model_path(folder: Path, config: ModelConfig) -> Path:
-    file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
-    path = folder / file_name
+    """Finds the model file. A model with external data may be a folder of the file's name, as in Triton."""
+    path = folder / plain_name(config.default_model_filename or MODEL_NAME, config.name)
+    if os.path.isdir(path):
+        path /= MODEL_NAME
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(
-            f"model '{config.name}' version {folder.name}: {path} is missing; put the model file "
-            "there, or export it again"
+            f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(folder)}; put the model "
+            "there as an ONNX file, or export it again"
         )
     return path
+
+
+def _found_instead(folder: Path) -> str:
+    """Lists the files of a version without its model file, with a remedy where one of them may be the model."""
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:
+        return ""
+    models = [name for name in names if name.endswith(".onnx") and os.path.isfile(folder / name)]
+    if models:
+        return f", but there is {shortened(models[0])}: name it with default_model_filename in config.pbtxt"
+    return f"; there is {listed([shortened(name) for name in names])}" if names else ""

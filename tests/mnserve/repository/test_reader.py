@@ -61,6 +61,29 @@ def test_the_configuration_can_name_the_model_file(repository: Path, double_mode
     assert read_model(repository, "m").model_path.name == "net.onnx"
 
 
+def test_a_model_may_be_a_folder_with_its_external_data(repository: Path, double_model: WriteModel) -> None:
+    for name, file in (("m", "model.onnx"), ("n", "net.onnx")):
+        folder = double_model(name, config=f'default_model_filename: "{file}"') / "1"
+        (folder / "model.onnx").rename(folder / "old")
+        (folder / file).mkdir()
+        with pytest.raises(CorruptModelError, match=rf"{file}/model\.onnx is missing; there is {file}, old; put"):
+            read_model(repository, name)
+        (folder / "old").rename(folder / file / "model.onnx")
+        (folder / "export.json").write_text('{"schema": 1}')
+        files = read_model(repository, name)
+        assert files.model_path == folder / file / "model.onnx"
+        assert (files.version_folder, files.export) == (folder, {"schema": 1})
+
+
+def test_a_model_file_of_another_name_is_pointed_out(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m")
+    (folder / "1" / "model.onnx").rename(folder / "1" / "net.onnx")
+    with pytest.raises(CorruptModelError, match=r"is missing, but there is net\.onnx: name it with default_model_file"):
+        read_model(repository, "m")
+    (folder / "config.pbtxt").write_text('default_model_filename: "net.onnx"')
+    assert read_model(repository, "m").model_path.name == "net.onnx"
+
+
 def test_a_missing_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryNotFoundError, match="does not exist"):
         list_models(tmp_path / "none")
@@ -157,7 +180,7 @@ def test_an_unreadable_export_file_is_refused(repository: Path, double_model: Wr
 def test_a_missing_model_file_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "1" / "model.onnx").unlink()
     with pytest.raises(
-        CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
+        CorruptModelError, match=r"model\.onnx is missing; put the model there as an ONNX file, or export"
     ):
         read_model(repository, "m")
 
