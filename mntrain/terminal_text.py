@@ -4,16 +4,19 @@
 """
 
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.text import Text
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _UNPRINTABLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, direction marks, lone surrogates, line and paragraph separators."""
 
 
-def plain(text: str) -> Text:
+def plain(text: str) -> "Text":
     """Make text for rich, which takes nothing in it as markup."""
+    from rich.text import Text  # messages of the command line do without
+
     return Text(printable(text))
 
 
