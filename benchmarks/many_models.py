@@ -72,7 +72,7 @@ def main() -> int:
 
 def _open_sessions(repository: Path) -> None:
     """Open all models in this process, say so, and wait for the end of the input."""
-    import onnxruntime
+    from mnserve.engines.runtime import onnxruntime
 
     files = sorted(repository.glob("*/1/model.onnx"))
     sessions = [onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"]) for file in files]

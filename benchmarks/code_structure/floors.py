@@ -39,7 +39,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("repository",),
         ("forms", "graph", "scratch", "tensorrt"),
         ("blocked", "progress", "signals", "signature"),
-        ("errors",),
+        ("errors", "runtime"),
     ),
     "mnserve": (
         ("commands",),

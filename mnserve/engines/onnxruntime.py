@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnxruntime as ort
 
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.device import cuda_device
 from mnserve.engines.fixed_batches import FixedBatches, obstacle
+from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.engines.sessions import open_session, reason, run_options
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import onnxruntime as ort
-
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.fixed_batches import without_graph
 from mnserve.engines.providers import CUDA, default_options, remedy
+from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.errors import EngineLoadError
 
 _log = logging.getLogger(__name__)

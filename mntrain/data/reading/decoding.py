@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datasets
 from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mntrain.data.hugging_face import datasets
 from mntrain.data.images import ImageArray
 from mntrain.data.reading.pixels import stack, to_array
 from mntrain.errors import DataError

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
-from datasets.exceptions import DatasetNotFoundError, DatasetsError
 
 from mntrain.data.config import DataConfig
+from mntrain.data.hugging_face import DatasetNotFoundError, DatasetsError, datasets
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.reading.decoding import DecodeOptions, decode_column
 from mntrain.data.reading.image_columns import find_image_column, find_label_column, read_labels
