@@ -19,6 +19,7 @@ from mnserve.access.refused_calls import RefusedCalls
 from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
 from mnserve.observability.metrics_http import MetricsHTTPServer
+from mnserve.text.names import printable
 
 _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_inference_request_success", "Requests answered", lambda c: c.success.count),
@@ -80,7 +81,7 @@ class ModelCollector(Collector):
 
 
 def _labels(model: ModelCounters) -> dict[str, str]:
-    return {"model": model.name, "version": str(model.version)}
+    return {"model": printable(model.name), "version": str(model.version)}
 
 
 class MetricsServer:
