@@ -80,3 +80,16 @@ async def fail(
     status = refusal(error)
     trailing = () if status.pushback_ms is None else ((PUSHBACK_KEY, str(status.pushback_ms)),)
     await context.abort(status.code, status.details, trailing)
+
+
+def drop_frames(error: BaseException) -> None:
+    """Cuts an error off from the frames that it has passed, whose variables it holds, and from those before it.
+
+    A future, or gRPC, may keep an error, and a frame may have the future. Only a collection of cycles would free the
+    message of a request then, and a large message is a few objects alone, which are long in calling for one.
+    """
+    linked: list[BaseException | None] = [error]
+    while linked:
+        if (one := linked.pop()) is not None:
+            linked += (one.__cause__, one.__context__)
+            one.__traceback__ = one.__cause__ = one.__context__ = None
