@@ -14,6 +14,8 @@ from mnserve.errors import SettingsError
 Control = Literal["none", "poll", "explicit"]
 """Source of the list of served models: the repository at the start, the repository as it changes, or callers."""
 
+ALL_MODELS: Final = "*"
+"""In place of names: every model, as Triton has it."""
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 
@@ -38,8 +40,10 @@ class ServeSettings:
     """Refuse to start if any model cannot be served."""
     model_control: Control = "none"
     """Serve what is there at the start (none), what is there as it changes (poll), or what is asked for (explicit)."""
+    allow_empty: bool = False
+    """Be ready without any model; without it a repository that is empty is a fault, unless the control is explicit."""
     load_model: tuple[str, ...] = ()
-    """With --model-control explicit: models to load at the start."""
+    """With --model-control explicit: models to load at the start; * alone loads all."""
     shared_memory: Literal["auto", "on", "off"] = "auto"
     """Let callers leave tensors in shared memory: on, off, or auto, on where only this machine can connect."""
     poll_seconds: float = 15.0
@@ -58,14 +62,16 @@ class ServeSettings:
     """Requests a second that a caller may send, by its token, or by its address where there are none; 0 is no limit."""
     rate_burst: int = 0
     """With --rate-limit: requests that a caller may send at once after it was silent; 0 is one second's worth."""
-    max_concurrent_requests: int = 0
-    """Most calls in progress at a time, health checks included; 0 is no limit."""
+    max_concurrent_requests: int = 8192
+    """Most inference calls in progress, a stream as one; 0 is no limit. Other calls have bounds of their own."""
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
     """Threads of an engine within one operator; 0 takes the CPUs this process may use, shared among its instances."""
     inter_op_threads: int = 1
-    """Threads of an engine across operators."""
+    """Threads of an engine across operators; more than 1 run branches of a model side by side."""
+    global_thread_pool: bool = False
+    """Let all engines share the threads of --intra-op-threads and --inter-op-threads."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     """Execution providers, best first: cpu, cuda, tensorrt, openvino, or any name that ONNX Runtime has."""
     provider_options: tuple[str, ...] = ()
@@ -105,6 +111,10 @@ class ServeSettings:
             raise SettingsError(
                 f"--load-model goes with --model-control explicit, and this is {self.model_control}, which loads every "
                 "model; leave one out"
+            )
+        if ALL_MODELS in self.load_model and len(self.load_model) > 1:
+            raise SettingsError(
+                f"--load-model has {ALL_MODELS}, which is every model, beside other names; give one or the other"
             )
         if not 0.1 <= self.poll_seconds <= 86_400:
             raise SettingsError(f"--poll-seconds is {self.poll_seconds}; it must be from 0.1 to 86400 seconds")
@@ -168,6 +178,7 @@ class ServeSettings:
             provider_options=tuple(parse_option(text) for text in self.provider_options),
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,
+            global_thread_pool=self.global_thread_pool,
             allow_fallback=self.allow_fallback,
             cuda_graph_batches=self.cuda_graph_batches,
         )

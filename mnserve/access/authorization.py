@@ -12,12 +12,13 @@ import grpc
 from mnserve.access.tokens import Right, Tokens, read_tokens
 from mnserve.access.watched_file import WatchedFiles
 from mnserve.errors import PermissionDeniedError, RequestError, UnauthenticatedError
-from mnserve.failing import drop_frames, fail
+from mnserve.failing import fail, without_frames
 from mnserve.protocol import service_pb2
 
 _log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Context = grpc.aio.ServicerContext[Any, Any]
 
 _SERVICE: Final = f"/{service_pb2.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/"
 PUBLIC: Final = frozenset(
@@ -107,14 +108,10 @@ def _bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str:
 def _refusing(error: RequestError) -> Handler:
     """Ends any call. The handler is a stream, since gRPC reads the message of other calls before it runs a handler."""
 
-    async def refuse(_requests: Any, context: Any) -> None:
+    @without_frames
+    async def refuse(_requests: Any, context: Context) -> None:
         _log.debug("a call from %s was refused: %s", context.peer(), error)
-        try:
-            await fail(context, error)
-        except BaseException as ending:
-            context = None
-            drop_frames(ending)
-            raise
+        await fail(context, error)
 
     handler: Handler = grpc.stream_stream_rpc_method_handler(refuse)
     return handler

@@ -6,7 +6,7 @@ Shapes: ``dims`` leave the batch dimension out; B rows stand in front where ``ma
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -39,6 +39,7 @@ class RequestSignature:
         outputs: Outputs on offer.
         on_request: Names of the outputs that a request gets only by naming them.
         allow_non_finite: Let NaN and infinite inputs through.
+        labels: Output name -> names of its classes by index; outputs without a label file are not there.
     """
 
     model: str
@@ -47,6 +48,7 @@ class RequestSignature:
     outputs: tuple[TensorRule, ...]
     on_request: frozenset[str] = frozenset()
     allow_non_finite: bool = False
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def input_names(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from mnserve.batching.from_config import batcher_options
 from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
+from mnserve.engines.backend_parameters import with_backend_parameters
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.graph_options import needed_sizes
 from mnserve.engines.instance_groups import instance_count, instance_options
@@ -18,16 +19,18 @@ from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.padded import PaddedEngine
 from mnserve.engines.sessions import runs_on_cpus_alone
-from mnserve.errors import EngineError, ModelConfigError
+from mnserve.errors import CorruptModelError, EngineError, ModelConfigError
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.models.response_cache import ModelResponses, ResponseCache
 from mnserve.models.warm_up import health_probe, run_samples, warm_up
 from mnserve.models.warm_up_samples import SampleLimits, samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
+from mnserve.repository.labels import labels_by_output
 from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
-from mnserve.repository.reader import read_model
+from mnserve.repository.reader import read_config, read_model
+from mnserve.repository.reshape import with_reshapes
 
 _log = logging.getLogger(__name__)
 
@@ -109,13 +112,19 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
         RepositoryError: The files cannot be served.
         EngineError: The engine cannot load or run the model.
     """
-    files = read_model(root, name, version, override)
+    try:
+        files = read_model(root, name, version, override)
+    except CorruptModelError:
+        check_supported(override or read_config(root, name))  # models of other backends have other files
+        raise
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)
+    count, engine = 1, options.engine
     if not options.alone:
         count = instance_count(files.config)
-        options = replace(options, engine=instance_options(files.config, options.engine, count))
+        engine = instance_options(files.config, engine, count)
+    options = replace(options, engine=with_backend_parameters(files.config, engine, count))
     return _load_best_files(files, replace(options, engine=_with_needed_graphs(files, options)))
 
 
@@ -145,7 +154,10 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
             engine.outputs,
             default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
         )
-        rules = signature(config, engine.inputs, engine.outputs)
+        rules = replace(
+            signature(config, engine.inputs, engine.outputs),
+            labels=labels_by_output(config, files.version_folder.parent),
+        )
         batching = batcher_options(
             config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
@@ -193,7 +205,7 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
 def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
     if options.warm_up:
         warm_up(engine, rules, allowed_batch_sizes(files.config))
-        folder = files.model_path.parent.parent
+        folder = files.version_folder.parent
         run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
 
 
@@ -210,19 +222,24 @@ def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOption
 
 
 def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, with padding where only some batch sizes are allowed.
+    """Opens the engine of a model, with padding where only some batch sizes are allowed, and with its reshapes.
 
     Returns:
         The engine, and the name of the file that computes the default outputs.
     """
-    sizes = allowed_batch_sizes(files.config)
     engine, file = _open_files(files, variant, options)
-    if not sizes:
-        return engine, file
     try:
-        return PaddedEngine(engine, sizes), file
-    except ModelConfigError as error:
+        return with_reshapes(files.config, _padded(engine, files)), file
+    except BaseException:
         engine.close()
+        raise
+
+
+def _padded(engine: Engine, files: ModelFiles) -> Engine:
+    sizes = allowed_batch_sizes(files.config)
+    try:
+        return PaddedEngine(engine, sizes) if sizes else engine
+    except ModelConfigError as error:
         raise ModelConfigError(f"model '{files.name}': {error}") from error
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, ModelNotReadyError, UnknownModelError
 from mnserve.models.served import ModelEntry, ServedModel
-from mnserve.repository.reader import MAX_VERSION_DIGITS
+from mnserve.repository.listing import MAX_VERSION_DIGITS
 
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
 """Reason of a model that is in the repository and was not loaded."""
@@ -50,7 +50,8 @@ def _named(name: str, entry: ModelEntry, version: int) -> ServedModel:
 
 def _number(version: str) -> int:
     if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
-        raise InvalidRequestError(
-            f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
+        raise InvalidRequestError(  # clients look for the first words, which are Triton's
+            f"failed to get model version from specified version string '{version[:32]}': it is not a number; give one "
+            "such as 1, or leave it out"
         )
     return int(version)

@@ -7,15 +7,16 @@ message holds is free again once its call has ended, however it ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from inspect import isasyncgenfunction, iscoroutinefunction
+from collections.abc import AsyncIterator, Callable, Mapping
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
-from mnserve.failing import drop_frames, fail
+from mnserve.failing import fail, without_frames
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -90,10 +91,16 @@ class CheckedService(grpc.GenericRpcHandler):
 
     Args:
         inner: The service.
+        small: Makes the handler of a method that is not one of ``large``.
+        large: Methods whose messages may be large, and their calls in progress.
     """
 
-    def __init__(self, inner: grpc.GenericRpcHandler) -> None:
+    def __init__(
+        self, inner: grpc.GenericRpcHandler, small: Callable[[Any], Handler], large: Mapping[str, LargeCalls]
+    ) -> None:
         self._inner = inner
+        self._small = small
+        self._large = large
         self._handlers: dict[str, Handler] = {}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
@@ -104,71 +111,56 @@ class CheckedService(grpc.GenericRpcHandler):
             unchecked = self._inner.service(handler_call_details)
             if unchecked is None:
                 return None  # not kept: clients may make up as many methods as they like
-            handler = self._handlers[method] = checked(unchecked)
+            make = checked if method in self._large else self._small
+            handler = self._handlers[method] = make(unchecked)
+        large = self._large.get(method)
+        if large is not None:
+            if len(large.tasks) >= large.most:
+                return large.refusing
+            task = asyncio.current_task()  # the whole call, from here to its end
+            if task is not None:
+                large.tasks.add(task)
+                task.add_done_callback(large.tasks.discard)
         return handler
 
 
 def checked(handler: Any) -> Handler:
-    """Takes the parsing of messages over from gRPC; a stream ends at the first message that is refused.
+    """Takes the parsing of messages over from gRPC, and has every error become a status.
 
-    Every error becomes a status. gRPC keeps the error that ends a call, so it leaves here without the frames that it
-    has passed, which hold the message.
+    A stream ends at the first message that is refused; those before it have their answers by then.
 
     Args:
-        handler: Handler of a method; one that is no coroutine stays as it is.
+        handler: Handler of a method, whose function is a coroutine; any other stays as it is.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
-    if handler.request_deserializer is None or not (iscoroutinefunction(call) or isasyncgenfunction(call)):
+    if handler.request_deserializer is None or not iscoroutinefunction(call):
         unchanged: Handler = handler
         return unchanged
     parser = Parser(handler.request_deserializer)
 
-    async def answer(data: Any, context: Any) -> Any:
+    @without_frames
+    async def answer(data: Any, context: Context) -> Any:
         try:
-            try:
-                if len(data) <= _UNCOUNTED_BYTES:
-                    return await call(parser.parse_small(data), context)
-                return await call(await parser.parse(data), context)
-            except grpc.aio.BaseError:  # the status has been sent, or cannot be
-                raise
-            except Exception as error:  # noqa: BLE001 (every error becomes a status)
-                await fail(context, error)
-        except BaseException as error:
-            data = context = None  # the frame of this function alone leaves with the error
-            drop_frames(error)
+            if len(data) <= _UNCOUNTED_BYTES:
+                return await call(parser.parse_small(data), context)
+            return await call(await parser.parse(data), context)
+        except grpc.aio.BaseError:  # the status has been sent, or cannot be
             raise
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
 
-    async def answer_stream(_requests: Any, context: Any) -> Any:
+    @without_frames
+    async def answer_stream(_requests: Any, context: Context) -> Any:
         try:
-            try:
-                return await call(_messages(parser, context), context)
-            except grpc.aio.BaseError:
-                raise
-            except Exception as error:  # noqa: BLE001 (every error becomes a status)
-                await fail(context, error)
-        except BaseException as error:
-            context = None
-            drop_frames(error)
+            return await call(_messages(parser, context), context)
+        except grpc.aio.BaseError:
             raise
-
-    async def generate_stream(_requests: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            try:
-                async for response in call(_messages(parser, context), context):
-                    yield response
-            except grpc.aio.BaseError:
-                raise
-            except Exception as error:  # noqa: BLE001 (every error becomes a status)
-                await fail(context, error)
-        except BaseException as error:
-            context = None
-            drop_frames(error)
-            raise
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
 
     serialize = handler.response_serializer
     if handler.request_streaming:
-        behavior = generate_stream if isasyncgenfunction(call) else answer_stream
-        streaming: Handler = grpc.stream_stream_rpc_method_handler(behavior, None, serialize)
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(answer_stream, None, serialize)
         return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
     result: Handler = make(answer, None, serialize)

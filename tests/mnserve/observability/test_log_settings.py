@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 
 import pytest
 
@@ -49,6 +50,8 @@ def test_settings_follow_the_level_of_the_logger(logger: logging.Logger) -> None
         ("e", {"log_info": False}, "e"),
         ("viwe", {"log_info": False, "log_warning": False, "log_error": True}, "e"),
         ("iwe", {"log_file": "", "log_format": "text"}, "iwe"),
+        ("iwe", {"log_info": False, "log_format": "default"}, "we"),
+        ("iwe", {"log_verbose_level": 1, "log_format": "ISO8601"}, "viwe"),
     ],
 )
 def test_levels_that_are_not_named_follow(
@@ -71,7 +74,12 @@ def test_levels_that_are_not_named_follow(
         ({"log_info": "yes"}, "log_info comes as string_param, expected bool_param", InvalidRequestError),
         ({"log_verbose_level": True}, "comes as bool_param, expected uint32_param", InvalidRequestError),
         ({"log_file": "/etc/passwd"}, "log_file stays ''", UnsupportedError),
-        ({"log_info": False, "log_format": "ISO8601"}, "log_format stays 'text'", UnsupportedError),
+        (
+            {"log_info": False, "log_format": "json"},
+            "log_format is 'json', expected default or ISO86",
+            InvalidRequestError,
+        ),
+        ({"log_info": False, "log_format": True}, "comes as bool_param, expected string_param", InvalidRequestError),
     ],
 )
 def test_an_invalid_setting_changes_no_level(
@@ -81,6 +89,35 @@ def test_an_invalid_setting_changes_no_level(
     with pytest.raises(kind, match=words):
         control.change(wanted)
     assert steps(control) == "iwe"
+
+
+def test_the_format_changes_the_times_of_lines_of_text(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter())
+    logger.addHandler(handler)
+    control = LogControl("text", logger, [handler])
+    for name in ("default", "ISO8601", "text"):
+        control.change({"log_format": name})
+        logger.info(name)
+    first, second, third = stream.getvalue().splitlines()
+    assert re.match(r"[\d-]{10} [\d:]{8},\d{3} INFO", first)
+    assert re.match(r"[\d-]{10}T[\d:]{8}\.\d{3}\+00:00 INFO", second)
+    assert re.match(r"[\d-]{10} [\d:]{8},\d{3} INFO", third)
+    control.change({"log_format": "ISO8601"})
+    assert control.settings()["log_format"] == "ISO8601"
+    control.change({"log_format": "default"})
+    assert control.settings()["log_format"] == "default"
+    whole = control.settings()
+    control.change(whole)
+    assert control.settings() == whole
+
+
+def test_lines_of_json_stay_what_they_are(logger: logging.Logger) -> None:
+    control = LogControl("json", logger, [])
+    control.change({"log_info": False, "log_format": "default"})
+    assert (control.settings()["log_format"], logger.level) == ("json", logging.WARNING)
+    control.change(control.settings())
 
 
 def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Logger) -> None:
@@ -93,6 +130,32 @@ def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Lo
     first, second = stream.getvalue().splitlines()
     assert first.endswith(r"model 'a\nforged\u2028' is served")
     assert second.endswith("model 'größe' is served")
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_nothing_in_a_line_or_a_traceback_can_steer_a_terminal(
+    formatter: logging.Formatter, logger: logging.Logger
+) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    name = "größe\x1b[2J\x9b\u2028\u202e\ud800"
+    try:
+        raise ValueError(name)
+    except ValueError:
+        logger.exception("model '%s' fails", name)
+    text = stream.getvalue()
+    shown = r"größe\x1b[2J\x9b\u2028\u202e\ud800"
+    if isinstance(formatter, JsonFormatter):
+        entry = json.loads(text)
+        assert entry["message"] == f"model '{shown}' fails"
+        assert entry["traceback"].endswith(f"ValueError: {shown}")
+    else:
+        first, *_, last = text.splitlines()
+        assert first.endswith(f"model '{shown}' fails")
+        assert last == f"ValueError: {shown}"
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
