@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 
 from mnserve.errors import StartError
@@ -11,6 +12,22 @@ from mnserve.errors import StartError
 def join_address(host: str, port: int) -> str:
     """Joins host and port as ``HOST:PORT``, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Returns True if a host is this machine alone: ``localhost``, or an address such as 127.0.0.1 or ::1.
+
+    A name that only begins like such an address (``127.example.org``) is another machine.
+    """
+    plain = host.removeprefix("[").removesuffix("]").lower()
+    with contextlib.suppress(OSError):
+        plain = socket.inet_ntoa(socket.inet_aton(plain))  # short forms, such as 127.1
+    try:
+        address = ipaddress.ip_address(plain)
+    except ValueError:
+        return plain == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def check_port_free(host: str, port: int, option: str) -> None:
