@@ -62,8 +62,8 @@ class ServeSettings:
     """Requests a second that a caller may send, by its token, or by its address where there are none; 0 is no limit."""
     rate_burst: int = 0
     """With --rate-limit: requests that a caller may send at once after it was silent; 0 is one second's worth."""
-    max_concurrent_requests: int = 0
-    """Most calls in progress at a time, health checks included; 0 is no limit."""
+    max_concurrent_requests: int = 8192
+    """Most inference calls in progress, a stream as one; 0 is no limit. Other calls have bounds of their own."""
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0

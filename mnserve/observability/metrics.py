@@ -16,6 +16,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mnserve.access.addresses import ABSENT, join_address, socket_addresses
+from mnserve.access.refused_calls import RefusedCalls
 from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
 from mnserve.observability.metrics_http import MetricsHTTPServer
@@ -47,10 +48,12 @@ class ModelCollector(Collector):
 
     Args:
         counters: Returns the counters of the loaded models.
+        refused: Counts the calls that no model was asked for.
     """
 
-    def __init__(self, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+    def __init__(self, counters: Callable[[], Iterable[ModelCounters]], refused: RefusedCalls | None = None) -> None:
         self._counters = counters
+        self._refused = refused
 
     def collect(self) -> Iterator[Metric]:
         """Yields one family for each metric, with one sample for each model version."""
@@ -73,6 +76,11 @@ class ModelCollector(Collector):
         for model in models:
             pending.add_metric(tuple(_labels(model).values()), model.pending())
         yield pending
+        if self._refused is not None:
+            refused = Metric("mnserve_refused_calls", "Calls refused before a model was asked", "unknown")
+            for reason, count in self._refused.counts.items():
+                refused.add_sample(refused.name, {"reason": reason}, count)
+            yield refused
 
 
 def _labels(model: ModelCounters) -> dict[str, str]:
@@ -86,14 +94,21 @@ class MetricsServer:
         host: Host to bind; ``localhost`` is both loopback addresses.
         port: Port to bind; 0 takes a free one.
         counters: Returns the counters of the loaded models.
+        refused: Counts the calls that no model was asked for.
 
     Raises:
         StartError: The port cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        counters: Callable[[], Iterable[ModelCounters]],
+        refused: RefusedCalls | None = None,
+    ) -> None:
         registry = CollectorRegistry()
-        registry.register(ModelCollector(counters))
+        registry.register(ModelCollector(counters, refused))
         try:
             self._servers = _bound_servers(host, port)
         except (OSError, UnicodeError) as error:
