@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import socket
 from contextlib import ExitStack
 from errno import EADDRNOTAVAIL, EAFNOSUPPORT
@@ -21,6 +23,22 @@ def join_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def is_loopback(host: str) -> bool:
+    """Returns True if a host is this machine alone: ``localhost``, or an address such as 127.0.0.1 or ::1.
+
+    A name that only begins like such an address (``127.example.org``) is another machine.
+    """
+    plain = host.removeprefix("[").removesuffix("]").lower()
+    with contextlib.suppress(OSError):
+        plain = socket.inet_ntoa(socket.inet_aton(plain))  # short forms, such as 127.1
+    try:
+        address = ipaddress.ip_address(plain)
+    except ValueError:
+        return plain == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
 def socket_addresses(host: str, port: int) -> list[SocketAddress]:
     """Finds every address of a host; ``localhost`` has both loopback addresses, as gRPC has it.
 
@@ -28,7 +46,7 @@ def socket_addresses(host: str, port: int) -> list[SocketAddress]:
         OSError: The host is not known.
         UnicodeError: The host cannot be encoded as a host name.
     """
-    hosts = [host, "127.0.0.1", "::1"] if host == "localhost" else [host]
+    hosts = [host, "127.0.0.1", "::1"] if host.lower() == "localhost" else [host]
     found = [
         (family, address)
         for name in hosts
