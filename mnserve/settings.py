@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from mnserve.access.addresses import is_loopback
 from mnserve.access.connection_limits import TransportSettings
 from mnserve.access.settings import SecuritySettings
 from mnserve.engines.base import EngineOptions
@@ -62,8 +63,8 @@ class ServeSettings:
     """Requests a second that a caller may send, by its token, or by its address where there are none; 0 is no limit."""
     rate_burst: int = 0
     """With --rate-limit: requests that a caller may send at once after it was silent; 0 is one second's worth."""
-    max_concurrent_requests: int = 0
-    """Most calls in progress at a time, health checks included; 0 is no limit."""
+    max_concurrent_requests: int = 8192
+    """Most inference calls in progress, a stream as one; 0 is no limit. Other calls have bounds of their own."""
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
@@ -163,7 +164,7 @@ class ServeSettings:
     @property
     def is_local(self) -> bool:
         """True where only this machine can connect."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     @property
     def offers_shared_memory(self) -> bool:

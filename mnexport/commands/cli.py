@@ -15,8 +15,9 @@ from mnexport.commands.settings import ExportCommand
 from mnexport.errors import MnExportError
 from mnexport.signals import Terminated, terminable
 from mntrain.commands.options import add_options, read_options
-from mntrain.commands.output import run_command
+from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
+from mntrain.terminal_text import plain, printable
 
 _EPILOG = """\
 examples:
@@ -34,11 +35,12 @@ The result is a model repository in Triton's layout: serve it with `mnserve serv
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    end_at_sigterm()
     words = _parser().parse_args(argv)
     try:
         return run_command(lambda: _export(read_options(ExportCommand, words)))
     except (MnExportError, MnTrainError) as error:
-        print(f"mnexport: {error}", file=sys.stderr)
+        print(f"mnexport: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except Terminated as ended:
         print("mnexport: terminated.", file=sys.stderr)
@@ -76,9 +78,9 @@ def _export(command: ExportCommand) -> int:
             report = export(options)
         elif console.is_terminal:
             with console.status("exporting") as status:
-                report = export(options, status.update)
+                report = export(options, lambda message: status.update(plain(message)))
         else:
-            report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
+            report = export(options, lambda message: console.print(plain(message), soft_wrap=True))
     if command.json:
         print(json.dumps(report.to_dict()))
     else:

@@ -19,7 +19,7 @@ from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME, CoreFirstEngine
 from mnserve.engines.padded import PaddedEngine
 from mnserve.engines.sessions import runs_on_cpus_alone
-from mnserve.errors import EngineError, ModelConfigError
+from mnserve.errors import CorruptModelError, EngineError, ModelConfigError
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.models.response_cache import ModelResponses, ResponseCache
 from mnserve.models.warm_up import health_probe, run_samples, warm_up
@@ -29,7 +29,7 @@ from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
 from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
-from mnserve.repository.reader import read_model
+from mnserve.repository.reader import read_config, read_model
 from mnserve.repository.reshape import with_reshapes
 
 _log = logging.getLogger(__name__)
@@ -112,7 +112,11 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
         RepositoryError: The files cannot be served.
         EngineError: The engine cannot load or run the model.
     """
-    files = read_model(root, name, version, override)
+    try:
+        files = read_model(root, name, version, override)
+    except CorruptModelError:
+        check_supported(override or read_config(root, name))  # models of other backends have other files
+        raise
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)

@@ -14,8 +14,9 @@ from typing import Any
 from mntrain.commands import animate, compare, crossval, evaluate, fit, neighbors, recipes, report
 from mntrain.commands.command import Command
 from mntrain.commands.options import takes_other_words
-from mntrain.commands.output import run_command
+from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
+from mntrain.terminal_text import printable
 
 COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
     {
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     # Threads that wait for one another by spinning make a shared machine ten times slower; read when PyTorch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_at_sigterm()
     words = list(sys.argv[1:] if argv is None else argv)
     remedy = ""
     try:
@@ -46,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"unrecognized arguments: {' '.join(other_words)}")
         return run_command(lambda: command.start(values, other_words))
     except MnTrainError as error:
-        print(f"mntrain: {error}", file=sys.stderr)
+        print(f"mntrain: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print(f"mntrain: interrupted{remedy}.", file=sys.stderr)
