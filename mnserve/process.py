@@ -13,7 +13,6 @@ from rich.table import Table
 
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.served import ModelState
-from mnserve.observability.logs import configure
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
 
@@ -32,7 +31,6 @@ def serve(settings: ServeSettings) -> int:
     Raises:
         MnServeError: The server cannot start.
     """
-    configure(settings.log_level, settings.log_format)
     finished = asyncio.run(_serve(settings))
     if not finished or EngineThread.any_alive():
         # An engine that still runs or loads aborts the process when the interpreter is finalized around it.

@@ -34,7 +34,7 @@ from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.health import Health
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
-from mnserve.settings import ServeSettings
+from mnserve.settings import ALL_MODELS, ServeSettings
 
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,8 @@ class Server:
         if settings.model_control == "poll":
             await poller.look()  # before the models are loaded, so that no change is missed
         try:
-            await self._models.load_all(settings.load_model if explicit else None)
+            every = not explicit or ALL_MODELS in settings.load_model
+            await self._models.load_all(None if every else settings.load_model)
         except UnknownModelError as error:
             raise StartError(f"{error}; correct --load-model") from error
         self._check_loaded()

@@ -14,6 +14,8 @@ from mnserve.errors import SettingsError
 Control = Literal["none", "poll", "explicit"]
 """Source of the list of served models: the repository at the start, the repository as it changes, or callers."""
 
+ALL_MODELS: Final = "*"
+"""In place of names: every model, as Triton has it."""
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 
@@ -39,7 +41,7 @@ class ServeSettings:
     model_control: Control = "none"
     """Serve what is there at the start (none), what is there as it changes (poll), or what is asked for (explicit)."""
     load_model: tuple[str, ...] = ()
-    """With --model-control explicit: models to load at the start."""
+    """With --model-control explicit: models to load at the start; * alone loads all."""
     shared_memory: Literal["auto", "on", "off"] = "auto"
     """Let callers leave tensors in shared memory: on, off, or auto, on where only this machine can connect."""
     poll_seconds: float = 15.0
@@ -105,6 +107,10 @@ class ServeSettings:
             raise SettingsError(
                 f"--load-model goes with --model-control explicit, and this is {self.model_control}, which loads every "
                 "model; leave one out"
+            )
+        if ALL_MODELS in self.load_model and len(self.load_model) > 1:
+            raise SettingsError(
+                f"--load-model has {ALL_MODELS}, which is every model, beside other names; give one or the other"
             )
         if not 0.1 <= self.poll_seconds <= 86_400:
             raise SettingsError(f"--poll-seconds is {self.poll_seconds}; it must be from 0.1 to 86400 seconds")

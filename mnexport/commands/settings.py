@@ -62,8 +62,8 @@ class ExportCommand:
     dtype: Literal["float32", "float16", "bfloat16", "int8"] = "float32"
     max_accuracy_drop: Annotated[float, Option(metavar="SHARE")] = 0.01
     format: Literal["onnx", "tensorrt", "tensorrt-rtx"] = "onnx"
-    batch_profile: Annotated[str, Option(metavar="MIN,OPT,MAX")] | None = None
-    compute_capability: Annotated[str, Option(metavar="CC")] | None = None
+    batch_profile: Annotated[str, Option(metavar="MIN,OPT,MAX", between_commas=True)] | None = None
+    compute_capability: Annotated[str, Option(metavar="CC", between_commas=True)] | None = None
     explain: Annotated[int, Option(metavar="K")] = 0
     input_type: Literal["uint8", "float32"] = "uint8"
     version: Count | None = None

@@ -4,8 +4,8 @@ Shapes: H height and W width in pixels, C channels (1 grey, 3 RGB).
 
 The same file gives the same pixels here and in ``mntrain.data``, by these steps in this order: turn upright by the EXIF
 orientation; drop an alpha channel or transparent colour; convert to grey (ITU-R 601 weights) or RGB; resize (bilinear
-with antialiasing, aspect ratio not kept), on request only. Beyond that, 16-bit pixels are scaled to 8 bits, and float
-pixels are taken as 0..1. Pixels that cannot be converted without a guess are refused.
+with antialiasing, aspect ratio not kept), on request only. Training and prediction refuse the same files, those with
+pixels of more than 8 bits among them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from mnserve.errors import ImageError
 
 Pixels = NDArray[np.uint8]
+
+# Pillow's modes of 8 bits and less, the same as in ``mntrain.data``.
+_MODES = frozenset(["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
 
 MAX_PIXELS = 64 * 1024 * 1024
 """Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""
@@ -89,7 +92,8 @@ def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
             pixels without a meaning as 8-bit values. The message names the file, the value and the remedy.
     """
     image = _upright(_open(path), path)
-    pixels = _to_channels(_to_eight_bits(image, path), size.channels, path)
+    _check_depth(image, path)
+    pixels = _to_channels(image, size.channels, path)
     height, width = size.height or pixels.height, size.width or pixels.width
     if (pixels.width, pixels.height) != (width, height):
         if not resize:
@@ -108,6 +112,8 @@ def _open(path: Path) -> Image.Image:
         raise ImageError(f"{path}: this is a folder; name the files in it, or the folder on its own")
     if not os.path.exists(path):
         raise ImageError(f"{path}: no such file; check the name")
+    if not os.path.isfile(path):  # opening a pipe would block until a writer opens it
+        raise ImageError(f"{path}: this is a pipe, a socket or a device, not a file; copy the image to a file")
     try:
         if path.stat().st_size == 0:
             raise ImageError(f"{path}: the file is empty (0 bytes); write or download it again")
@@ -168,43 +174,20 @@ def _upright(image: Image.Image, path: Path) -> Image.Image:
     return image
 
 
-def _to_eight_bits(image: Image.Image, path: Path) -> Image.Image:
-    """Converts deep pixels to 8-bit grey; other modes stay unchanged."""
-    if image.mode.startswith("I;16"):
-        return _grey_from_sixteen_bits(np.asarray(image).astype(np.uint16))
-    if image.mode == "I":
-        values = np.asarray(image)
-        if image.format == "PNG" or image.info.get("bits") == 16:  # 16-bit files, widened by older versions of Pillow
-            return _grey_from_sixteen_bits(values.astype(np.uint16))
-        raise ImageError(
-            f"{path}: the pixels are 32-bit integers ({values.min()} to {values.max()}), whose white is "
-            "unknown; save the image with 8 or 16 bits"
-        )
-    if image.mode == "F":
-        return _grey_from_floats(np.asarray(image), path)
-    return image
+def _check_depth(image: Image.Image, path: Path) -> None:
+    """Refuses pixels of more than 8 bits, as training does: which value is black, and which is white, would be a guess.
 
-
-def _grey_from_sixteen_bits(values: NDArray[np.uint16]) -> Image.Image:
-    """Scales 0..65535 to 0..255, rounded to the nearest."""
-    return Image.fromarray(((values.astype(np.uint32) + 128) // 257).astype(np.uint8))
-
-
-def _grey_from_floats(values: NDArray[np.float32], path: Path) -> Image.Image:
-    """Scales 0..1 to 0..255; other values have no agreed meaning."""
-    invalid = values.size - int(np.isfinite(values).sum())
-    if invalid:
-        raise ImageError(
-            f"{path}: {invalid:,} of {values.size:,} pixels are NaN or infinite; repair or fill them, a "
-            "prediction would be meaningless"
-        )
-    low, high = float(values.min()), float(values.max())
-    if low < 0.0 or high > 1.0:
-        raise ImageError(
-            f"{path}: float pixels run from {low:g} to {high:g}, but must lie in 0..1; scale them, or save "
-            "the image with 8 or 16 bits"
-        )
-    return Image.fromarray(np.rint(values * 255.0).astype(np.uint8))
+    A TIFF file may store white as zero, which Pillow turns around for 8 bits alone.
+    """
+    if image.mode in _MODES:
+        return
+    depth = "float pixels" if image.mode == "F" else "pixels of more than 8 bits"
+    if image.mode not in ("F", "I") and not image.mode.startswith("I;"):
+        depth = "pixels of an unknown kind"
+    raise ImageError(
+        f"{path}: the image has {depth} (mode '{image.mode}'), which training refuses, too; convert it to an image of "
+        "8 bits a channel first"
+    )
 
 
 def _to_channels(image: Image.Image, channels: int, path: Path) -> Image.Image:

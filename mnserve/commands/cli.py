@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the work failed, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -21,9 +22,12 @@ from mnserve.commands.tune import TUNE
 from mnserve.errors import MnServeError
 from mnserve.text.names import printable
 
+_log = logging.getLogger(__name__)
+
 COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE)
 
 _WITH_COMMAS: Final = ("provider_options",)
+_COMMA_LISTS: Final = ("batch", "callers")
 
 
 def main(argv: Sequence[str] | None = None, commands: Sequence[CommandSpec[Any]] = COMMANDS) -> int:
@@ -60,12 +64,18 @@ def _run(command: CommandSpec[Any], words: list[str]) -> int:
         settings_class,
         reads_environment=command.reads_environment,
         with_commas=_WITH_COMMAS,
+        comma_lists=_COMMA_LISTS,
         prog=f"mnserve {command.name}",
         description=f"{command.summary[0].upper()}{command.summary[1:]}.",
         epilog=f"examples:\n{command.examples}",
         env_prefix="MNSERVE",
     )
-    return command.run(settings_from(settings_class, parser.parse_args(words)))
+    settings = settings_from(settings_class, parser.parse_args(words))
+    if command.configure_log is not None:
+        command.configure_log(settings)
+    for warning in parser.warnings:
+        _log.warning("%s", warning)
+    return command.run(settings)
 
 
 def _overview(commands: dict[str, CommandSpec[Any]]) -> argparse.ArgumentParser:

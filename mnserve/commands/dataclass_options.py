@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Namespace
 
+from mnserve.commands.environment import of_services, unknown_variables
 from mnserve.commands.option_text import OptionKind, environment_list, file_options
 from mnserve.commands.option_types import Number
 from mnserve.errors import SettingsError
+from mnserve.text.names import printable, shortened
 
 Settings = TypeVar("Settings")
 
@@ -32,6 +34,7 @@ class SettingsParser(ArgumentParser):
         settings_class: The dataclass.
         reads_environment: Options are also environment variables, and keys of the file that ``--config`` names.
         with_commas: Names of list options whose values may contain commas, which separate elsewhere in the environment.
+        comma_lists: Names of text options that are numbers between commas.
         options: Arguments of :class:`jsonargparse.ArgumentParser`.
     """
 
@@ -41,14 +44,29 @@ class SettingsParser(ArgumentParser):
         *,
         reads_environment: bool = False,
         with_commas: Collection[str] = (),
+        comma_lists: Collection[str] = (),
         **options: Any,
     ) -> None:
         super().__init__(**options, formatter_class=_HelpFormatter, default_env=reads_environment)
         self._with_commas = with_commas
+        self._on_command_line: frozenset[str] = frozenset()
+        self.warnings: tuple[str, ...] = ()
+        """What was left out of the environment, one sentence each; set by ``parse_args``."""
         if settings_class is not None:
-            _add_options(self, self, settings_class)
+            _add_options(self, self, settings_class, comma_lists)
         if reads_environment:
             self.add_argument("--config", action="config", help="YAML file with any of these options.")
+
+    def parse_args(self, args: Sequence[str] | None = None, *more: Any, **named: Any) -> Namespace:  # type: ignore[override]
+        """See :meth:`jsonargparse.ArgumentParser.parse_args`. Lists of an option that is given again are joined."""
+        words = [] if args is None else list(args)
+        given = (self._option_string_actions.get(word.partition("=")[0]) for word in words)
+        self._on_command_line = frozenset(action.dest for action in given if action is not None)
+        for action in self._actions:
+            if isinstance(action, _ListAction):
+                action.given = ()
+        values: Namespace = super().parse_args(words, *more, **named)
+        return values
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """See :meth:`jsonargparse.ArgumentParser.error`."""
@@ -70,14 +88,24 @@ class SettingsParser(ArgumentParser):
         return values
 
     def _load_env_vars(self, env: Any, defaults: bool) -> Namespace:
-        variables = dict(env)
-        for name, kind in self._option_kinds().items():
-            variable = f"{self.env_prefix}_{name.upper()}"
-            if kind == "list" and variable in variables:
+        kinds = self._option_kinds()
+        options = {f"{self.env_prefix}_{name.upper()}": name for name in (*kinds, "config")}
+        variables = {name: text for name, text in env.items() if options.get(name) not in self._on_command_line}
+        services = of_services(variables)
+        self.warnings = tuple(
+            f"{variable} is '{printable(shortened(variables.pop(variable)))}', which Kubernetes sets for a Service of "
+            f"that name; it is ignored: give --{options[variable].replace('_', '-')}, or rename the Service"
+            for variable in sorted(services & options.keys())
+        ) + unknown_variables(env, f"{self.env_prefix}_", options)
+        for variable, name in options.items():
+            if kinds.get(name) == "list" and variable in variables:
                 variables[variable] = environment_list(
                     variable, variables[variable], commas=name not in self._with_commas
                 )
-        return super()._load_env_vars(variables, defaults)
+        try:
+            return super()._load_env_vars(variables, defaults)
+        except SettingsError as error:
+            raise SettingsError(f"in the environment ({self.env_prefix}_…): {error}") from error
 
     def _option_kinds(self) -> dict[str, OptionKind]:
         """Lists how many values each option takes, except for --config."""
@@ -106,7 +134,7 @@ def settings_from(settings_class: type[Settings], values: Namespace) -> Settings
     return settings_class(**fields)
 
 
-def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) -> None:
+def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any], comma_lists: Collection[str]) -> None:
     """Adds the fields of a settings class to a group of a parser; fields that are settings themselves get groups."""
     texts = {
         parameter.arg_name: parameter.description
@@ -117,7 +145,7 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) 
         hint, text = hints[field.name], texts.get(field.name)
         if dataclasses.is_dataclass(hint):
             title = docstring_parser.parse_from_object(hint).short_description or field.name
-            _add_options(parser, parser.add_argument_group(title.rstrip(".")), hint)  # type: ignore[arg-type]
+            _add_options(parser, parser.add_argument_group(title.rstrip(".")), hint, comma_lists)  # type: ignore[arg-type]
             continue
         is_list = get_origin(hint) in (list, tuple)
         value_type = get_args(hint)[0] if is_list else hint
@@ -132,9 +160,31 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any]) 
             yes_no = ActionYesNo(yes_prefix="", no_prefix="no-")
             group.add_argument(option, action=yes_no, default=default, help=text)
         elif is_list:
-            group.add_argument(option, type=value_type, nargs="+", default=list(default), help=text)
+            group.add_argument(option, action=_ListAction, type=value_type, nargs="+", default=list(default), help=text)
+        elif field.name in comma_lists:
+            group.add_argument(option, action=_ListAction, type=value_type, default=default, help=text)
         else:
             group.add_argument(option, type=value_type, default=default, help=text)
+
+
+class _ListAction(argparse.Action):
+    """Option of several values: given again, it adds to those before it on the command line, and not to the default.
+
+    The values are words, or numbers between commas in one word.
+    """
+
+    given: Sequence[Any] = ()
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Adds the values to the list of the option."""
+        self.given = [*self.given, *([values] if self.nargs is None else values)]
+        setattr(namespace, self.dest, ",".join(self.given) if self.nargs is None else self.given)
 
 
 class _HelpFormatter(DefaultHelpFormatter, argparse.RawDescriptionHelpFormatter):

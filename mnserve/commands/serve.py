@@ -17,6 +17,13 @@ def settings_class() -> type[ServeSettings]:
     return ServeSettings
 
 
+def configure_log(settings: ServeSettings) -> None:
+    """Sends the log to standard error, in the format and from the level that the settings say."""
+    from mnserve.observability.logs import configure
+
+    configure(settings.log_level, settings.log_format)
+
+
 def run(settings: ServeSettings) -> int:
     """Serves until a signal comes.
 
@@ -42,4 +49,5 @@ SERVE: Final = CommandSpec(
     settings=settings_class,
     run=run,
     reads_environment=True,
+    configure_log=configure_log,
 )

@@ -28,6 +28,7 @@ from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_model
+from mnserve.repository.reshape import with_reshapes
 
 _log = logging.getLogger(__name__)
 
@@ -210,19 +211,24 @@ def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOption
 
 
 def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, with padding where only some batch sizes are allowed.
+    """Opens the engine of a model, with padding where only some batch sizes are allowed, and with its reshapes.
 
     Returns:
         The engine, and the name of the file that computes the default outputs.
     """
-    sizes = allowed_batch_sizes(files.config)
     engine, file = _open_files(files, variant, options)
-    if not sizes:
-        return engine, file
     try:
-        return PaddedEngine(engine, sizes), file
-    except ModelConfigError as error:
+        return with_reshapes(files.config, _padded(engine, files)), file
+    except BaseException:
         engine.close()
+        raise
+
+
+def _padded(engine: Engine, files: ModelFiles) -> Engine:
+    sizes = allowed_batch_sizes(files.config)
+    try:
+        return PaddedEngine(engine, sizes) if sizes else engine
+    except ModelConfigError as error:
         raise ModelConfigError(f"model '{files.name}': {error}") from error
 
 

@@ -44,11 +44,7 @@ def check_supported(config: ModelConfig) -> None:
         (config.max_batch_size < 0, f"max_batch_size {config.max_batch_size}; it must be 0 or more"),
     ]
     tensors: list[ModelInput | ModelOutput] = [*config.input, *config.output]
-    for tensor in tensors:
-        faults += [
-            (tensor.HasField("reshape"), f"reshape on '{tensor.name}'; change the model's shape instead"),
-            (tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it"),
-        ]
+    faults += [(tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it") for tensor in tensors]
     faults += [
         (tensor.allow_ragged_batch, f"allow_ragged_batch on '{tensor.name}'; remove it") for tensor in config.input
     ]

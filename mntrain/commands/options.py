@@ -37,10 +37,14 @@ class Option:
         metavar: placeholder of the value in help texts; None takes the choices, or the name of the field.
         parse: makes the value of the field from a word; None takes the type of the field. A ValueError counts as
             wrong usage, any other error leaves the parser.
+        between_commas: True for text that is a list between commas.
+
+    An option that is a list, by ``parse`` or between commas, may be given again: its lists are joined.
     """
 
     metavar: str | None = None
     parse: Callable[[str], Any] | None = None
+    between_commas: bool = False
 
 
 _OTHER_WORDS: Final = "words that no option is named for"
@@ -94,7 +98,24 @@ class _FieldOption:
         elif self.repeated:
             parser.add_argument(flag, action="append", default=list(self.default), **details)
         else:
-            parser.add_argument(flag, default=self.default, **details)
+            joined = self.option.between_commas or get_origin(self.kind) is tuple
+            parser.add_argument(flag, action=_JoinedAction if joined else "store", default=self.default, **details)
+
+
+class _JoinedAction(argparse.Action):
+    """Option that is a list in one word: given again, it adds to what was given before, and not to the default."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        if before is not self.default:
+            values = f"{before},{values}" if isinstance(values, str) else before + values
+        setattr(namespace, self.dest, values)
 
 
 def add_options(parser: argparse.ArgumentParser, settings: type[Any]) -> None:

@@ -44,7 +44,9 @@ def command_line() -> Callable[[Sequence[str]], tuple[int, ServeSettings | None]
 
     def run(words: Sequence[str]) -> tuple[int, ServeSettings | None]:
         received: list[ServeSettings] = []
-        code = cli.main(words, [replace(SERVE, run=lambda settings: received.append(settings) or 0)])  # type: ignore[func-returns-value]
+        code = cli.main(
+            words, [replace(SERVE, run=lambda settings: received.append(settings) or 0, configure_log=None)]
+        )  # type: ignore[func-returns-value]
         return code, received[0] if received else None
 
     return run

@@ -18,6 +18,9 @@ _GREY_MODES = frozenset({"1", "L", "LA", "La"})
 _COLOR_MODES = frozenset({"RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 _PALETTE_MODES = frozenset({"P", "PA"})
 
+MAX_PIXELS = 64 * 1024 * 1024
+"""Largest picture that is decoded, the same as in prediction; a file of a few kilobytes can claim far more."""
+
 
 def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> ImageArray:
     """Turn a picture into uint8 [C, H, W], upright, converted to ``color`` and resized to ``size`` pixels square.
@@ -25,8 +28,14 @@ def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> 
     With ``color`` ``auto`` a grey picture keeps one channel; ``stack`` makes the channels of a set agree.
 
     Raises:
-        DataError: ``name`` is animated, or its pixels are not 8-bit (16-bit, integer or float, NaN among them).
+        DataError: ``name`` is animated, too large, or its pixels are not 8-bit (16-bit, integer or float, NaN among
+            them).
     """
+    if image.width * image.height > MAX_PIXELS:
+        raise DataError(
+            f"{name} has {image.width}x{image.height} = {image.width * image.height:,} pixels, the limit is "
+            f"{MAX_PIXELS:,}; scale it down or remove it."
+        )
     # The second frame of an MPO file, as phones write it, is a preview or a depth map, not a later moment.
     frames = getattr(image, "n_frames", 1) if image.format != "MPO" else 1
     if frames > 1:

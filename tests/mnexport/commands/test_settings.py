@@ -1,5 +1,6 @@
 """Options of the command line: described, with the defaults and choices of the export itself."""
 
+import argparse
 import dataclasses
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from mnexport.options import ExportOptions
 from mnexport.precision.accuracy import DTYPES
 from mnexport.repository.target import Target
 from mnexport.tensorrt import ENGINE_FORMATS
+from mntrain.commands.options import add_options, read_options
 
 ARTIFACT, TARGET = Path("run/artifact"), Path("repository/m")
 
@@ -39,3 +41,10 @@ def test_every_option_is_described() -> None:
 def test_help_does_not_wait_for_pytorch() -> None:
     script = "import sys, mnexport.commands.cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_lists_between_commas_may_be_given_again() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser, ExportCommand)
+    words = ["a", "r/m", "--format", "tensorrt-rtx", "--compute-capability", "8.6", "--compute-capability", "8.9,12.0"]
+    assert read_options(ExportCommand, parser.parse_args(words)).compute_capability == "8.6,8.9,12.0"

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mnserve.access.connection_limits import TransportSettings
 from mnserve.access.settings import SecuritySettings
 from mnserve.commands import cli
+from mnserve.commands.bench import BENCH
+from mnserve.commands.command import CommandSpec
 from mnserve.commands.serve import SERVE
+from mnserve.commands.tune import TUNE
 from mnserve.errors import EngineLoadError, SettingsError
 from mnserve.settings import ServeSettings
 
@@ -150,7 +154,7 @@ def test_errors_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     def run(_: ServeSettings) -> int:
         raise EngineLoadError("the model is broken; export it again")
 
-    assert cli.main(["serve", "models"], [replace(SERVE, run=run)]) == 1
+    assert cli.main(["serve", "models"], [replace(SERVE, run=run, configure_log=None)]) == 1
     assert capsys.readouterr().err == "mnserve: the model is broken; export it again\n"
     assert cli.main(["serve", "models", "--grpc-port", "-1"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
@@ -198,3 +202,45 @@ def test_an_empty_configuration_file_is_refused(tmp_path: Path, capsys: pytest.C
     with pytest.raises(SystemExit):
         cli.main(["serve", "models", "--config", str(file)])
     assert "the file given with --config is empty or no mapping" in capsys.readouterr().err
+
+
+def test_a_list_option_that_is_given_again_adds_to_the_list(
+    command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["serve", "models", "--model-control=explicit", "--load-model", "a", "b", "--load-model=c"]
+    for _ in range(2):
+        assert command_line(words)[1] == ServeSettings(
+            repository="models", model_control="explicit", load_model=("a", "b", "c")
+        )
+    monkeypatch.setenv("MNSERVE_PROVIDERS", "A")
+    words = ["serve", "models", "--providers", "cuda", "--provider-options", "cuda.k=1", "--providers", "C"]
+    words += ["--provider-options", "cuda.l=2", "--cuda-graph-batches", "1", "--cuda-graph-batches", "8"]
+    settings = command_line(words)[1]
+    assert settings is not None
+    assert settings.providers == ("cuda", "C"), "the command line wins over the environment"
+    assert settings.provider_options == ("cuda.k=1", "cuda.l=2")
+    assert settings.cuda_graph_batches == (1, 8)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "expected"),
+    [
+        (BENCH, ["--batch", "1", "--batch", "8"], {"batch": "1,8"}),
+        (BENCH, ["--shape", "a:1", "--shape", "b:2"], {"shape": ["a:1", "b:2"]}),
+        (TUNE, ["--latency-ms", "9", "--callers", "1", "--callers", "8,9"], {"callers": "1,8,9"}),
+    ],
+)
+def test_lists_of_measurements_may_be_given_again(
+    command: CommandSpec[Any], words: list[str], expected: dict[str, object]
+) -> None:
+    received: list[Any] = []
+    spec = replace(command, run=lambda settings: received.append(settings) or 0)  # type: ignore[func-returns-value]
+    assert cli.main([command.name, "models", "m", *words], [spec]) == 0
+    assert {name: getattr(received[0], name) for name in expected} == expected
+
+
+def test_every_model_is_asked_for_by_a_star_alone(command_line: CommandLine) -> None:
+    words = ["serve", "models", "--model-control", "explicit", "--load-model", "*"]
+    assert command_line(words)[1] == ServeSettings(repository="models", model_control="explicit", load_model=("*",))
+    with pytest.raises(SettingsError, match="--load-model has \\*"):
+        ServeSettings(repository="models", model_control="explicit", load_model=("*", "m"))

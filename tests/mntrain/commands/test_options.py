@@ -164,3 +164,8 @@ def test_help_and_wrong_words_do_not_load_heavy_libraries(words: list[str]) -> N
     loaded = set(json.loads(done.stdout))
     assert "mntrain.commands.options" in loaded
     assert loaded.isdisjoint({"torch", "numpy", "datasets", "sklearn", "jsonargparse", "rich"})
+
+
+def test_a_list_between_commas_that_is_given_again_adds_to_the_list() -> None:
+    assert parse("a.csv").seeds == (0, 1)
+    assert parse("a.csv", "--seeds", "2,3", "--seeds", "4").seeds == (2, 3, 4)

@@ -1,0 +1,129 @@
+"""Engine whose tensors have other shapes for callers than for the model: ``reshape`` of config.pbtxt.
+
+Shapes: B rows stay in front where the model has a batch dimension; a reshape speaks of the sizes behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mnserve.engines.base import Engine, TensorSpec
+from mnserve.errors import EngineRunError, ModelConfigError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reshape:
+    """Sizes of one tensor without the batch dimension, -1 for any size; both sides have as many open sizes.
+
+    Attributes:
+        callers: Sizes in requests and answers.
+        model: Sizes in the model file.
+    """
+
+    callers: tuple[int, ...]
+    model: tuple[int, ...]
+
+
+class ReshapedEngine:
+    """Takes and gives tensors in the shapes of callers, and runs the model on its own.
+
+    Args:
+        engine: Engine of the model.
+        inputs: Input name -> its reshape; inputs without one pass as they are.
+        outputs: Output name -> its reshape.
+        batched: The model has a batch dimension.
+
+    Raises:
+        ModelConfigError: The model does not have the shape that a reshape gives it.
+    """
+
+    def __init__(
+        self, engine: Engine, inputs: Mapping[str, Reshape], outputs: Mapping[str, Reshape], *, batched: bool
+    ) -> None:
+        self._engine = engine
+        self._batch = 1 if batched else 0
+        self._input_reshapes, self._output_reshapes = inputs, outputs
+        self._inputs = tuple(self._seen("input", spec, inputs) for spec in engine.inputs)
+        self._outputs = tuple(self._seen("output", spec, outputs) for spec in engine.outputs)
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Inputs in the model's order, with the shapes of callers."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Outputs in the model's order, with the shapes of callers."""
+        return self._outputs
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Metadata of the model."""
+        return self._engine.metadata
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """See :meth:`mnserve.engines.base.Engine.run`."""
+        reshapes = self._input_reshapes
+        model_feeds = {
+            name: self._reshaped(array, reshapes[name].callers, reshapes[name].model) if name in reshapes else array
+            for name, array in feeds.items()
+        }
+        answers = self._engine.run(model_feeds, outputs)
+        return [self._answer(name, array) for name, array in zip(outputs, answers, strict=True)]
+
+    def close(self) -> None:
+        """Frees the model."""
+        self._engine.close()
+
+    def _answer(self, name: str, array: Array) -> Array:
+        reshape = self._output_reshapes.get(name)
+        if reshape is None:
+            return array
+        if array.ndim < self._batch or not _fits(array.shape[self._batch :], reshape.model):
+            raise EngineRunError(
+                f"output '{name}' comes with shape {list(array.shape)}, but its reshape in config.pbtxt says "
+                f"{self._full(reshape.model)}; correct the reshape"
+            )
+        return self._reshaped(array, reshape.model, reshape.callers)
+
+    def _reshaped(self, array: Array, before: Sequence[int], after: Sequence[int]) -> Array:
+        """Gives an array of the sizes ``before`` the sizes ``after``; open sizes keep their order."""
+        rows = array.shape[: self._batch]
+        found = iter([size for size, known in zip(array.shape[self._batch :], before, strict=True) if known == -1])
+        return array.reshape((*rows, *(next(found) if size == -1 else size for size in after)))
+
+    def _seen(self, kind: str, spec: TensorSpec, reshapes: Mapping[str, Reshape]) -> TensorSpec:
+        """Describes a tensor as callers see it."""
+        reshape = reshapes.get(spec.name)
+        if reshape is None:
+            return spec
+        if not self._may_have(kind, spec.shape, reshape.model):
+            raise ModelConfigError(
+                f"{kind} '{spec.name}' has shape {list(spec.shape)} in the model file, but its reshape in config.pbtxt "
+                f"says {self._full(reshape.model)}; correct the reshape"
+                f"{', which leaves the batch dimension out' if self._batch else ''}"
+            )
+        return replace(spec, shape=(*spec.shape[: self._batch], *reshape.callers))
+
+    def _may_have(self, kind: str, shape: tuple[int, ...], sizes: Sequence[int]) -> bool:
+        """Finds if a tensor of the model file may have the sizes of a reshape.
+
+        Outputs with open sizes may come with another rank than the file says: there it is a hint.
+        """
+        own = shape[self._batch :]
+        if len(own) != len(sizes) or len(shape) < self._batch:
+            return kind == "output" and (-1 in own or not shape)
+        return all(known in (-1, size) for known, size in zip(own, sizes, strict=True))
+
+    def _full(self, sizes: Sequence[int]) -> list[int]:
+        return [-1, *sizes] if self._batch else list(sizes)
+
+
+def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    return len(shape) == len(expected) and all(known in (-1, size) for size, known in zip(shape, expected, strict=True))
