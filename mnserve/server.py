@@ -7,6 +7,7 @@ import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import grpc
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -19,7 +20,7 @@ from mnserve.access.rate_limits import RateLimits
 from mnserve.access.tls import add_port, server_credentials
 from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
-from mnserve.models.loading import LoadOptions
+from mnserve.models.load_options import LoadOptions
 from mnserve.models.polling import Poller
 from mnserve.models.registry import Models
 from mnserve.models.response_cache import ResponseCache
@@ -37,6 +38,9 @@ from mnserve.rpc.services import Services
 from mnserve.settings import ALL_MODELS, ServeSettings
 
 _log = logging.getLogger(__name__)
+
+_PATIENCE: Final = 10.0
+"""Seconds after which the load of one model does not hold up the others, or the start, any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,8 @@ class Server:
             await poller.look()  # before the models are loaded, so that no change is missed
         try:
             every = not explicit or ALL_MODELS in settings.load_model
-            await self._models.load_all(None if every else settings.load_model)
+            patience = None if settings.strict else _PATIENCE
+            await self._models.load_all(None if every else settings.load_model, patience)
         except UnknownModelError as error:
             raise StartError(f"{error}; correct --load-model") from error
         self._check_loaded()

@@ -48,11 +48,12 @@ def _limits(root: Path) -> list[tuple[int, int]]:
     by_controllers = groups(root)
     unified = by_controllers.get("", "/")
     legacy = next((path for names, path in by_controllers.items() if "memory" in names.split(",")), "/")
-    pairs = []
-    for folder in ancestors(root / "sys/fs/cgroup", unified):
-        pairs.append((read_file(folder / "memory.max"), read_file(folder / "memory.current")))
-    for folder in ancestors(root / "sys/fs/cgroup/memory", legacy):
-        pairs.append((read_file(folder / "memory.limit_in_bytes"), read_file(folder / "memory.usage_in_bytes")))
-    return [
-        (int(limit), int(used)) for limit, used in pairs if limit.strip().isdigit() and used.strip().isdigit()
+    files = [
+        *((folder, "memory.max", "memory.current") for folder in ancestors(root / "sys/fs/cgroup", unified)),
+        *(
+            (folder, "memory.limit_in_bytes", "memory.usage_in_bytes")
+            for folder in ancestors(root / "sys/fs/cgroup/memory", legacy)
+        ),
     ]
+    pairs = [(read_file(folder / limit), read_file(folder / used)) for folder, limit, used in files]
+    return [(int(limit), int(used)) for limit, used in pairs if limit.strip().isdigit() and used.strip().isdigit()]

@@ -66,9 +66,7 @@ def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str
     named = {spec.axis: f"{kind} '{spec.name}'" for kind, spec in reversed(tensors) if _means_something(spec.axis)}
     if len(named) > 1:
         (first, owner), (other, other_owner) = list(reversed(named.items()))[:2]
-        return (
-            f"first dimensions have different names, '{first[:40]}' in {owner} and '{other[:40]}' in {other_owner}"
-        )
+        return f"first dimensions have different names, '{first[:40]}' in {owner} and '{other[:40]}' in {other_owner}"
     return None
 
 

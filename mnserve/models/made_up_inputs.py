@@ -101,9 +101,7 @@ def _values(rule: TensorRule, shape: list[int], style: Style, number: int) -> Ar
     return generator.integers(low, high, shape).astype(datatype.dtype)
 
 
-def _floats(
-    generator: np.random.Generator, datatype: Datatype, shape: list[int], style: Style, scale: float
-) -> Array:
+def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int], style: Style, scale: float) -> Array:
     if style is Style.SMALL:
         values = generator.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
     else:

@@ -115,9 +115,7 @@ class TrialRuns:
             return f"a row takes {self._row_seconds:.2g} s, and the time for trying is {self._limits.seconds:g} s"
         free = available_bytes()
         if free is not None and self.row_bytes * largest > free * self._limits.memory_share:
-            return (
-                f"a row takes about {self.row_bytes / 2**20:.0f} MiB, and {free / 2**20:.0f} MiB of memory are free"
-            )
+            return f"a row takes about {self.row_bytes / 2**20:.0f} MiB, and {free / 2**20:.0f} MiB of memory are free"
         return None
 
     def input_obstacle(self, nbytes: int) -> str | None:

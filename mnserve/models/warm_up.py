@@ -7,7 +7,7 @@ cannot run on made-up inputs is served all the same: nobody has to send such inp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,6 +31,8 @@ Tensors = Mapping[str, Array]
 
 _JOINED: Final = (2, 4)
 """Numbers of rows that are joined to see whether they influence each other."""
+_PROBE_BYTES: Final = 2**24
+"""Largest request that is kept as a probe: it stays in memory for as long as the model."""
 _COMPARED_ELEMENTS: Final = 2**22
 """Largest outputs of a larger warm-up batch that are compared with those of single rows."""
 
@@ -49,7 +51,7 @@ class WarmUpPlan:
 
     grow: bool
     sizes: Sequence[int] = ()
-    samples: Sequence[Sample] = ()
+    samples: Iterable[Sample] = ()
     limits: TrialLimits = field(default_factory=TrialLimits)
     watch: RunWatch = field(default_factory=RunWatch)
 
@@ -60,13 +62,15 @@ class WarmUp:
 
     Attributes:
         joined: Whether rows may share a batch.
-        probe: A request that the model answered; None where it answered none.
+        ran: The model answered something.
+        probe: A request that the model answered, unless it is too large to be kept.
         text: What ran, or why nothing did, as a sentence.
         shapes: Shapes of the outputs of the first run, by name; empty where nothing ran.
         row_bytes: Memory that a row takes, roughly.
     """
 
     joined: JoinedRows
+    ran: bool
     probe: InferenceWork | None
     text: str
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -80,15 +84,19 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan) -> WarmUp
         EngineLoadError: A sample of the configuration fails; the message names it.
     """
     runs = TrialRuns(engine, rules, plan.limits, plan.watch)
-    if plan.samples:
-        run_samples(engine, rules, plan.samples, plan.watch)
-        trial = _Trial(runs, plan)
-        trial.compare(lambda number, rows=_sample_rows(plan.samples, rules): rows[number % len(rows)])
-        return trial.outcome(f"{_count(plan.samples, 'sample')} of config.pbtxt")
     trial = _Trial(runs, plan)
+    sampled = run_samples(engine, rules, plan.samples, plan.watch)
+    if sampled is not None:
+        if rules.max_batch_size < 2:
+            trial.note(sampled.rows[0], sampled.outputs)
+        else:
+            trial.compare(lambda number: sampled.rows[number % len(sampled.rows)])
+        return trial.outcome("the samples of config.pbtxt")
     for inputs in made_up_inputs(rules):
-        if (reason := runs.input_obstacle(inputs.nbytes)) or (reason := runs.obstacle(0, 0)):
-            trial.stop(reason)
+        further = 0 if trial.probe is None else 2 * _JOINED[0]
+        if reason := runs.input_obstacle(inputs.nbytes) or runs.obstacle(further, further):
+            if trial.probe is None:
+                trial.stop(reason)
             break
         if inputs.style is Style.ZEROS and trial.probe is not None:
             continue
@@ -98,26 +106,43 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan) -> WarmUp
     return trial.outcome("made-up inputs")
 
 
+@dataclass(frozen=True, kw_only=True)
+class SampleRuns:
+    """What is kept of the samples.
+
+    Attributes:
+        rows: First rows of the samples that have the shapes of the very first, at most as many as are joined.
+        outputs: Answer to the first sample.
+    """
+
+    rows: Sequence[Tensors]
+    outputs: Tensors
+
+
 def run_samples(
-    engine: Engine, rules: RequestSignature, samples: Sequence[Sample], watch: RunWatch | None = None
-) -> None:
-    """Runs the samples of the configuration.
+    engine: Engine, rules: RequestSignature, samples: Iterable[Sample], watch: RunWatch
+) -> SampleRuns | None:
+    """Runs the samples of the configuration; None where there are none.
 
     Raises:
         EngineLoadError: A sample fails; the message names it.
     """
-    watch = watch or RunWatch()
+    rows: list[Tensors] = []
+    outputs: dict[str, Array] = {}
     for sample in samples:
         _log.info("model '%s': warm-up sample '%s'", rules.model, sample.name)
         try:
             for _ in range(sample.runs):
                 with watch.running():
-                    execute(engine, [sample.work], sample.work.feeds, batched=rules.max_batch_size > 0)
+                    result = execute(engine, [sample.work], sample.work.feeds, batched=rules.max_batch_size > 0)
+                outputs = outputs or dict(zip(sample.work.outputs, result.outputs[0], strict=True))
         except (MnServeError, MemoryError) as error:
             raise EngineLoadError(
                 f"model '{rules.model}' fails on the warm-up sample '{sample.name}' of config.pbtxt: "
                 f"{str(error) or 'there is no memory for it'}"
             ) from error
+        rows += _like(rows, _single_rows(sample, rules))[: _JOINED[-1] - len(rows)]
+    return SampleRuns(rows=rows, outputs=outputs) if rows else None
 
 
 class _Trial:
@@ -147,6 +172,11 @@ class _Trial:
         """Gives up, as a run would go too far."""
         self._stopped = reason
 
+    def note(self, feeds: Tensors, outputs: Tensors) -> None:
+        """Keeps a row that the model answered."""
+        self.probe = InferenceWork(feeds=feeds, rows=1, outputs=tuple(self._rules.default_outputs))
+        self._shapes = {name: array.shape for name, array in outputs.items()}
+
     def compare(self, row: Callable[[int], Tensors]) -> None:
         """Runs rows alone and joined. Inputs that the model refuses tell nothing.
 
@@ -160,9 +190,7 @@ class _Trial:
             self._fault = self._fault or str(error) or "there is no memory for it"
             return
         if first_time:
-            outputs = tuple(self._rules.default_outputs)
-            self.probe = InferenceWork(feeds=rows[0], rows=1, outputs=outputs)
-            self._shapes = {name: array.shape for name, array in alone[0].items()}
+            self.note(rows[0], alone[0])
         if self._rules.max_batch_size < 2:
             return
         try:
@@ -182,6 +210,8 @@ class _Trial:
             if count > self._rules.max_batch_size:
                 break
             if reason := self._runs.obstacle(count - len(rows) + count, count):
+                if len(rows) > 1:
+                    break
                 if not self._equal:
                     self.stop(reason)
                 return
@@ -209,7 +239,7 @@ class _Trial:
             reason = self._runs.input_obstacle(feeds_bytes) or self._runs.obstacle(count, count)
             if reason is not None:
                 _log.warning(
-                    "model '%s': no warm-up batch of %d rows: %s; lower max_batch_size if requests never are that large",
+                    "model '%s': no warm-up batch of %d rows: %s; lower max_batch_size if no request is that large",
                     *(self._rules.model, count, reason),
                 )
                 return
@@ -233,13 +263,14 @@ class _Trial:
         if self.probe is None:
             reason = self._stopped or self._fault or "there is nothing to run"
             _log.warning("model '%s': not warmed up: %s", self._rules.model, reason)
-            return WarmUp(joined=joined, probe=None, text=f"not run: {reason}")
+            return WarmUp(joined=joined, ran=False, probe=None, text=f"not run: {reason}")
         sizes = self._runs.rows
-        batches = f"batches of {', '.join(map(str, sizes))} rows" if sizes[-1] > 1 else "single requests"
+        batches = f"batches of {', '.join(map(str, sizes))} rows" if sizes[-1:] > [1] else "single requests"
         return WarmUp(
             joined=joined,
-            probe=self.probe,
-            text=f"{batches} of {source} ran in {self._runs.seconds:.2g} s",
+            ran=True,
+            probe=self.probe if self.probe.nbytes <= _PROBE_BYTES else None,
+            text=f"{batches} of {source} ran, in {self._runs.seconds:.2g} s",
             shapes=self._shapes,
             row_bytes=self._runs.row_bytes,
         )
@@ -258,18 +289,21 @@ def _sizes(maximum: int, allowed: Sequence[int]) -> Iterator[int]:
         yield maximum
 
 
-def _sample_rows(samples: Sequence[Sample], rules: RequestSignature) -> list[Tensors]:
-    """Takes single rows out of the samples; those that have the shapes of the first."""
+def _single_rows(sample: Sample, rules: RequestSignature) -> list[Tensors]:
+    """Takes the first rows out of a sample; a model without a batch dimension gets it whole."""
     if rules.max_batch_size == 0:
-        return [sample.work.feeds for sample in samples]
-    rows = [
-        {name: array[number : number + 1] for name, array in sample.work.feeds.items()}
-        for sample in samples
-        for number in range(sample.work.rows)
+        return [sample.work.feeds]
+    return [
+        {name: array[number : number + 1].copy() for name, array in sample.work.feeds.items()}
+        for number in range(min(sample.work.rows, _JOINED[-1]))
     ]
-    shapes = {name: array.shape for name, array in rows[0].items()}
-    return [row for row in rows if {name: array.shape for name, array in row.items()} == shapes]
 
 
-def _count(items: Sequence[object], noun: str) -> str:
-    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+def _like(rows: Sequence[Tensors], further: Sequence[Tensors]) -> list[Tensors]:
+    """Keeps the rows that have the shapes of the first of all."""
+
+    def shapes(row: Tensors) -> dict[str, tuple[int, ...]]:
+        return {name: array.shape for name, array in row.items()}
+
+    first = shapes([*rows, *further][0])
+    return [row for row in further if shapes(row) == first]
