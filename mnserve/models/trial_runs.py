@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
 
 _WORTH_A_LINE: Final = 2**26
-"""Expected memory of a run in bytes from which on it is announced by a line of its own."""
+"""Expected memory of a run, in bytes, from which on it has a line of its own and is compared with what is free."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +113,11 @@ class TrialRuns:
         seconds = self.seconds + self._row_seconds * rows
         if seconds > self._limits.seconds:
             return f"a row takes {self._row_seconds:.2g} s, and the time for trying is {self._limits.seconds:g} s"
+        expected = self.row_bytes * largest
+        if expected < _WORTH_A_LINE:  # to ask the system costs more than most runs
+            return None
         free = available_bytes()
-        if free is not None and self.row_bytes * largest > free * self._limits.memory_share:
+        if free is not None and expected > free * self._limits.memory_share:
             return f"a row takes about {self.row_bytes / 2**20:.0f} MiB, and {free / 2**20:.0f} MiB of memory are free"
         return None
 

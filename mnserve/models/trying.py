@@ -147,7 +147,7 @@ class _Trial:
 
     def _fitting_rows(self, rows: int, row_bytes: float) -> int:
         """Lowers a batch size that nobody configured to what fits into half of the free memory."""
-        free = available_bytes()
+        free = available_bytes() if row_bytes else None
         if free is None or row_bytes * rows <= free / 2:
             return rows
         fitting = max(1, int(free / 2 / row_bytes))
