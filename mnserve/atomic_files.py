@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 from mnserve.errors import OutputError
+
+_PREFIX = ".mnserve-"
 
 
 def check_writable(path: Path) -> None:
@@ -40,36 +44,47 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         OutputError: The file cannot be written; ``path`` is unchanged.
     """
-    temporary: str | None = None
     target = _target(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".mnserve-", dir=target.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, _mode(target))
-        os.replace(temporary, target)
-        temporary = None
+        _remove_abandoned(target.parent)
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        temporary, handle = _open_locked(target.parent, 0o666 if mode is None else mode)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                if mode is not None:
+                    temporary.chmod(mode)  # whatever the umask says
+                os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror or error}; choose another place") from error
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+
+
+def _open_locked(folder: Path, mode: int) -> tuple[Path, int]:
+    """Makes a temporary file, and holds a lock on it until it is closed: other writers leave it alone."""
+    while True:
+        path = folder / f"{_PREFIX}{secrets.token_hex(6)}"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with contextlib.suppress(OSError):  # file systems without locks: there the others cannot take it either
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return path, handle
+        os.close(handle)  # another writer found it before it was locked
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Removes temporary files of this user whose writer was killed: nobody holds a lock on them."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                with path.open("rb") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
 
 
 def _target(path: Path) -> Path:
     """Returns the target of a link: a rename would replace the link and leave its target as it was."""
     return Path(os.path.realpath(path)) if os.path.islink(path) else path
-
-
-def _mode(target: Path) -> int:
-    try:
-        return stat.S_IMODE(os.stat(target).st_mode)
-    except FileNotFoundError:
-        return 0o666 & ~_umask()
-
-
-def _umask() -> int:
-    """Returns the file mode mask of the process, which can be read only by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -31,6 +31,7 @@ from mnserve.observability.trace_settings import TraceChoice, TraceSettings
 from mnserve.observability.tracing import Tracing
 from mnserve.protocol import model_config_pb2, service_pb2
 from mnserve.protocol.service_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
+from mnserve.repository.listing import look_through
 from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.health import Health
 from mnserve.rpc.servicer import Servicer
@@ -92,7 +93,12 @@ class Server:
             run_timeout=settings.run_timeout,
             cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
         )
-        self._models = Models(Path(settings.repository), options, lambda: self._health.update())
+        self._models = Models(
+            Path(settings.repository),
+            options,
+            lambda: self._health.update(),
+            empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
+        )
         self._health = Health(self._models)
         self._grpc: grpc.aio.Server | None = None
         self._metrics: MetricsServer | None = None
@@ -122,9 +128,12 @@ class Server:
         file = settings.security.token_file
         authorization = () if file is None else (AuthorizationInterceptor(Path(file)),)
         explicit = settings.model_control == "explicit"
-        poller = Poller(Path(settings.repository), self._models, settings.poll_seconds)
+        root = Path(settings.repository)
+        poller = Poller(root, self._models, settings.poll_seconds, allow_empty=settings.allow_empty)
         if settings.model_control == "poll":
             await poller.look()  # before the models are loaded, so that no change is missed
+        else:
+            (await asyncio.to_thread(look_through, root)).log_left_out()
         try:
             every = not explicit or ALL_MODELS in settings.load_model
             patience = None if settings.strict else _PATIENCE
@@ -176,10 +185,10 @@ class Server:
             return  # models may come later
         states = [state for state in self._models.states() if state.loaded]
         failed = [state for state in states if not state.ready]
-        if not states and self._settings.model_control == "none":
+        if not states and self._settings.model_control == "none" and not self._settings.allow_empty:
             raise StartError(
                 f"model repository '{self._settings.repository}' has no models; put each one into a folder "
-                "NAME/1/model.onnx"
+                "NAME/1/model.onnx, or start with --allow-empty"
             )
         if failed and len(failed) == len(states):
             reasons = "; ".join(state.reason for state in failed)

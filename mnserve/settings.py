@@ -40,6 +40,8 @@ class ServeSettings:
     """Refuse to start if any model cannot be served."""
     model_control: Control = "none"
     """Serve what is there at the start (none), what is there as it changes (poll), or what is asked for (explicit)."""
+    allow_empty: bool = False
+    """Be ready without any model; without it a repository that is empty is a fault, unless the control is explicit."""
     load_model: tuple[str, ...] = ()
     """With --model-control explicit: models to load at the start; * alone loads all."""
     shared_memory: Literal["auto", "on", "off"] = "auto"

@@ -30,7 +30,7 @@ from mntrain.artifact_config import (
     ImageArtifactConfig,
     TableArtifactConfig,
 )
-from mntrain.atomic_files import folder_atomically
+from mntrain.atomic_files import folder_atomically, follow_umask
 from mntrain.backbones.config import Shape
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing
@@ -117,6 +117,8 @@ def save_artifact(
             inputs, targets = _SAMPLES[type(samples)]
             arrays = {inputs: samples.inputs, targets: samples.targets}
             save_arrays(arrays, str(folder / "samples.safetensors"))
+            for file in folder.glob("*.safetensors"):
+                follow_umask(file)
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ArtifactError(f"Artifact {path} cannot be written: {reason}.") from error

@@ -14,6 +14,8 @@ from mnserve.bench.server_process import server_process
 from mnserve.errors import MnServeError
 from onnx_suite.arrays import Array, difference
 
+Tensors = Sequence[triton.InferInput]
+
 _TIMEOUT: Final = 60.0
 _LONGEST: Final = 500
 _STOPPED: Final = "the server ended while it "
@@ -118,14 +120,27 @@ def infer(
     """Send one request and return the arrays of the outputs.
 
     Raises:
-        InferenceServerException: the server refuses it, or gives an output that was not asked for.
+        InferenceServerException: the server refuses it, or an output is missing.
     """
+    return output_arrays(client.infer(name, as_tensors(inputs), client_timeout=_TIMEOUT), outputs)
+
+
+def as_tensors(inputs: Mapping[str, Array]) -> Tensors:
+    """Make the inputs of a request."""
     tensors = []
-    for input_name, array in inputs.items():
-        tensor = triton.InferInput(input_name, list(array.shape), np_to_triton_dtype(array.dtype))
+    for name, array in inputs.items():
+        tensor = triton.InferInput(name, list(array.shape), np_to_triton_dtype(array.dtype))
         tensor.set_data_from_numpy(array)
         tensors.append(tensor)
-    answer = client.infer(name, tensors, client_timeout=_TIMEOUT)
+    return tensors
+
+
+def output_arrays(answer: triton.InferResult, outputs: Sequence[str]) -> list[Array]:
+    """Take the arrays out of an answer.
+
+    Raises:
+        InferenceServerException: an output is missing.
+    """
     arrays = [answer.as_numpy(output) for output in outputs]
     missing = [output for output, array in zip(outputs, arrays, strict=True) if array is None]
     if missing:

@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from mnexport.errors import PublishError
 from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME
 from mnexport.repository.model_card import ModelCard
 from mnexport.repository.target import Target, agrees, kinds_of
-from mntrain.atomic_files import folder_atomically
+from mntrain.atomic_files import folder_atomically, remove_abandoned, temporary_folder
 
 # Attempts to lock: the repository may vanish between making it and locking in it.
 _ATTEMPTS = 50
@@ -70,6 +69,7 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
         OSError: the repository cannot be written; nothing was published.
         PublishError: the version was published, but a file that describes the model could not be replaced.
     """
+    remove_abandoned(target.repository)
     fits = agrees(target, card)
     # Where no version fits, this one is the only one, and takes the place of itself.
     kinds = (kinds_of(target) if fits else {}) | {version: card.kind}
@@ -128,8 +128,7 @@ def _is_same_file(path: Path, handle: int) -> bool:
 @contextmanager
 def _staged(model: Path, texts: Mapping[str, str]) -> Iterator[Path]:
     """Write ``texts`` that differ from the files of ``model`` into a folder inside it, until the block ends."""
-    folder = Path(tempfile.mkdtemp(dir=model, prefix=".texts."))
-    try:
+    with temporary_folder(model) as folder:
         for name, text in texts.items():
             old = model / name
             if not old.is_file() or old.read_bytes() != text.encode():
@@ -138,8 +137,6 @@ def _staged(model: Path, texts: Mapping[str, str]) -> Iterator[Path]:
                     file.flush()
                     os.fsync(file.fileno())
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _put_in_place(staged: Path, names: list[str], model: Path, version: int) -> None:

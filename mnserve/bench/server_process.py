@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
-from mnserve.repository.reader import list_models
+from mnserve.repository.listing import list_models
 
 _MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
 """The console script, without a search for its installed file."""

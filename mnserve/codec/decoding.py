@@ -141,7 +141,7 @@ def check_request(
 
     Raises:
         InvalidRequestError: The request breaks a rule.
-        UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
+        UnsupportedError: It belongs to a sequence, or asks for shared memory where there is none.
     """
     key = layout_key(request, signature)
     if key is not None and (known := signature.layouts.get(key)) is not None:

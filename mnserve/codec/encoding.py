@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from mnserve.codec.classification import classified
+from mnserve.codec.datatypes import DATATYPES, Datatype
 from mnserve.codec.shared_memory import Regions, Slice
 from mnserve.codec.shared_tensors import BYTE_SIZE, OFFSET, REGION
 from mnserve.codec.signature import RequestSignature
@@ -16,6 +18,9 @@ from mnserve.protocol import service_pb2 as pb
 
 Array = np.ndarray[Any, Any]
 
+_TEXT: Final = DATATYPES["BYTES"]
+_CLASSIFIED_BYTES: Final = 2**14
+"""Scores up to this size are sorted on the event loop."""
 _ENVELOPE_BYTES: Final = 65_536
 """Upper bound of the bytes of an answer beside its contents and its id."""
 
@@ -30,6 +35,7 @@ def encode_response(
     max_bytes: int | None = None,
     targets: Mapping[str, Slice] | None = None,
     regions: Regions | None = None,
+    classes: Mapping[str, int] | None = None,
 ) -> pb.ModelInferResponse:
     """Puts arrays into an answer, always as raw contents, or into shared memory.
 
@@ -42,9 +48,10 @@ def encode_response(
         max_bytes: Largest message that may leave; None for no limit.
         targets: Outputs that go into shared memory, and where.
         regions: The shared memory.
+        classes: Outputs that are answered with their highest classes, and how many of those; None for none.
 
     Raises:
-        InvalidRequestError: An output does not fit into its place in shared memory.
+        InvalidRequestError: An output does not fit into its place in shared memory, or is too large to be classified.
         AnswerTooLargeError: The answer is larger than ``max_bytes``.
     """
     response = pb.ModelInferResponse(model_name=signature.model, model_version=str(version), id=request_id)
@@ -52,6 +59,8 @@ def encode_response(
     size = len(request_id.encode("utf-8"))
     for name, array in zip(names, arrays, strict=True):
         datatype = rules[name].datatype
+        if classes is not None and name in classes:
+            array, datatype = _best(array, classes[name], datatype, name, signature), _TEXT
         output = response.outputs.add(name=name, datatype=datatype.name, shape=array.shape)
         if targets and regions is not None and name in targets:
             _write_shared(output, array_to_raw(array, datatype), targets[name], regions, signature)
@@ -68,6 +77,17 @@ def encode_response(
     return response
 
 
+def _best(array: Array, count: int, datatype: Datatype, name: str, signature: RequestSignature) -> Array:
+    return classified(
+        array,
+        count,
+        datatype,
+        labels=signature.labels.get(name, ()),
+        batched=signature.max_batch_size > 0,
+        what=f"model '{signature.model}': output '{name}'",
+    )
+
+
 def _write_shared(
     output: pb.ModelInferResponse.InferOutputTensor,
     raw: bytes,
@@ -82,9 +102,10 @@ def _write_shared(
         output.parameters[OFFSET].int64_param = target.offset
 
 
-def is_large(arrays: Sequence[Array]) -> bool:
+def is_large(arrays: Sequence[Array], classes: Mapping[str, int] | None = None) -> bool:
     """Finds if encoding takes more than about a millisecond. Strings count as large: their sizes are not known."""
-    return any(array.dtype == object for array in arrays) or sum(array.nbytes for array in arrays) > INLINE_BYTES
+    limit = INLINE_BYTES if classes is None else _CLASSIFIED_BYTES
+    return any(array.dtype == object for array in arrays) or sum(array.nbytes for array in arrays) > limit
 
 
 def _check_size(size: int, max_bytes: int | None, signature: RequestSignature) -> None:

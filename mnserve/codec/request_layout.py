@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from mnserve.codec.classification import class_counts
 from mnserve.codec.shared_memory import Regions, Slice
 from mnserve.codec.shared_tensors import slices
 from mnserve.codec.signature import RequestSignature, TensorRule
@@ -23,6 +24,7 @@ from mnserve.text.names import shortened
 MAX_BYTES_ELEMENTS: Final = 2**20
 """Most elements of one BYTES tensor in a request. Each becomes an object of its own, so that a message of 64 MiB of
 empty elements would take gigabytes."""
+_SEQUENCE: Final = "sequence_id"
 MAX_DIMENSIONS: Final = 32
 """Longer shapes are looked at only for their length: a message of 64 MiB may be one shape."""
 
@@ -38,8 +40,12 @@ class RequestLayout:
         nbytes: Their sizes as raw contents; None where elements have lengths of their own.
         rows: B, or 1 for a model without a batch dimension.
         outputs: Outputs wanted, in the order of the answer.
+<<<<<<< HEAD
         rules: Rules of the inputs, in the order of ``positions``.
         alone: The request brings an optional input, so it shares no batch.
+=======
+        classes: Outputs wanted as their highest classes, and how many of those; None where there are none.
+>>>>>>> main
     """
 
     positions: tuple[int, ...]
@@ -48,8 +54,12 @@ class RequestLayout:
     nbytes: tuple[int | None, ...]
     rows: int
     outputs: tuple[str, ...]
+<<<<<<< HEAD
     rules: tuple[TensorRule, ...]
     alone: bool
+=======
+    classes: Mapping[str, int] | None = None
+>>>>>>> main
 
     @cached_property
     def large(self) -> bool:
@@ -75,13 +85,15 @@ def read_layout(
 
     Raises:
         InvalidRequestError: The request breaks a rule.
-        UnsupportedError: It asks for classification, for sequences, or for shared memory where there is none.
+        UnsupportedError: It belongs to a sequence, or asks for shared memory where there is none.
     """
-    _refuse_parameters(request.parameters, ("sequence_id",), "the request")
+    _refuse_sequence(request.parameters)
     positions = _positions(request, signature)
     outputs = _requested_outputs(request, signature)
     sources = slices(request.inputs, "input", signature.model, regions)
     targets = slices(request.outputs, "output", signature.model, regions)
+    parametrised = [tensor for tensor in request.outputs if tensor.parameters]
+    classes = class_counts(parametrised, signature, targets) if parametrised else None
     raw_positions = _raw_positions(request, signature, sources)
     shapes: list[list[int]] = []
     rows: int | None = None
@@ -107,8 +119,12 @@ def read_layout(
         ),
         rows=1 if rows is None else rows,
         outputs=outputs,
+<<<<<<< HEAD
         rules=rules,
         alone=bool(replaced),
+=======
+        classes=classes,
+>>>>>>> main
     )
     return layout, sources, targets
 
@@ -148,8 +164,6 @@ def _requested_outputs(request: pb.ModelInferRequest, signature: RequestSignatur
             raise InvalidRequestError(
                 f"model '{signature.model}' has no output '{shortened(name)}'; it has {_names(signature.outputs)}"
             )
-        if tensor.parameters:
-            _refuse_parameters(tensor.parameters, ("classification",), f"output '{name}'")
         names[name] = None
     return tuple(names)
 
@@ -218,11 +232,16 @@ def _check_shape(
     return shape
 
 
-def _refuse_parameters(parameters: Mapping[str, Any], unsupported: Sequence[str], owner: str) -> None:
-    """Refuses parameters that would change the answer and do not work here; others are ignored."""
-    for name in unsupported:
-        if name in parameters:
-            raise UnsupportedError(f"{owner} has the parameter '{name}', but {name} is not supported; leave it out")
+def _refuse_sequence(parameters: Mapping[str, Any]) -> None:
+    """Refuses requests of a sequence, whose answers depend on earlier ones. 0 and an empty text stand for none."""
+    if _SEQUENCE not in parameters:
+        return
+    kind = parameters[_SEQUENCE].WhichOneof("parameter_choice")
+    if kind is not None and getattr(parameters[_SEQUENCE], kind) in (0, ""):
+        return
+    raise UnsupportedError(
+        f"the request has a {_SEQUENCE}, but no model keeps a state between requests here; leave it out"
+    )
 
 
 def _names(rules: Sequence[TensorRule]) -> str:

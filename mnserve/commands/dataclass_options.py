@@ -7,7 +7,9 @@ dataclass is a group of options. Docstrings of the fields are the help texts.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -20,6 +22,7 @@ from mnserve.commands.option_text import OptionKind, environment_list, file_opti
 from mnserve.commands.option_types import Number
 from mnserve.errors import SettingsError
 from mnserve.text.names import printable, shortened
+from mnserve.text.text_files import MAX_BYTES
 
 Settings = TypeVar("Settings")
 
@@ -76,6 +79,12 @@ class SettingsParser(ArgumentParser):
 
     def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Namespace:
         """See :meth:`jsonargparse.ArgumentParser.parse_path`."""
+        with contextlib.suppress(OSError, ValueError):  # the reader of jsonargparse tells what is wrong with the name
+            if (size := os.stat(str(path)).st_size) > MAX_BYTES:
+                raise SettingsError(
+                    f"the file {path} given with --config has {size} bytes, and no more than {MAX_BYTES} are read; "
+                    "is it the right file?"
+                )
         try:
             values: Namespace = super().parse_path(path, *args, **kwargs)
         except UnicodeDecodeError as error:

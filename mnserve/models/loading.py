@@ -24,6 +24,11 @@ from mnserve.models.response_cache import ModelResponses
 from mnserve.models.trying import try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
+<<<<<<< HEAD
+=======
+from mnserve.repository.labels import labels_by_output
+from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
+>>>>>>> main
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_model
 
@@ -106,6 +111,7 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
     """Loads, checks and warms up the model, with ``variant`` for the default outputs."""
     engine, file = open_engine(files, variant, options)
     try:
+<<<<<<< HEAD
         tried = try_out(engine, files, options)
         if variant is not None and variant.name == CPU_NAME and tried.warm_up is not None and not tried.warm_up.ran:
             raise EngineRunError(tried.warm_up.text)
@@ -115,6 +121,19 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
             engine.close()
             engine, file = open_engine(files, variant, options)
             warm_up_further(engine, files, tried.rules, options)
+=======
+        sizes = allowed_batch_sizes(files.config)
+        config = complete(
+            files.config,
+            engine.inputs,
+            engine.outputs,
+            default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
+        )
+        rules = replace(
+            signature(config, engine.inputs, engine.outputs),
+            labels=labels_by_output(config, files.version_folder.parent),
+        )
+>>>>>>> main
         batching = batcher_options(
             tried.config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
@@ -157,3 +176,69 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
         _log.warning("model '%s': its answers are not kept, as the server has no --cache-bytes", files.name)
         return None
     return ModelResponses(options.cache)
+<<<<<<< HEAD
+=======
+
+
+def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
+    if options.warm_up:
+        warm_up(engine, rules, allowed_batch_sizes(files.config))
+        folder = files.version_folder.parent
+        run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
+
+
+def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
+    """Returns engine options with the CUDA graphs that batches of the model can use; none without a batch dimension."""
+    sizes, config = options.engine.cuda_graph_batches, files.config
+    max_rows = config.max_batch_size or options.default_max_batch_size
+    if sizes and config.max_batch_size == 0 and (config.input or config.output):
+        _log.warning(
+            "model '%s' runs without CUDA graphs: its max_batch_size is 0, so a batch cannot be padded", files.name
+        )
+        max_rows = 0
+    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, max_rows) if max_rows else ())
+
+
+def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """Opens the engine of a model, with padding where only some batch sizes are allowed, and with its reshapes.
+
+    Returns:
+        The engine, and the name of the file that computes the default outputs.
+    """
+    engine, file = _open_files(files, variant, options)
+    try:
+        return with_reshapes(files.config, _padded(engine, files)), file
+    except BaseException:
+        engine.close()
+        raise
+
+
+def _padded(engine: Engine, files: ModelFiles) -> Engine:
+    sizes = allowed_batch_sizes(files.config)
+    try:
+        return PaddedEngine(engine, sizes) if sizes else engine
+    except ModelConfigError as error:
+        raise ModelConfigError(f"model '{files.name}': {error}") from error
+
+
+def _open_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
+    """Opens the engine of a model, of two engines where the model has a variant."""
+    whole = options.factory(files.model_path, options.engine)
+    if variant is None:
+        return whole, files.model_path.name
+    try:
+        core = options.factory(variant, options.engine)
+    except BaseException:
+        whole.close()
+        raise
+    try:
+        pair = CoreFirstEngine(whole, core)
+    except BaseException:
+        whole.close()
+        core.close()
+        raise
+    if core.outputs == whole.outputs:
+        whole.close()
+        return core, variant.name
+    return pair, variant.name
+>>>>>>> main

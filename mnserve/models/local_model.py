@@ -13,11 +13,17 @@ from typing import Any, Self
 import numpy as np
 
 from mnserve.engines.base import Engine, EngineOptions
+<<<<<<< HEAD
 from mnserve.errors import ModelConfigError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import decides_batching
+=======
+from mnserve.models.loading import LoadOptions, load
+from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.labels import label_outputs, read_labels
+>>>>>>> main
 from mnserve.repository.model_files import verified_path
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
 
@@ -119,18 +125,6 @@ class LocalModel:
 
 def _read_labels(root: Path, config: ModelConfig) -> tuple[str, ...]:
     """Reads the lines of the first label file that an output names, one for each class."""
-    for output in config.output:
-        if not output.label_filename:
-            continue
-        path = root / config.name / output.label_filename
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as stream:
-                text = stream.read()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ModelConfigError(
-                f"model '{config.name}': the label file {path} of output '{output.name}' cannot be read "
-                f"({error}); restore it, or remove label_filename from config.pbtxt"
-            ) from error
-        # An empty line is a class without a name. Only line feeds end a line; names may contain other separators.
-        return tuple(line.strip() for line in text.removesuffix("\n").split("\n"))
+    for output in label_outputs(config):
+        return read_labels(root / config.name, output, config.name)
     return ()

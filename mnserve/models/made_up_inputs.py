@@ -35,14 +35,14 @@ class Style(Enum):
 
     Attributes:
         NORMAL: Floats around 0, integers from 1 to 3, digits.
+        WIDE: Floats of some hundreds, integers up to 99, numbers with a fraction.
         SMALL: Floats from 0.1 to 1, integers 0 and 1, words.
-        WIDE: Floats around 0 of some tens, integers up to 99, numbers with a fraction.
         ZEROS: Zeros, and empty strings.
     """
 
     NORMAL = "normal"
-    SMALL = "small"
     WIDE = "wide"
+    SMALL = "small"
     ZEROS = "zeros"
 
 
@@ -105,7 +105,7 @@ def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int]
     if style is Style.SMALL:
         values = generator.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
     else:
-        factor = scale * (30.0 if style is Style.WIDE else 1.0)
+        factor = scale * (200.0 if style is Style.WIDE else 1.0)
         values = generator.standard_normal(shape, dtype=np.float32) * np.float32(factor)
     if datatype.name == "BF16":  # the upper half of a float32
         return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from mnserve.errors import LoadFailedError, MnServeError, RepositoryError, StoppingError, UnsupportedError
 from mnserve.models.registry import Models
-from mnserve.repository.reader import list_models
+from mnserve.repository.listing import look_through
 from mnserve.settings import Control
 
 _log = logging.getLogger(__name__)
@@ -38,17 +39,24 @@ class Poller:
         root: The repository.
         models: The served models.
         seconds: Time between two looks.
+        allow_empty: Unload the last models, too, when they are gone; otherwise they stay.
     """
 
-    def __init__(self, root: Path, models: Models, seconds: float) -> None:
+    def __init__(self, root: Path, models: Models, seconds: float, *, allow_empty: bool = False) -> None:
         self._root = root
+        self._allow_empty = allow_empty
+        self._left_out: Mapping[str, str] = {}
         self._models = models
         self._seconds = seconds
         self._seen: dict[str, object] = {}
 
     async def look(self) -> None:
-        """Remembers the current files without loading models."""
-        self._seen = await asyncio.to_thread(_fingerprints, self._root)
+        """Remembers the current files without loading models.
+
+        Raises:
+            RepositoryNotFoundError: The repository cannot be read.
+        """
+        self._seen, _ = await self._look_through()
 
     async def run(self) -> None:
         """Polls until the task is cancelled."""
@@ -66,13 +74,27 @@ class Poller:
     async def poll(self) -> None:
         """Loads and unloads the models that have changed since the last look.
 
+        A model whose folder is empty or whose link leads to nothing stays, and so do all where none is left: a drive
+        may be unmounted.
+
         Raises:
             RepositoryError: The repository cannot be read.
             StoppingError: The server is stopping.
         """
-        current = await asyncio.to_thread(_fingerprints, self._root)
+        current, left_out = await self._look_through()
+        if not current and not self._allow_empty and any(map(self._models.is_served, self._seen)):
+            _log.error(
+                "no model is left in the repository %s, and what is served stays: mount its drive again; to serve "
+                "nothing, stop the server, or start it with --allow-empty",
+                self._root,
+            )
+            return
         before, self._seen = self._seen, current
         for name in before.keys() - current.keys():
+            if name in left_out and self._models.is_served(name):
+                current[name] = before[name]
+                _log.error("model '%s' stays as it is served, though its folder is now %s", name, left_out[name])
+                continue
             _log.info("model '%s' is gone from the repository", name)
             await self._models.forget(name)
         for name in sorted(current):
@@ -87,10 +109,16 @@ class Poller:
             except MnServeError as error:
                 _log.error("model '%s' cannot be loaded: %s", name, error)
 
+    async def _look_through(self) -> tuple[dict[str, object], Mapping[str, str]]:
+        """Returns model name -> a value that changes with its files, and what is left out with the reason."""
+        listing = await asyncio.to_thread(look_through, self._root)
+        listing.log_left_out(self._left_out)
+        self._left_out = listing.left_out
+        return await asyncio.to_thread(_fingerprints, self._root, listing.models), listing.left_out
 
-def _fingerprints(root: Path) -> dict[str, object]:
-    """Returns model name -> a value that changes with the files of the model."""
-    return {name: _fingerprint(root / name) for name in list_models(root)}
+
+def _fingerprints(root: Path, names: Iterable[str]) -> dict[str, object]:
+    return {name: _fingerprint(root / name) for name in names}
 
 
 def _fingerprint(folder: Path) -> object:

@@ -27,7 +27,8 @@ from mnserve.models.served import ModelEntry, ModelState, ServedModel
 from mnserve.models.statistics import ModelCounters
 from mnserve.models.version_lookup import LOADING, NOT_LOADED, find_version
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.reader import list_models, list_versions
+from mnserve.repository.listing import list_models
+from mnserve.repository.reader import list_versions
 from mnserve.text.names import listed
 
 _log = logging.getLogger(__name__)
@@ -40,10 +41,19 @@ class Models:
         root: The repository.
         options: Options for every model.
         on_change: Called when readiness changes after the start.
+        empty_is_ready: Be ready without any model that is to be served.
     """
 
-    def __init__(self, root: Path, options: LoadOptions, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        options: LoadOptions,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        empty_is_ready: bool = True,
+    ) -> None:
         self._root = root
+        self._empty_is_ready = empty_is_ready
         self._options = options
         self._on_change = on_change
         self._entries: dict[str, ModelEntry] = {}
@@ -128,13 +138,15 @@ class Models:
             raise LoadFailedError(f"model '{name}' was not loaded{from_call}: {'; '.join(faults.values())}")
 
     async def unload(self, name: str) -> None:
-        """Takes a model out; requests that were admitted are still answered.
+        """Takes a model out; requests that were admitted are still answered. An unknown model is out already.
 
         Raises:
-            UnknownModelError: There is no such model.
             StoppingError: The server is stopping.
         """
-        entry = self._entry(name)
+        entry = self._entries.get(name)
+        if entry is None:
+            self._check_running(name)
+            return
         async with entry.lock:
             self._check_running(name)
             old, entry.served, entry.faults, entry.loaded = entry.served, {}, {}, False
@@ -175,8 +187,13 @@ class Models:
 
     @property
     def ready(self) -> bool:
-        """True if every model that is to be served answers requests."""
-        return not self._stopping and all(state.ready for state in self.states() if state.loaded)
+        """True if every model that is to be served answers requests, and there is one, or none is needed."""
+        states = [state.ready for state in self.states() if state.loaded]
+        return not self._stopping and all(states) and (self._empty_is_ready or bool(states))
+
+    def is_served(self, name: str) -> bool:
+        """Finds if any version of a model is loaded; False for a model that does not exist."""
+        return name in self._entries and bool(self._entries[name].served)
 
     def find(self, name: str, version: str = "") -> ServedModel:
         """Finds the model that a request means, ready or stopping.

@@ -26,6 +26,10 @@ Tensors = Mapping[str, Array]
 _WORTH_A_LINE: Final = 2**26
 """Expected memory of a run, in bytes, from which on it has a line of its own and is compared with what is free."""
 
+_CHEAP_SECONDS: Final = 0.1
+_CHEAP_BYTES: Final = 2**26
+"""Most time and memory of a batch that is run although nobody configured its size."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialLimits:
@@ -102,6 +106,10 @@ class TrialRuns:
         if rows not in self.rows:
             self.rows = sorted([*self.rows, rows])
         return answers
+
+    def is_cheap(self, rows: int) -> bool:
+        """Returns True if a batch would probably cost next to nothing."""
+        return self._row_seconds * rows <= _CHEAP_SECONDS and self.row_bytes * rows <= _CHEAP_BYTES
 
     def obstacle(self, rows: int, largest: int) -> str | None:
         """Describes why further runs would go too far, as a clause; None where there is room.

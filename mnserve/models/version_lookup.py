@@ -6,7 +6,7 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, ModelNotReadyError, UnknownModelError
 from mnserve.models.served import ModelEntry, ServedModel
-from mnserve.repository.reader import MAX_VERSION_DIGITS
+from mnserve.repository.listing import MAX_VERSION_DIGITS
 
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
 """Reason of a model that is in the repository and was not loaded."""

@@ -29,8 +29,10 @@ _log = logging.getLogger(__name__)
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
 
-_JOINED: Final = (2, 4)
+_JOINED: Final = (2, 8)
 """Numbers of rows that are joined to see whether they influence each other."""
+_STYLES: Final = 3
+"""Styles of inputs that have to agree, since rows may influence each other for certain values only."""
 _PROBE_BYTES: Final = 2**24
 """Largest request that is kept as a probe: it stays in memory for as long as the model."""
 _COMPARED_ELEMENTS: Final = 2**22
@@ -166,7 +168,7 @@ class _Trial:
             return bool(self._stopped)
         if self._rules.max_batch_size < 2 or self._stopped:
             return True
-        return self._joined.verdict is Verdict.DIFFERENT or self._equal == 2
+        return self._joined.verdict is Verdict.DIFFERENT or self._equal == _STYLES
 
     def stop(self, reason: str) -> None:
         """Gives up, as a run would go too far."""
@@ -202,7 +204,7 @@ class _Trial:
                     verdict=Verdict.DIFFERENT, reason=f"joined rows fail, which are answered alone: {reason}"
                 )
             return
-        if first_time and self._plan.grow:
+        if first_time:
             self._grow(rows, alone)
 
     def _join(self, row: Callable[[int], Tensors], rows: list[Tensors], alone: list[Tensors]) -> None:
@@ -233,8 +235,11 @@ class _Trial:
             self._joined = JoinedRows(verdict=Verdict.UNKNOWN, reason=reason)
 
     def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:
-        """Runs the batches that the configuration allows, the largest last."""
-        for count in _sizes(self._rules.max_batch_size, self._plan.sizes):
+        """Runs the batches that the configuration allows, the largest last; others only where they cost nearly nothing."""
+        maximum = self._rules.max_batch_size
+        if not self._plan.grow and (self._joined.verdict is not Verdict.EQUAL or not self._runs.is_cheap(maximum)):
+            return
+        for count in _sizes(maximum, self._plan.sizes) if self._plan.grow else (maximum,):
             feeds_bytes = sum(array.nbytes for array in rows[0].values()) * count
             reason = self._runs.input_obstacle(feeds_bytes) or self._runs.obstacle(count, count)
             if reason is not None:

@@ -21,11 +21,21 @@ def _request_id() -> str:
     return printable(REQUEST_ID.get()[:_ID_LENGTH])
 
 
+def _iso8601(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
 class TextFormatter(logging.Formatter):
     """Formats a record as one line, with the id of the request if there is one."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self.iso8601 = False
+        """Write times as ISO 8601 in UTC, and not as the machine's own."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """See :meth:`logging.Formatter.formatTime`."""
+        return _iso8601(record) if self.iso8601 else super().formatTime(record, datefmt)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.formatMessage`."""
@@ -39,7 +49,7 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.format`."""
         entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": _iso8601(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

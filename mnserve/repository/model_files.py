@@ -13,6 +13,7 @@ from mnserve.errors import CorruptModelError
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.text.json_text import parse_json
 from mnserve.text.names import is_text
+from mnserve.text.text_files import read_text
 
 EXPORT_NAME = "export.json"
 
@@ -25,13 +26,15 @@ class ModelFiles:
         name: Folder name, under which the model is served.
         version: Number of the version folder.
         config: Content of config.pbtxt or of its override, with ``name`` filled in; only ``name`` without a file.
-        model_path: The model file.
+        version_folder: Folder of the version.
+        model_path: The model file, in that folder, or in a folder there that also holds its external data.
         export: Content of export.json; None without the file.
     """
 
     name: str
     version: int
     config: ModelConfig
+    version_folder: Path
     model_path: Path
     export: Mapping[str, Any] | None
 
@@ -47,7 +50,7 @@ def read_export(path: Path, name: str) -> Mapping[str, Any] | None:
     if fault := file_fault(path):
         raise CorruptModelError(f"model '{name}': {path} {fault}; restore the file, or export the model again")
     try:
-        export = parse_json(path.read_text(encoding="utf-8"))
+        export = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise CorruptModelError(f"model '{name}': {path} is unreadable ({error}); export it again") from error
     if not isinstance(export, dict):
@@ -65,7 +68,7 @@ def verify(files: ModelFiles) -> None:
     if not isinstance(hashes, dict):
         raise CorruptModelError(f"model '{files.name}': sha256 in {EXPORT_NAME} is not a mapping; export it again")
     for file_name, expected in hashes.items():
-        path = files.model_path.parent / plain_name(file_name, files.name)
+        path = files.version_folder / plain_name(file_name, files.name)
         if not path.is_file():  # opening a pipe would block until a writer opens it
             raise CorruptModelError(f"model '{files.name}': {path} is missing or is no file; export it again")
         try:
@@ -85,7 +88,7 @@ def verified_path(files: ModelFiles, name: str) -> Path | None:
 
     After :func:`verify` its content is the published one.
     """
-    return files.model_path.with_name(name) if name in (files.export or {}).get("sha256", {}) else None
+    return files.version_folder / name if name in (files.export or {}).get("sha256", {}) else None
 
 
 def file_fault(path: Path) -> str | None:

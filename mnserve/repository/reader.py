@@ -6,14 +6,14 @@
     REPOSITORY/NAME/1/model.onnx     one folder for each version, named by a positive integer
     REPOSITORY/NAME/1/export.json    optional; hashes and provenance
 
-Entries that start with a dot belong to a publish in progress and are skipped.
+Entries that start with a dot belong to a publish in progress and are skipped; ``listing.py`` knows what is no model.
+``model.onnx`` may be a folder that holds ``model.onnx`` and its external data.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from errno import ENOENT, ENOTDIR
+from errno import ENOENT
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -22,40 +22,15 @@ from mnserve.errors import (
     CorruptModelError,
     ModelConfigError,
     ModelNotFoundError,
-    RepositoryNotFoundError,
     VersionNotFoundError,
 )
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.listing import CONFIG_NAME, list_models, version_numbers
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
 from mnserve.text.names import is_text, listed, printable, shortened
+from mnserve.text.text_files import read_text
 
-_log = logging.getLogger(__name__)
-
-MAX_VERSION_DIGITS = 18
-"""Digits of the longest version number: any number with as many digits fits into 64 bits."""
-CONFIG_NAME = "config.pbtxt"
 MODEL_NAME = "model.onnx"
-
-
-def list_models(root: Path) -> list[str]:
-    """Lists the names of the models in ``root``, sorted. Folders whose names are not UTF-8 cause a warning instead.
-
-    Raises:
-        RepositoryNotFoundError: ``root`` is not a folder, or cannot be read.
-    """
-    try:
-        entries = sorted(entry.name for entry in root.iterdir() if not entry.name.startswith(".") and entry.is_dir())
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reasons = {ENOENT: "does not exist", ENOTDIR: "is not a folder"}
-        reason = getattr(error, "strerror", None) or error
-        fault = reasons.get(getattr(error, "errno", 0), f"cannot be read ({reason})")
-        raise RepositoryNotFoundError(
-            f"model repository '{root}' {fault}; give the folder that holds the model folders"
-        ) from error
-    for name in entries:
-        if not is_text(name):
-            _log.warning("the folder %r of the model repository is left out: its name is not UTF-8; rename it", name)
-    return [name for name in entries if is_text(name)]
 
 
 def list_versions(root: Path, name: str) -> list[int]:
@@ -66,20 +41,16 @@ def list_versions(root: Path, name: str) -> list[int]:
     """
     folder = _model_folder(root, name)
     try:
-        entries = list(folder.iterdir())
+        entries = os.listdir(folder)
     except OSError as error:  # deleted meanwhile, or not readable
         reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
         raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
-    versions = [
-        int(entry.name)
-        for entry in entries
-        if entry.name.isascii()
-        and entry.name.isdigit()
-        and entry.name[0] != "0"
-        and len(entry.name) <= MAX_VERSION_DIGITS
-        and entry.is_dir()
-    ]
-    return sorted(versions)
+    versions = version_numbers(folder, entries)
+    if not versions and CONFIG_NAME not in entries:
+        raise ModelNotFoundError(
+            f"model '{name}' has neither a version folder nor a {CONFIG_NAME}; put the model file under {name}/1/"
+        )
+    return versions
 
 
 def read_config(root: Path, name: str) -> ModelConfig:
@@ -97,8 +68,8 @@ def read_config(root: Path, name: str) -> ModelConfig:
                 f"model '{name}': {path} {fault}; put the file there, or take it away for the defaults"
             )
         try:
-            text_format.Parse(path.read_text(encoding="utf-8"), config)
-        except (text_format.ParseError, UnicodeDecodeError) as error:
+            text_format.Parse(read_text(path).replace("\r\n", "\n").replace("\r", "\n"), config)
+        except (text_format.ParseError, ValueError) as error:
             raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
         except OSError as error:
             raise ModelConfigError(f"model '{name}': cannot read {path}: {error.strerror}") from error
@@ -140,6 +111,7 @@ def read_model(root: Path, name: str, version: int | None = None, override: Mode
         name=name,
         version=version,
         config=config,
+        version_folder=folder,
         model_path=_model_path(folder, config),
         export=read_export(folder / EXPORT_NAME, name),
     )
@@ -181,11 +153,25 @@ def _model_folder(root: Path, name: str) -> Path:
 
 
 def _model_path(folder: Path, config: ModelConfig) -> Path:
-    file_name = plain_name(config.default_model_filename or MODEL_NAME, config.name)
-    path = folder / file_name
+    """Finds the model file. A model with external data may be a folder of the file's name, as in Triton."""
+    path = folder / plain_name(config.default_model_filename or MODEL_NAME, config.name)
+    if os.path.isdir(path):
+        path /= MODEL_NAME
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(
-            f"model '{config.name}' version {folder.name}: {path} is missing; put the model file "
-            "there, or export it again"
+            f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(folder)}; put the model "
+            "there as an ONNX file, or export it again"
         )
     return path
+
+
+def _found_instead(folder: Path) -> str:
+    """Lists the files of a version without its model file, with a remedy where one of them may be the model."""
+    try:
+        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+    except OSError:
+        return ""
+    models = [name for name in names if name.endswith(".onnx") and os.path.isfile(folder / name)]
+    if models:
+        return f", but there is {shortened(models[0])}: name it with default_model_filename in config.pbtxt"
+    return f"; there is {listed([shortened(name) for name in names])}" if names else ""

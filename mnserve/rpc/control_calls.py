@@ -11,7 +11,7 @@ import grpc
 
 from mnserve.access.rate_limits import RateLimits
 from mnserve.codec.shared_memory import Region, Regions
-from mnserve.errors import InvalidRequestError, MnServeError, UnsupportedError
+from mnserve.errors import InvalidRequestError, MnServeError, UnknownRegionError, UnsupportedError
 from mnserve.failing import fail
 from mnserve.models.polling import check_explicit_control
 from mnserve.models.registry import Models
@@ -22,6 +22,7 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_override import parse_override
 from mnserve.rpc.unimplemented_calls import UnimplementedCalls
 from mnserve.settings import Control
+from mnserve.text.names import printable, shortened
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -54,6 +55,7 @@ class ServiceOptions:
         """Names of those extensions of the protocol that work."""
         working = {
             "model_repository": self.control == "explicit",
+            "model_repository(unload_dependents)": self.control == "explicit",
             "system_shared_memory": self.regions is not None,
             "logging": self.log is not None,
             "trace": self.tracing is not None,
@@ -103,8 +105,14 @@ class ControlCalls(UnimplementedCalls):
             check_explicit_control(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
+        except MnServeError as error:
+            await fail(context, error)
+        try:
             override = await asyncio.to_thread(_override, request) if request.parameters else None
             await self._models.load(request.model_name, override)
+        except MnServeError as error:
+            # Clients look for these words of Triton's.
+            await fail(context, type(error)(f"failed to load '{printable(shortened(request.model_name))}': {error}"))
         except Exception as error:  # noqa: BLE001 (every error becomes a status)
             await fail(context, error)
         return pb.RepositoryModelLoadResponse()
@@ -125,10 +133,10 @@ class ControlCalls(UnimplementedCalls):
     async def SystemSharedMemoryStatus(
         self, request: pb.SystemSharedMemoryStatusRequest, context: Context
     ) -> pb.SystemSharedMemoryStatusResponse:
-        """Lists one region of shared memory, or all where no name is given."""
+        """Lists one region of shared memory, or all where no name is given; none where it is switched off."""
         response = pb.SystemSharedMemoryStatusResponse()
         try:
-            for name, region in self._shared_memory().status(request.name).items():
+            for name, region in (self._offered.regions or Regions()).status(request.name).items():
                 status = response.regions[name]
                 status.name, status.key = region.name, region.key
                 status.offset, status.byte_size = region.offset, region.byte_size
@@ -142,7 +150,12 @@ class ControlCalls(UnimplementedCalls):
         """Registers a region."""
         region = Region(name=request.name, key=request.key, offset=request.offset, byte_size=request.byte_size)
         try:
-            self._shared_memory().register(region)
+            if self._offered.regions is None:
+                raise UnsupportedError(
+                    "shared memory is switched off; start the server with --shared-memory on, or send tensors as they "
+                    "are"
+                )
+            self._offered.regions.register(region)
         except MnServeError as error:
             await fail(context, error)
         return pb.SystemSharedMemoryRegisterResponse()
@@ -150,12 +163,24 @@ class ControlCalls(UnimplementedCalls):
     async def SystemSharedMemoryUnregister(
         self, request: pb.SystemSharedMemoryUnregisterRequest, context: Context
     ) -> pb.SystemSharedMemoryUnregisterResponse:
-        """Forgets one region, or all where no name is given."""
-        try:
-            self._shared_memory().unregister(request.name)
-        except MnServeError as error:
-            await fail(context, error)
+        """Forgets one region, or all where no name is given; an unknown one is forgotten already."""
+        if self._offered.regions is not None:
+            self._offered.regions.unregister(request.name)
         return pb.SystemSharedMemoryUnregisterResponse()
+
+    async def CudaSharedMemoryStatus(
+        self, request: pb.CudaSharedMemoryStatusRequest, context: Context
+    ) -> pb.CudaSharedMemoryStatusResponse:
+        """Lists no region: memory of a GPU cannot be registered."""
+        if request.name:
+            await fail(context, UnknownRegionError(f"there is no CUDA shared memory region '{request.name[:64]}'"))
+        return pb.CudaSharedMemoryStatusResponse()
+
+    async def CudaSharedMemoryUnregister(
+        self, request: pb.CudaSharedMemoryUnregisterRequest, context: Context
+    ) -> pb.CudaSharedMemoryUnregisterResponse:
+        """Does nothing, as for every unknown region: clients begin with it before they use shared memory at all."""
+        return pb.CudaSharedMemoryUnregisterResponse()
 
     async def LogSettings(self, request: pb.LogSettingsRequest, context: Context) -> pb.LogSettingsResponse:
         """Changes the log settings that the request names, and lists all."""
@@ -189,13 +214,6 @@ class ControlCalls(UnimplementedCalls):
         for name, values in settings.of(request.model_name).values().items():
             response.settings[name].value.extend(values)
         return response
-
-    def _shared_memory(self) -> Regions:
-        if self._offered.regions is None:
-            raise UnsupportedError(
-                "shared memory is switched off; start the server with --shared-memory on, or send tensors as they are"
-            )
-        return self._offered.regions
 
 
 def _log_value(name: str, value: pb.LogSettingsRequest.SettingValue) -> LogValue:

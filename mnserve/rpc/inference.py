@@ -119,6 +119,7 @@ class Inference:
             result = await batcher.infer(work, limits)
         else:
             result = InferenceResult(arrays=cached, queue_ns=0, times=NO_TIMES)
+        classes = checked.layout.classes
         encode = partial(
             encode_response,
             signature=model.signature,
@@ -129,8 +130,9 @@ class Inference:
             max_bytes=self._max_message_bytes,
             targets=checked.targets,
             regions=self._regions,
+            classes=classes,
         )
-        response = await asyncio.to_thread(encode) if is_large(result.arrays) else encode()
+        response = await asyncio.to_thread(encode) if is_large(result.arrays, classes) else encode()
         if responses is not None and cached is None:
             responses.keep(cache_key, result.arrays)
             served.counters.record_cache_miss(lookup_ns)

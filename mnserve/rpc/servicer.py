@@ -29,7 +29,7 @@ FINAL_ASKED: Final = "triton_enable_empty_final_response"
 FINAL: Final = "triton_final_response"
 """Parameter that marks the last answer of a request. Here every request has one answer, which is its last."""
 SERVER_NAME: Final = "mnserve"
-EXTENSIONS: Final = ("model_configuration", "statistics", "schedule_policy")
+EXTENSIONS: Final = ("classification", "model_configuration", "statistics", "schedule_policy")
 """Extensions of the protocol that work."""
 
 

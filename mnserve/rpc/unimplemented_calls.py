@@ -19,6 +19,4 @@ def _refusal(name: str) -> Any:
 class UnimplementedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer: refuses the calls that no subclass defines."""
 
-    CudaSharedMemoryStatus = _refusal("CudaSharedMemoryStatus")
     CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")
-    CudaSharedMemoryUnregister = _refusal("CudaSharedMemoryUnregister")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mnserve.errors import OutputError
 from mnserve.models.warm_up_samples import FOLDER
-from mnserve.repository.reader import CONFIG_NAME
+from mnserve.repository.listing import CONFIG_NAME
 
 
 @dataclass(frozen=True, kw_only=True)

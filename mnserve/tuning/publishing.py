@@ -10,7 +10,9 @@ from mnserve.engines.base import EngineOptions
 from mnserve.errors import MnServeError, TuningError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
-from mnserve.repository.reader import CONFIG_NAME, list_versions, read_config, served_versions
+from mnserve.repository.listing import CONFIG_NAME
+from mnserve.repository.reader import list_versions, read_config, served_versions
+from mnserve.text import text_files
 from mnserve.tuning.candidate_repository import CandidateRepository
 
 BACKUP_NAME: Final = f"{CONFIG_NAME}.before-tune"
@@ -24,10 +26,10 @@ def read_text(folder: Path) -> str | None:
         TuningError: The file cannot be read.
     """
     try:
-        return (folder / CONFIG_NAME).read_bytes().decode("utf-8")
+        return text_files.read_text(folder / CONFIG_NAME)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise TuningError(f"cannot read {folder / CONFIG_NAME} ({error}); repair it") from error
 
 

@@ -18,7 +18,7 @@ from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError, MnServeError, TuningError
 from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.reader import CONFIG_NAME
+from mnserve.repository.listing import CONFIG_NAME
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.configuration import current_candidate

@@ -68,6 +68,7 @@ def test_health_and_metadata_show_ready_and_broken_models(client: Any, server: A
     metadata = client.get_server_metadata()
     assert metadata.name == "mnserve"
     assert list(metadata.extensions) == [
+        "classification",
         "model_configuration",
         "statistics",
         "schedule_policy",
@@ -209,7 +210,7 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
     "negative timeout": (infer(timeout=-5), "INVALID_ARGUMENT", ["-5"]),
     "timeout of another type": (raw_request(text_timeout), "INVALID_ARGUMENT", ["string_param", "int64_param"]),
     "shared memory that nobody registered": (infer(inputs=[shared_input()]), "INVALID_ARGUMENT", ["'region'"]),
-    "classification": (infer(outputs=output("y", class_count=2)), "UNIMPLEMENTED", ["classification"]),
+    "classification": (infer(outputs=output("y", class_count=-2)), "INVALID_ARGUMENT", ["classification", "-2"]),
     "sequence": (infer(sequence_id=5), "UNIMPLEMENTED", ["sequence"]),
     "raw and typed": (raw_request(both_kinds), "INVALID_ARGUMENT", ["both"]),
     "byte size": (raw_request(few_bytes), "INVALID_ARGUMENT", ["15 bytes", "16"]),
@@ -237,9 +238,9 @@ FAULTS: dict[str, tuple[Callable[[Any], Any], str, list[str]]] = {
         ["no shared memory region 'r'"],
     ),
     "shared memory of a GPU": (
-        lambda client: client.get_cuda_shared_memory_status(),
+        lambda client: client.register_cuda_shared_memory("r", b"", 0, 4),
         "UNIMPLEMENTED",
-        ["CudaSharedMemoryStatus"],
+        ["CudaSharedMemoryRegister"],
     ),
     "tracing": (lambda client: client.get_trace_settings(), "UNIMPLEMENTED", ["--trace-endpoint"]),
     "a log setting that stays": (

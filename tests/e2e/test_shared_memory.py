@@ -64,3 +64,15 @@ def test_shared_memory_can_be_switched_off(root: Path, start_server: StartServer
         assert "system_shared_memory" not in client.get_server_metadata().extensions
         with pytest.raises(InferenceServerException, match="shared memory is switched off"):
             client.register_system_shared_memory("region", region._shm_key, 256)
+        # Clients begin and end with these, whether they use shared memory or not.
+        client.unregister_system_shared_memory()
+        client.unregister_system_shared_memory("region")
+        assert not client.get_system_shared_memory_status().regions
+        with pytest.raises(InferenceServerException, match="there is no shared memory region 'region'"):
+            client.get_system_shared_memory_status("region")
+        client.unregister_cuda_shared_memory()
+        client.unregister_cuda_shared_memory("region")
+        assert not client.get_cuda_shared_memory_status().regions
+        with pytest.raises(InferenceServerException, match="there is no CUDA shared memory region 'region'") as refusal:
+            client.get_cuda_shared_memory_status("region")
+        assert refusal.value.status() == "StatusCode.NOT_FOUND"

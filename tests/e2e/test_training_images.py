@@ -90,3 +90,21 @@ def test_a_remote_model_takes_the_file_by_name(
     assert images[0] == images[1]
     assert mnserve([*words, "--neighbors", digits[0]]) == 1
     assert "is no file of training images" in capsys.readouterr().err
+
+
+def test_whatever_is_written_has_the_permissions_of_a_new_file(
+    artifact: ImageArtifact, repository: Path, runs: Path, digits: list[str], tmp_path: Path
+) -> None:
+    """Artifacts, runs, repositories and pages can be read by whom the umask lets read."""
+    page = ["--html", str(tmp_path / "page.html")]
+    assert mnserve(["predict", str(repository / "digits"), digits[0], "--explain", *page]) == 0
+    plain = tmp_path / "plain"
+    plain.touch()
+    (tmp_path / "folder").mkdir()
+    usual = {True: (tmp_path / "folder").stat().st_mode, False: plain.stat().st_mode}
+    places = (artifact.path, repository / "digits", *(runs / name for name in ("meta_neighborhoods", "maxl")), tmp_path)
+    written = [item for place in places for item in (place, *place.rglob("*"))]
+    kinds = {item.suffix for item in written}
+    assert kinds >= {".safetensors", ".onnx", ".npz", ".pt", ".json", ".pbtxt", ".txt", ".yaml", ".csv", ".html"}
+    others = {item.name: oct(item.stat().st_mode) for item in written if item.stat().st_mode != usual[item.is_dir()]}
+    assert {name: mode for name, mode in others.items() if not name.startswith("test_")} == {}

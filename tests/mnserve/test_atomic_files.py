@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +76,25 @@ def test_a_file_keeps_its_permissions_and_a_new_one_has_the_usual(tmp_path: Path
     (tmp_path / "plain").touch()
     write_atomically(tmp_path / "new", b"new")
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys; from pathlib import Path; from mnserve import atomic_files\n"
+        "atomic_files.os.replace = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "atomic_files.write_atomically(Path(sys.argv[1]), b'new')\n"
+    )
+    (tmp_path / "a").write_text("old")
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "a")], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    (left,) = [entry for entry in tmp_path.iterdir() if entry.name != "a"]
+    held = tmp_path / ".mnserve-held"
+    (tmp_path / ".mnserve-folder").mkdir()
+    os.mkfifo(tmp_path / ".mnserve-pipe")
+    with held.open("xb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        write_atomically(tmp_path / "b", b"x")
+    assert not left.exists()
+    assert (tmp_path / "a").read_text() == "old"
+    names = {entry.name for entry in tmp_path.iterdir()}
+    assert names == {"a", "b", held.name, ".mnserve-folder", ".mnserve-pipe"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mntrain.atomic_files import folder_atomically, write_atomically, write_text_atomically
+from mntrain.atomic_files import folder_atomically, follow_umask, write_atomically, write_text_atomically
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_rest(tmp_path: Path) -> None:
@@ -76,3 +76,26 @@ def test_a_link_to_a_folder_is_followed(tmp_path: Path) -> None:
         (folder / "a").write_text("x")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real" / "a").read_text() == "x"
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_permissions_follow_the_umask(tmp_path: Path, mask: int) -> None:
+    """Also where a library makes a file of its own that only its owner may read."""
+
+    def write(temporary: Path) -> None:
+        own = temporary.with_name("own")
+        own.touch(0o600)
+        own.replace(temporary)
+
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "file", write)
+        with folder_atomically(tmp_path / "folder") as folder:
+            (folder / "inner").mkdir()
+            write(folder / "inner" / "file")
+            follow_umask(folder / "inner" / "file")
+    finally:
+        os.umask(before)
+    found = {str(item.relative_to(tmp_path)): stat.S_IMODE(item.stat().st_mode) for item in tmp_path.rglob("*")}
+    files, folders = 0o666 & ~mask, 0o777 & ~mask
+    assert found == {"file": files, "folder": folders, "folder/inner": folders, "folder/inner/file": files}

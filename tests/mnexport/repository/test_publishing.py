@@ -17,6 +17,7 @@ from mnexport.repository.model_card import ModelCard
 from mnexport.repository.publishing import locked, publishing
 from mnexport.repository.target import MAX_VERSION, Target, check_target, versions
 from mnexport.signature import InputType, image_signature
+from mntrain import atomic_files
 from mntrain.artifact_config import InputSpec
 
 
@@ -228,8 +229,8 @@ def test_another_interface_replaces_the_whole_model_in_one_step(
     rename, replace = Path.rename, Path.replace
     states = []
 
-    def watched(original: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
-        def run(self: Path, to: Path) -> Path:
+    def watched(original: Callable[[Path, Path], Any]) -> Callable[[Path, Path], Any]:
+        def run(self: Path, to: Path) -> Any:
             done = original(self, to)
             files = content(target.folder) if target.folder.exists() else {}
             if "1/model.onnx" in files:
@@ -240,6 +241,7 @@ def test_another_interface_replaces_the_whole_model_in_one_step(
 
     monkeypatch.setattr(Path, "rename", watched(rename))
     monkeypatch.setattr(Path, "replace", watched(replace))
+    monkeypatch.setattr(atomic_files, "_exchange", watched(atomic_files._exchange))
     publish(Target(repository=target.repository, name="m", version=1, overwrite=True), new)
     whole = [
         (f"{item.signature.input_type} {item.form}", item.config_pbtxt("m"), item.labels_txt().encode())

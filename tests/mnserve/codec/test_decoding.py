@@ -183,19 +183,31 @@ def test_non_finite_values_can_be_allowed() -> None:
 
 
 UNSUPPORTED: dict[str, Callable[[pb.ModelInferRequest], None]] = {
-    "classification": lambda m: setattr(m.outputs.add(name="p").parameters["classification"], "int64_param", 3),
     "output in shared memory": lambda m: setattr(
         m.outputs.add(name="p").parameters["shared_memory_region"], "string_param", "r"
     ),
     "input in shared memory": lambda m: setattr(m.inputs[0].parameters["shared_memory_region"], "string_param", "r"),
     "sequence": lambda m: setattr(m.parameters["sequence_id"], "int64_param", 7),
+    "named sequence": lambda m: setattr(m.parameters["sequence_id"], "string_param", "a"),
+    "sequence of another type": lambda m: setattr(m.parameters["sequence_id"], "double_param", 0.5),
+}
+NO_SEQUENCE: dict[str, Callable[[pb.ModelInferRequest], object]] = {
+    "0": lambda m: setattr(m.parameters["sequence_id"], "int64_param", 0),
+    "unsigned 0": lambda m: setattr(m.parameters["sequence_id"], "uint64_param", 0),
+    "empty": lambda m: setattr(m.parameters["sequence_id"], "string_param", ""),
+    "flags": lambda m: [setattr(m.parameters[f"sequence_{end}"], "bool_param", False) for end in ("start", "end")],
 }
 
 
 @pytest.mark.parametrize("change", UNSUPPORTED.values(), ids=list(UNSUPPORTED))
 def test_parameters_that_would_change_the_answer_are_refused(change: Callable[[pb.ModelInferRequest], None]) -> None:
-    with pytest.raises(UnsupportedError, match=r"not supported|does not offer"):
+    with pytest.raises(UnsupportedError, match=r"keeps a state|does not offer"):
         decode_request(edit(change), SIGNATURE)
+
+
+@pytest.mark.parametrize("change", NO_SEQUENCE.values(), ids=list(NO_SEQUENCE))
+def test_a_sequence_id_of_nothing_is_no_sequence(change: Callable[[pb.ModelInferRequest], object]) -> None:
+    assert decode_request(edit(change), SIGNATURE).rows == decode_request(request(), SIGNATURE).rows
 
 
 def test_refusals_shorten_long_names_of_clients() -> None:

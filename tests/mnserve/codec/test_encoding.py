@@ -46,3 +46,5 @@ def test_large_answers_are_known_before_encoding() -> None:
     assert not is_large([np.zeros(1000, np.float32)])
     assert is_large([np.zeros(300_000, np.float32)])
     assert is_large([np.array([b"few, but of any length"], dtype=object)])
+    assert is_large([np.zeros(100_000, np.float32)], {"y": 1}), "scores are sorted"
+    assert not is_large([np.zeros(1000, np.float32)], {"y": 1})

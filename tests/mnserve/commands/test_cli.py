@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from mnserve.commands.serve import SERVE
 from mnserve.commands.tune import TUNE
 from mnserve.errors import EngineLoadError, SettingsError
 from mnserve.settings import ServeSettings
+from mnserve.text.text_files import MAX_BYTES
 
 CommandLine = Callable[[Sequence[str]], tuple[int, ServeSettings | None]]
 
@@ -244,3 +246,24 @@ def test_every_model_is_asked_for_by_a_star_alone(command_line: CommandLine) -> 
     assert command_line(words)[1] == ServeSettings(repository="models", model_control="explicit", load_model=("*",))
     with pytest.raises(SettingsError, match="--load-model has \\*"):
         ServeSettings(repository="models", model_control="explicit", load_model=("*", "m"))
+
+
+@pytest.mark.parametrize(
+    ("content", "outcome"),
+    [
+        (codecs.BOM_UTF8 + b"grpc_port: 7", 7),
+        ("grpc_port: 7".encode("utf-16"), "is not UTF-8; save it as UTF-8"),
+        (b"#" * (MAX_BYTES + 1), f"has {MAX_BYTES + 1} bytes, and no more than {MAX_BYTES} are read"),
+    ],
+    ids=["marked", "UTF-16", "large"],
+)
+def test_a_configuration_file_is_text_of_limited_size(
+    command_line: CommandLine, content: bytes, outcome: int | str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_bytes(content)
+    code, settings = command_line(["serve", "models", "--config", str(file)])
+    assert (
+        outcome in capsys.readouterr().err if isinstance(outcome, str) else settings and settings.grpc_port == outcome
+    )
+    assert code == (2 if isinstance(outcome, str) else 0)

@@ -80,7 +80,9 @@ def published(folder: Path, names: Sequence[str], *, on_request: str = "") -> Mo
     config = ModelConfig(name="m", max_batch_size=8)
     if on_request:
         config.parameters["mn.on_request"].string_value = f'["{on_request}"]'
-    return ModelFiles(name="m", version=1, config=config, model_path=folder / "model.onnx", export=export)
+    return ModelFiles(
+        name="m", version=1, config=config, version_folder=folder, model_path=folder / "model.onnx", export=export
+    )
 
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"

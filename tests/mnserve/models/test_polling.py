@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mnserve.engines.base import EngineOptions
-from mnserve.errors import RepositoryNotFoundError, SettingsError
+from mnserve.errors import RepositoryNotFoundError, SettingsError, UnknownModelError
 from mnserve.models.loading import LoadOptions
 from mnserve.models.polling import Poller
 from mnserve.models.registry import Models
@@ -83,6 +83,100 @@ async def test_a_repository_that_is_gone_keeps_what_is_served(repository: Path, 
     with pytest.raises(RepositoryNotFoundError):
         await poller.poll()
     assert models.is_ready("m")
+    assert await models.drain(20)
+
+
+async def test_an_unmounted_drive_keeps_what_is_served(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    double_model("m")
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)), empty_is_ready=False)
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    served = models.find("m")
+    mounted = repository.rename(repository.with_name("drive"))
+    repository.mkdir()
+    (repository / "lost+found").mkdir()
+    for _ in range(2):
+        await poller.poll()
+    assert models.ready
+    assert models.find("m") is served
+    assert caplog.text.count("no model is left in the repository") == 2
+    assert caplog.text.count("left out of the model repository: 'lost+found'") == 1
+    (repository / "lost+found").rmdir()
+    repository.rmdir()
+    mounted.rename(repository)
+    await poller.poll()
+    assert models.find("m") is served, "the same files are not loaded again"
+    assert await models.drain(20)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link"])
+async def test_a_model_on_an_unmounted_drive_stays(
+    repository: Path, double_model: WriteModel, kind: str, tmp_path: Path
+) -> None:
+    double_model("other")
+    drive = double_model("m").rename(tmp_path / "drive")
+    (repository / "m").symlink_to(drive)
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    drive.rename(tmp_path / "elsewhere")
+    if kind == "folder":
+        drive.mkdir()
+    await poller.poll()
+    await poller.poll()
+    assert models.ready
+    assert models.is_ready("m")
+    (repository / "m").unlink()
+    await poller.poll()
+    assert [state.name for state in models.states()] == ["other"]
+    assert await models.drain(20)
+
+
+async def test_the_last_models_go_where_an_empty_repository_is_allowed_or_none_is_served(
+    repository: Path, double_model: WriteModel
+) -> None:
+    for allow_empty, write in (
+        (True, double_model),
+        (False, lambda name: (repository / name / "1").mkdir(parents=True)),
+    ):
+        write("m")
+        models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)), empty_is_ready=allow_empty)
+        poller = Poller(repository, models, 1, allow_empty=allow_empty)
+        await poller.look()
+        await models.load_all()
+        assert models.ready is allow_empty
+        shutil.rmtree(repository / "m")
+        await poller.poll()
+        assert not models.states()
+        assert models.ready is allow_empty
+        assert await models.drain(20)
+
+
+async def test_a_stray_folder_is_no_model_before_or_after_it_appears(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    double_model("m")
+    (repository / "__pycache__").mkdir()
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    await models.load_all()
+    (repository / "notes").mkdir()
+    for _ in range(2):
+        await poller.poll()
+    assert [state.name for state in models.states()] == ["m"]
+    assert models.ready
+    assert [record.getMessage() for record in caplog.records if "left out" in record.getMessage()] == [
+        "left out of the model repository: '__pycache__' (a folder of the system)",
+        "left out of the model repository: 'notes' (neither a version folder, such as notes/1, nor a config.pbtxt)",
+    ]
+    with pytest.raises(UnknownModelError, match="neither a version folder nor a"):
+        await models.load("notes")
+    assert models.ready
     assert await models.drain(20)
 
 

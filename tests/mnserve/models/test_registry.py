@@ -50,6 +50,8 @@ async def test_broken_models_stand_beside_good_ones(repository: Path, double_mod
     double_model("unparsable", config="}")
     double_model("disagreeing", config='max_batch_size: 2 input { name: "q" data_type: TYPE_FP32 dims: 4 }')
     (repository / "empty").mkdir()
+    (repository / "empty" / "config.pbtxt").touch()
+    (repository / "stray").mkdir()
     async with loaded(repository) as models:
         states = {state.name: state for state in models.states()}
         assert [name for name, state in states.items() if state.ready] == ["good"]

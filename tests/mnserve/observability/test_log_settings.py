@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 
 import pytest
 
@@ -49,6 +50,8 @@ def test_settings_follow_the_level_of_the_logger(logger: logging.Logger) -> None
         ("e", {"log_info": False}, "e"),
         ("viwe", {"log_info": False, "log_warning": False, "log_error": True}, "e"),
         ("iwe", {"log_file": "", "log_format": "text"}, "iwe"),
+        ("iwe", {"log_info": False, "log_format": "default"}, "we"),
+        ("iwe", {"log_verbose_level": 1, "log_format": "ISO8601"}, "viwe"),
     ],
 )
 def test_levels_that_are_not_named_follow(
@@ -71,7 +74,12 @@ def test_levels_that_are_not_named_follow(
         ({"log_info": "yes"}, "log_info comes as string_param, expected bool_param", InvalidRequestError),
         ({"log_verbose_level": True}, "comes as bool_param, expected uint32_param", InvalidRequestError),
         ({"log_file": "/etc/passwd"}, "log_file stays ''", UnsupportedError),
-        ({"log_info": False, "log_format": "ISO8601"}, "log_format stays 'text'", UnsupportedError),
+        (
+            {"log_info": False, "log_format": "json"},
+            "log_format is 'json', expected default or ISO86",
+            InvalidRequestError,
+        ),
+        ({"log_info": False, "log_format": True}, "comes as bool_param, expected string_param", InvalidRequestError),
     ],
 )
 def test_an_invalid_setting_changes_no_level(
@@ -81,6 +89,35 @@ def test_an_invalid_setting_changes_no_level(
     with pytest.raises(kind, match=words):
         control.change(wanted)
     assert steps(control) == "iwe"
+
+
+def test_the_format_changes_the_times_of_lines_of_text(logger: logging.Logger) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter())
+    logger.addHandler(handler)
+    control = LogControl("text", logger, [handler])
+    for name in ("default", "ISO8601", "text"):
+        control.change({"log_format": name})
+        logger.info(name)
+    first, second, third = stream.getvalue().splitlines()
+    assert re.match(r"[\d-]{10} [\d:]{8},\d{3} INFO", first)
+    assert re.match(r"[\d-]{10}T[\d:]{8}\.\d{3}\+00:00 INFO", second)
+    assert re.match(r"[\d-]{10} [\d:]{8},\d{3} INFO", third)
+    control.change({"log_format": "ISO8601"})
+    assert control.settings()["log_format"] == "ISO8601"
+    control.change({"log_format": "default"})
+    assert control.settings()["log_format"] == "default"
+    whole = control.settings()
+    control.change(whole)
+    assert control.settings() == whole
+
+
+def test_lines_of_json_stay_what_they_are(logger: logging.Logger) -> None:
+    control = LogControl("json", logger, [])
+    control.change({"log_info": False, "log_format": "default"})
+    assert (control.settings()["log_format"], logger.level) == ("json", logging.WARNING)
+    control.change(control.settings())
 
 
 def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Logger) -> None:

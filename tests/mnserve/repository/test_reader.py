@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -19,8 +20,10 @@ from mnserve.errors import (
     VersionNotFoundError,
 )
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.listing import list_models
 from mnserve.repository.model_files import verify
-from mnserve.repository.reader import list_models, list_versions, read_model, served_versions
+from mnserve.repository.reader import list_versions, read_model, served_versions
+from mnserve.text.text_files import MAX_BYTES
 
 WriteModel = Callable[..., Path]
 
@@ -58,6 +61,29 @@ def test_the_configuration_can_name_the_model_file(repository: Path, double_mode
     assert read_model(repository, "m").model_path.name == "net.onnx"
 
 
+def test_a_model_may_be_a_folder_with_its_external_data(repository: Path, double_model: WriteModel) -> None:
+    for name, file in (("m", "model.onnx"), ("n", "net.onnx")):
+        folder = double_model(name, config=f'default_model_filename: "{file}"') / "1"
+        (folder / "model.onnx").rename(folder / "old")
+        (folder / file).mkdir()
+        with pytest.raises(CorruptModelError, match=rf"{file}/model\.onnx is missing; there is {file}, old; put"):
+            read_model(repository, name)
+        (folder / "old").rename(folder / file / "model.onnx")
+        (folder / "export.json").write_text('{"schema": 1}')
+        files = read_model(repository, name)
+        assert files.model_path == folder / file / "model.onnx"
+        assert (files.version_folder, files.export) == (folder, {"schema": 1})
+
+
+def test_a_model_file_of_another_name_is_pointed_out(repository: Path, double_model: WriteModel) -> None:
+    folder = double_model("m")
+    (folder / "1" / "model.onnx").rename(folder / "1" / "net.onnx")
+    with pytest.raises(CorruptModelError, match=r"is missing, but there is net\.onnx: name it with default_model_file"):
+        read_model(repository, "m")
+    (folder / "config.pbtxt").write_text('default_model_filename: "net.onnx"')
+    assert read_model(repository, "m").model_path.name == "net.onnx"
+
+
 def test_a_missing_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RepositoryNotFoundError, match="does not exist"):
         list_models(tmp_path / "none")
@@ -79,6 +105,9 @@ def test_a_missing_version_is_refused(repository: Path, double_model: WriteModel
     with pytest.raises(VersionNotFoundError, match="no version 4; it has 1"):
         read_model(repository, "m", 4)
     (repository / "empty").mkdir()
+    with pytest.raises(ModelNotFoundError, match="empty/1/"):
+        read_model(repository, "empty")
+    (repository / "empty" / "config.pbtxt").touch()
     with pytest.raises(VersionNotFoundError, match="empty/1/"):
         read_model(repository, "empty")
 
@@ -151,7 +180,7 @@ def test_an_unreadable_export_file_is_refused(repository: Path, double_model: Wr
 def test_a_missing_model_file_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "1" / "model.onnx").unlink()
     with pytest.raises(
-        CorruptModelError, match=r"model\.onnx is missing; put the model file there, or export it again"
+        CorruptModelError, match=r"model\.onnx is missing; put the model there as an ONNX file, or export"
     ):
         read_model(repository, "m")
 
@@ -189,16 +218,39 @@ def test_a_version_policy_that_names_a_missing_version_is_refused() -> None:
         served_versions(config, [1])
 
 
-def test_a_folder_name_that_is_no_text_is_skipped_with_a_warning(
-    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("mark", [b"", codecs.BOM_UTF8], ids=["plain", "marked"])
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"], ids=["LF", "CRLF", "CR"])
+def test_text_files_may_have_a_byte_order_mark_and_any_line_ends(
+    repository: Path, double_model: WriteModel, mark: bytes, line_end: bytes
 ) -> None:
-    double_model("good")
-    odd = os.fsdecode(b"odd-\xff")
-    (repository / odd / "1").mkdir(parents=True)
-    assert list_models(repository) == ["good"]
-    assert "its name is not UTF-8" in caplog.text
-    with pytest.raises(ModelNotFoundError, match="it has good"):
-        read_model(repository, odd)
+    folder = double_model("m")
+    (folder / "config.pbtxt").write_bytes(mark + b"# comment" + line_end + b"max_batch_size: 7" + line_end)
+    (folder / "1" / "export.json").write_bytes(mark + b'{"form":' + line_end + b'"vanilla"}')
+    files = read_model(repository, "m")
+    assert files.config.max_batch_size == 7
+    assert files.export == {"form": "vanilla"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("max_batch_size: 7".encode("utf-16"), "it is UTF-16; save it as UTF-8"),
+        (codecs.BOM_UTF16_BE + "max_batch_size: 7".encode("utf-16-be"), "it is UTF-16; save it as UTF-8"),
+        (b"# caf\xe9", "it is not UTF-8 at byte 6; save it as UTF-8"),
+        (b"#" * (MAX_BYTES + 1), f"it has more than {MAX_BYTES} bytes"),
+    ],
+    ids=["UTF-16", "UTF-16BE", "Latin-1", "large"],
+)
+def test_text_files_that_cannot_be_read_are_refused_with_the_remedy(
+    repository: Path, double_model: WriteModel, content: bytes, words: str
+) -> None:
+    folder = double_model("m")
+    (folder / "1" / "export.json").write_bytes(content)
+    with pytest.raises(CorruptModelError, match=words):
+        read_model(repository, "m")
+    (folder / "config.pbtxt").write_bytes(content)
+    with pytest.raises(ModelConfigError, match=words):
+        read_model(repository, "m")
 
 
 def test_version_numbers_beyond_18_digits_are_skipped(repository: Path, double_model: WriteModel) -> None:
