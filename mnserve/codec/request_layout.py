@@ -40,12 +40,9 @@ class RequestLayout:
         nbytes: Their sizes as raw contents; None where elements have lengths of their own.
         rows: B, or 1 for a model without a batch dimension.
         outputs: Outputs wanted, in the order of the answer.
-<<<<<<< HEAD
         rules: Rules of the inputs, in the order of ``positions``.
         alone: The request brings an optional input, so it shares no batch.
-=======
         classes: Outputs wanted as their highest classes, and how many of those; None where there are none.
->>>>>>> main
     """
 
     positions: tuple[int, ...]
@@ -54,12 +51,9 @@ class RequestLayout:
     nbytes: tuple[int | None, ...]
     rows: int
     outputs: tuple[str, ...]
-<<<<<<< HEAD
     rules: tuple[TensorRule, ...]
     alone: bool
-=======
     classes: Mapping[str, int] | None = None
->>>>>>> main
 
     @cached_property
     def large(self) -> bool:
@@ -119,12 +113,9 @@ def read_layout(
         ),
         rows=1 if rows is None else rows,
         outputs=outputs,
-<<<<<<< HEAD
         rules=rules,
         alone=bool(replaced),
-=======
         classes=classes,
->>>>>>> main
     )
     return layout, sources, targets
 

@@ -44,11 +44,8 @@ class RequestSignature:
         outputs: Outputs on offer.
         on_request: Names of the outputs that a request gets only by naming them.
         allow_non_finite: Let NaN and infinite inputs through.
-<<<<<<< HEAD
         optional_inputs: Inputs that a request may bring.
-=======
         labels: Output name -> names of its classes by index; outputs without a label file are not there.
->>>>>>> main
     """
 
     model: str
@@ -57,11 +54,8 @@ class RequestSignature:
     outputs: tuple[TensorRule, ...]
     on_request: frozenset[str] = frozenset()
     allow_non_finite: bool = False
-<<<<<<< HEAD
     optional_inputs: tuple[TensorRule, ...] = ()
-=======
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
->>>>>>> main
 
     @cached_property
     def input_names(self) -> frozenset[str]:

@@ -85,6 +85,11 @@ def join(rows: Sequence[Tensors]) -> Tensors:
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
 
+def repeated(rows: Tensors, count: int) -> Tensors:
+    """Repeats joined rows in turn: name -> [count, ...]."""
+    return {name: np.take(array, np.arange(count) % len(array), axis=0) for name, array in rows.items()}
+
+
 def tell_apart(answers: Sequence[Tensors]) -> bool:
     """Returns True if some output of two rows differs; where all are the same, joined rows show nothing."""
     first = answers[0]
@@ -114,12 +119,21 @@ def difference(alone: Sequence[Tensors], joined: Tensors, rules: RequestSignatur
         if any(single.shape[1:] != array.shape[1:] for single in singles):
             shape = next(list(single.shape) for single in singles if single.shape[1:] != array.shape[1:])
             return f"output '{name}' has shape {shape} for a row alone and {list(array.shape)} for {count} joined rows"
-        if fault := _values_differ(np.concatenate(singles), array, rules.output_rules[name]):
-            return f"output '{name}' of {count} joined rows differs from that of the rows alone{fault}"
+    return values_differ(join(alone), joined, rules)
+
+
+def values_differ(expected: Tensors, joined: Tensors, rules: RequestSignature) -> str | None:
+    """Describes the first output that differs from what is expected, both [B, ...]; None where they agree."""
+    for name, array in joined.items():
+        if array.shape != expected[name].shape:
+            return f"output '{name}' has shape {list(array.shape)} for {len(expected[name])} joined rows"
+        if (fault := _difference(expected[name], array, rules.output_rules[name])) is not None:
+            return f"output '{name}' of {len(array)} joined rows differs from that of the rows alone{fault}"
     return None
 
 
-def _values_differ(expected: Array, actual: Array, rule: TensorRule) -> str | None:
+def _difference(expected: Array, actual: Array, rule: TensorRule) -> str | None:
+    """Says by how much, as the end of a sentence that may be empty; None where they agree."""
     if not rule.datatype.floating:
         return None if _same(expected, actual) else ""
     a, b = _as_floats(expected, rule), _as_floats(actual, rule)

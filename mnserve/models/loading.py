@@ -24,11 +24,8 @@ from mnserve.models.response_cache import ModelResponses
 from mnserve.models.trying import try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
-<<<<<<< HEAD
-=======
 from mnserve.repository.labels import labels_by_output
-from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
->>>>>>> main
+from mnserve.repository.model_config import with_defaults
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_model
 
@@ -83,6 +80,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
         EngineError: The engine cannot load or run the model.
     """
     files = read_model(root, name, version, override)
+    files = replace(files, config=with_defaults(files.config, exported=files.export is not None))
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)
@@ -95,25 +93,25 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
 def _load_best_files(files: ModelFiles, options: LoadOptions) -> LoadedModel:
     """Loads the model with the variant that suits this machine best.
 
-    The variant for CPUs may need a kernel that another release of the runtime, or this processor, lacks. Then the model
-    is loaded without it.
+    A variant may need a kernel that another release of the runtime, or this processor, lacks. Then the model is loaded
+    without it.
     """
-    cpu, core = verified_path(files, CPU_NAME), verified_path(files, CORE_NAME)
-    if cpu is not None and runs_on_cpus_alone(options.engine):
+    names = (CPU_NAME, CORE_NAME) if runs_on_cpus_alone(options.engine) else (CORE_NAME,)
+    for variant in filter(None, (verified_path(files, name) for name in names)):
         try:
-            return _load_files(files, cpu, options)
+            return _load_files(files, variant, options)
         except EngineError as error:
-            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
-    return _load_files(files, core, options)
+            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, variant.name, error)
+    return _load_files(files, None, options)
 
 
 def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> LoadedModel:
     """Loads, checks and warms up the model, with ``variant`` for the default outputs."""
     engine, file = open_engine(files, variant, options)
     try:
-<<<<<<< HEAD
         tried = try_out(engine, files, options)
-        if variant is not None and variant.name == CPU_NAME and tried.warm_up is not None and not tried.warm_up.ran:
+        rules = replace(tried.rules, labels=labels_by_output(tried.config, files.version_folder.parent))
+        if variant is not None and tried.warm_up is not None and not tried.warm_up.ran:
             raise EngineRunError(tried.warm_up.text)
         if not tried.rules.max_batch_size and options.engine.cuda_graph_batches:
             _log.warning("model '%s' runs without CUDA graphs: %s", files.name, tried.findings.batching)
@@ -121,19 +119,6 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
             engine.close()
             engine, file = open_engine(files, variant, options)
             warm_up_further(engine, files, tried.rules, options)
-=======
-        sizes = allowed_batch_sizes(files.config)
-        config = complete(
-            files.config,
-            engine.inputs,
-            engine.outputs,
-            default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
-        )
-        rules = replace(
-            signature(config, engine.inputs, engine.outputs),
-            labels=labels_by_output(config, files.version_folder.parent),
-        )
->>>>>>> main
         batching = batcher_options(
             tried.config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
@@ -144,7 +129,7 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         name=files.name,
         version=files.version,
         config=tried.config,
-        signature=tried.rules,
+        signature=rules,
         engine=engine,
         file=file,
         findings=tried.findings,
@@ -176,69 +161,3 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
         _log.warning("model '%s': its answers are not kept, as the server has no --cache-bytes", files.name)
         return None
     return ModelResponses(options.cache)
-<<<<<<< HEAD
-=======
-
-
-def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
-    if options.warm_up:
-        warm_up(engine, rules, allowed_batch_sizes(files.config))
-        folder = files.version_folder.parent
-        run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
-
-
-def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
-    """Returns engine options with the CUDA graphs that batches of the model can use; none without a batch dimension."""
-    sizes, config = options.engine.cuda_graph_batches, files.config
-    max_rows = config.max_batch_size or options.default_max_batch_size
-    if sizes and config.max_batch_size == 0 and (config.input or config.output):
-        _log.warning(
-            "model '%s' runs without CUDA graphs: its max_batch_size is 0, so a batch cannot be padded", files.name
-        )
-        max_rows = 0
-    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, max_rows) if max_rows else ())
-
-
-def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, with padding where only some batch sizes are allowed, and with its reshapes.
-
-    Returns:
-        The engine, and the name of the file that computes the default outputs.
-    """
-    engine, file = _open_files(files, variant, options)
-    try:
-        return with_reshapes(files.config, _padded(engine, files)), file
-    except BaseException:
-        engine.close()
-        raise
-
-
-def _padded(engine: Engine, files: ModelFiles) -> Engine:
-    sizes = allowed_batch_sizes(files.config)
-    try:
-        return PaddedEngine(engine, sizes) if sizes else engine
-    except ModelConfigError as error:
-        raise ModelConfigError(f"model '{files.name}': {error}") from error
-
-
-def _open_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, of two engines where the model has a variant."""
-    whole = options.factory(files.model_path, options.engine)
-    if variant is None:
-        return whole, files.model_path.name
-    try:
-        core = options.factory(variant, options.engine)
-    except BaseException:
-        whole.close()
-        raise
-    try:
-        pair = CoreFirstEngine(whole, core)
-    except BaseException:
-        whole.close()
-        core.close()
-        raise
-    if core.outputs == whole.outputs:
-        whole.close()
-        return core, variant.name
-    return pair, variant.name
->>>>>>> main

@@ -13,17 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from mnserve.engines.base import Engine, EngineOptions
-<<<<<<< HEAD
-from mnserve.errors import ModelConfigError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import decides_batching
-=======
-from mnserve.models.loading import LoadOptions, load
-from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.labels import label_outputs, read_labels
->>>>>>> main
+from mnserve.repository.model_config import decides_batching
 from mnserve.repository.model_files import verified_path
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
 

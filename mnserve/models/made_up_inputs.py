@@ -108,7 +108,7 @@ def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int]
         factor = scale * (200.0 if style is Style.WIDE else 1.0)
         values = generator.standard_normal(shape, dtype=np.float32) * np.float32(factor)
     if datatype.name == "BF16":  # the upper half of a float32
-        return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16)
+        return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(shape)
     return values.astype(datatype.dtype)
 
 

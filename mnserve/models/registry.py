@@ -59,6 +59,7 @@ class Models:
         self._entries: dict[str, ModelEntry] = {}
         self._loads = LoadTasks()
         self._draining = DrainingModels()
+        self._started = False
         self._stopping = False
         self.closing = asyncio.Event()
         """Set once no new request is admitted."""
@@ -93,6 +94,7 @@ class Models:
             await asyncio.wait(loads, timeout=patience)
             if patience is not None and any(state.ready for state in self.states()):
                 break
+        self._started = True
         for name, entry in self._entries.items():
             if LOADING in entry.faults.values():
                 _log.warning("model '%s' is still being loaded; the others are served without it until then", name)
@@ -100,7 +102,8 @@ class Models:
     async def _load_first(self, entry: ModelEntry, name: str) -> None:
         served, faults = await self._load(name, {})
         self._draining.add(_replace(entry, served, faults).values())
-        self._on_change()
+        if self._started:
+            self._on_change()
 
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.

@@ -89,7 +89,7 @@ class _Trial:
         if not self._runs:
             return None
         limits = TrialLimits(seconds=_UNASKED_SECONDS) if shown else TrialLimits()
-        folder = self._files.model_path.parent.parent
+        folder = self._files.version_folder.parent
         return warm_up(
             self._engine,
             rules,

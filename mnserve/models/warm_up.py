@@ -19,7 +19,15 @@ from mnserve.engines.base import Engine
 from mnserve.errors import EngineLoadError, MnServeError
 from mnserve.execution.batch import execute
 from mnserve.execution.run_watch import RunWatch
-from mnserve.models.joined_rows import JoinedRows, Verdict, difference, join, tell_apart
+from mnserve.models.joined_rows import (
+    JoinedRows,
+    Verdict,
+    difference,
+    join,
+    repeated,
+    tell_apart,
+    values_differ,
+)
 from mnserve.models.made_up_inputs import Style, made_up_inputs
 from mnserve.models.trial_runs import TrialLimits, TrialRuns
 from mnserve.models.warm_up_samples import Sample
@@ -235,7 +243,7 @@ class _Trial:
             self._joined = JoinedRows(verdict=Verdict.UNKNOWN, reason=reason)
 
     def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:
-        """Runs the batches that the configuration allows, the largest last; others only where they cost nearly nothing."""
+        """Runs the batches that the configuration allows, the largest last; others only where they cost little."""
         maximum = self._rules.max_batch_size
         if not self._plan.grow and (self._joined.verdict is not Verdict.EQUAL or not self._runs.is_cheap(maximum)):
             return
@@ -248,17 +256,20 @@ class _Trial:
                     *(self._rules.model, count, reason),
                 )
                 return
-            cycle = [number % len(rows) for number in range(count)]
             try:
-                answer = self._runs.run(join([rows[number] for number in cycle]), count)
+                answer = self._runs.run(repeated(join(rows), count), count)
             except (MnServeError, MemoryError) as error:
                 reason = f"a warm-up batch of {count} rows fails: {str(error) or 'there is no memory for it'}"
                 self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=reason)
                 return
             if sum(array.size for array in answer.values()) <= _COMPARED_ELEMENTS:
-                fault = difference([alone[number] for number in cycle], answer, self._rules)
-                if fault is not None and self._joined.verdict is not Verdict.DIFFERENT:
-                    self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
+                self._check_repeated(alone, answer, count)
+
+    def _check_repeated(self, alone: Sequence[Tensors], answer: Tensors, count: int) -> None:
+        if self._joined.verdict is Verdict.EQUAL:
+            fault = values_differ(repeated(join(alone), count), answer, self._rules)
+            if fault is not None:
+                self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
 
     def outcome(self, source: str) -> WarmUp:
         """Sums up."""
@@ -284,7 +295,8 @@ class _Trial:
 def _sizes(maximum: int, allowed: Sequence[int]) -> Iterator[int]:
     """Yields the batch sizes beyond those of the comparison, ascending up to the maximum."""
     if allowed:
-        yield from (size for size in allowed if size <= maximum)
+        yield from (size for size in allowed if size < maximum)
+        yield maximum
         return
     size = 2 * _JOINED[-1]
     while size < maximum:

@@ -74,6 +74,23 @@ def decides_batching(config: ModelConfig) -> bool:
     return config.HasField("max_batch_size") or bool(config.input or config.output)
 
 
+def with_defaults(config: ModelConfig, *, exported: bool) -> ModelConfig:
+    """Adds what holds for a model that nobody configured: NaN and infinity pass.
+
+    A classifier would answer NaN with its first class, so a configuration, or an export, leaves them out by default.
+    About any other graph nothing is known: trees take NaN for a missing value, and some graphs look for it.
+
+    Args:
+        config: Content of config.pbtxt; only ``name`` without a file.
+        exported: The model was published by an exporter that knows it.
+    """
+    if exported or config != ModelConfig(name=config.name):
+        return config
+    result = ModelConfig(name=config.name)
+    result.parameters[_ALLOW_NON_FINITE].string_value = "true"
+    return result
+
+
 def warm_up_enabled(config: ModelConfig) -> bool:
     """Reads the parameter mn.warm_up; True without it.
 
