@@ -37,11 +37,11 @@ from typing import Any
 
 import grpc
 import numpy as np
-import onnxruntime as ort
 from common.options import existing_file, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.memory import children
 
+from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.protocol import service_pb2 as pb
 from mntrain.result_table import ResultTable
 

@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-import onnxruntime as ort
 from common.figures import write_json
 from common.options import add_json, positive_integer, script_parser
 from rich.console import Console
 
 from mnserve.bench.machine import describe_machine
+from mnserve.engines.runtime import onnxruntime as ort
 from mntrain.result_table import ResultTable
 
 _DTYPES = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32}

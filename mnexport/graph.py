@@ -115,6 +115,7 @@ def write_onnx(
         raise GraphError(f"{type(module).__name__} cannot be traced: {_cause(error)}") from error
     assert program is not None
     model = program.model_proto
+    _remove_notes(model.graph)
     model.producer_name, model.producer_version = "mnexport", metadata.get("mn.version", "")
     onnx.helper.set_model_props(model, dict(metadata))
     _check(model)
@@ -163,6 +164,17 @@ def _cause(error: BaseException) -> str:
     if "TensorWrapper" in text:  # what torch.func.grad computes with
         return f"{text} A static form must not take gradients."
     return text
+
+
+def _remove_notes(graph: onnx.GraphProto) -> None:
+    """Remove the exporter's stack traces: paths and source lines of this machine, which nothing reads."""
+    for item in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        item.ClearField("doc_string")
+        item.ClearField("metadata_props")
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                _remove_notes(inner)
 
 
 def _check(model: onnx.ModelProto) -> None:

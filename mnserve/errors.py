@@ -39,9 +39,11 @@
         │   ├── ModelNotReadyError    the model failed to load, or its batcher died
         │   ├── QueueFullError        too many requests, rows or bytes are waiting
         │   ├── QueueTimeoutError     the request waited in the queue for longer than its policy allows
+        │   ├── TooManyCallsError     too many calls are in progress, or this one keeps others waiting
         │   └── StoppingError         the server is shutting down
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
         ├── RateLimitedError          the caller sends too many requests: RESOURCE_EXHAUSTED
+        ├── MessageTooLargeError      the message is over the limit of its call: RESOURCE_EXHAUSTED
         └── AnswerTooLargeError       the answer is over the message limit: RESOURCE_EXHAUSTED
 """
 
@@ -203,6 +205,10 @@ class QueueTimeoutError(UnavailableError):
     """The request waited in the queue for longer than the model's queue policy allows, and was not run."""
 
 
+class TooManyCallsError(UnavailableError):
+    """As many calls as the server takes are in progress, or the message of this one was too slow to come."""
+
+
 class StoppingError(UnavailableError):
     """The server is shutting down and admits nothing new."""
 
@@ -222,6 +228,10 @@ class RateLimitedError(RequestError):
     def __init__(self, message: str, retry_ms: int) -> None:
         super().__init__(message)
         self.retry_ms = retry_ms
+
+
+class MessageTooLargeError(RequestError):
+    """The message is larger than a call of its kind takes."""
 
 
 class AnswerTooLargeError(RequestError):

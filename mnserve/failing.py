@@ -13,6 +13,7 @@ import grpc
 
 from mnserve.errors import DeadlineExceededError, MnServeError
 from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
+from mnserve.text.names import printable
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +56,8 @@ def refusal(error: Exception) -> Refusal:
 
 def _truncated(details: str) -> str:
     """Cuts the details to the length that clients accept."""
-    encoded = details[:_MAX_DETAILS].encode("utf-8", "backslashreplace")  # gRPC hangs on lone surrogates
+    # Clients print the details as they are; and gRPC hangs on lone surrogates.
+    encoded = printable(details[:_MAX_DETAILS]).encode()
     sizes = accumulate(1 if 0x20 <= byte <= 0x7E and byte != 0x25 else 3 for byte in encoded)  # percent-encoding
     return encoded[: sum(size <= _MAX_SENT_BYTES for size in sizes)].decode("utf-8", "ignore")
 

@@ -10,11 +10,14 @@ import sys
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.served import ModelState
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
+from mnserve.text.names import printable
+from mnserve.text.terminal import plain
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +52,7 @@ async def _serve(settings: ServeSettings) -> bool:
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
     if start.done():
         try:
-            _announce(start.result(), server.states)
+            _announce(start.result(), server.states, Console(highlight=False, soft_wrap=True))
         except BaseException:
             signalled.cancel()
             raise
@@ -75,8 +78,7 @@ def _handle_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, on_signal)
 
 
-def _announce(addresses: Addresses, states: list[ModelState]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+def _announce(addresses: Addresses, states: list[ModelState], console: Console) -> None:
     ready = sum(state.ready for state in states)
     if console.is_terminal:
         console.print(_table(states))
@@ -92,9 +94,8 @@ def _table(states: list[ModelState]) -> Table:
         if state.served is not None:
             rules = state.served.model.signature
             batch = str(rules.max_batch_size or "none")
-            inputs = ", ".join(
-                f"{rule.name} {rule.datatype.name} {list(rule.dims)}".replace("[", r"\[") for rule in rules.inputs
-            )
+            inputs = ", ".join(f"{rule.name} {rule.datatype.name} {list(rule.dims)}" for rule in rules.inputs)
         version = "" if state.version is None else str(state.version)
-        table.add_row(state.name, version, batch, inputs, "ready" if state.ready else f"[red]{state.reason}")
+        verdict = Text("ready") if state.ready else Text(printable(state.reason), style="red")
+        table.add_row(plain(state.name), version, batch, plain(inputs), verdict)
     return table

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.authorization import AuthorizationInterceptor
+from mnserve.access.call_limits import CallLimits
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.tls import add_port, server_credentials
 from mnserve.codec.shared_memory import Regions
@@ -42,6 +43,11 @@ _log = logging.getLogger(__name__)
 
 _PATIENCE: Final = 10.0
 """Seconds after which the load of one model does not hold up the others, or the start, any more."""
+_MAX_PENDING: Final = 65_536
+"""Most calls that gRPC holds until the event loop takes them in; some 12 KB each."""
+_UNREAD_BYTES: Final = 262_144
+"""Most bytes of a call that may arrive before its message is asked for."""
+_LONG_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +106,7 @@ class Server:
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
         )
         self._health = Health(self._models)
+        self._limits = CallLimits(settings.max_concurrent_requests)
         self._grpc: grpc.aio.Server | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
@@ -146,7 +153,7 @@ class Server:
         self._grpc = server = self._make_grpc(authorization)
         address = join_address(settings.host, settings.grpc_port)
         port = add_port(server, address, credentials)
-        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters)
+        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         self._health.update()
         await server.start()
         return Addresses(
@@ -201,15 +208,22 @@ class Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
             interceptors=authorization,
-            maximum_concurrent_rpcs=self._settings.max_concurrent_requests or None,
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),
                 ("grpc.so_reuseport", 0),  # a second server on the port fails instead of sharing it
+                # gRPC would widen the window of a fast client until whole messages wait unread: 60 MiB for each call.
+                ("grpc.http2.bdp_probe", 0),
+                ("grpc.http2.lookahead_bytes", _UNREAD_BYTES),
+                # gRPC ends calls as CANCELLED where more than 1,000 wait to be taken in, and those that wait for 30 s.
+                # What is too much is refused by us, with a reason (mnserve.access.call_limits).
+                ("grpc.server.max_pending_requests", _MAX_PENDING),
+                ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
+                ("grpc.server_max_unrequested_time_in_server", _LONG_SECONDS),
                 *self._settings.transport.options,
             ),
         )
-        services = Services(server)
+        services = Services(server, self._limits)
         options = ServiceOptions(
             control=self._settings.model_control,
             regions=Regions() if self._settings.offers_shared_memory else None,

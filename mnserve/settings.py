@@ -62,14 +62,16 @@ class ServeSettings:
     """Requests a second that a caller may send, by its token, or by its address where there are none; 0 is no limit."""
     rate_burst: int = 0
     """With --rate-limit: requests that a caller may send at once after it was silent; 0 is one second's worth."""
-    max_concurrent_requests: int = 0
-    """Most calls in progress at a time, health checks included; 0 is no limit."""
+    max_concurrent_requests: int = 8192
+    """Most inference calls in progress, a stream as one; 0 is no limit. Other calls have bounds of their own."""
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
     """Threads of an engine within one operator; 0 takes the CPUs this process may use, shared among its instances."""
     inter_op_threads: int = 1
-    """Threads of an engine across operators."""
+    """Threads of an engine across operators; more than 1 run branches of a model side by side."""
+    global_thread_pool: bool = False
+    """Let all engines share the threads of --intra-op-threads and --inter-op-threads."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     """Execution providers, best first: cpu, cuda, tensorrt, openvino, or any name that ONNX Runtime has."""
     provider_options: tuple[str, ...] = ()
@@ -176,6 +178,7 @@ class ServeSettings:
             provider_options=tuple(parse_option(text) for text in self.provider_options),
             intra_op_threads=self.intra_op_threads,
             inter_op_threads=self.inter_op_threads,
+            global_thread_pool=self.global_thread_pool,
             allow_fallback=self.allow_fallback,
             cuda_graph_batches=self.cuda_graph_batches,
         )

@@ -12,6 +12,7 @@ from mnserve.errors import (
     EngineInputError,
     InvalidRequestError,
     LoadFailedError,
+    MessageTooLargeError,
     MnServeError,
     ModelNotReadyError,
     PermissionDeniedError,
@@ -21,6 +22,7 @@ from mnserve.errors import (
     RegionExistsError,
     RepositoryNotFoundError,
     StoppingError,
+    TooManyCallsError,
     UnauthenticatedError,
     UnavailableError,
     UnknownModelError,
@@ -45,11 +47,13 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (RepositoryNotFoundError, grpc.StatusCode.UNAVAILABLE),  # a drive that went away after the start
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (RateLimitedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (MessageTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (AnswerTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
 )
 _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (QueueFullError, 100),
     (QueueTimeoutError, 100),
+    (TooManyCallsError, 100),
     (StoppingError, 1000),
     (ModelNotReadyError, 1000),
     (RepositoryNotFoundError, 1000),

@@ -39,6 +39,7 @@ from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
+from mntrain.regular_files import regular
 
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
 # Names of the two arrays of held-out samples.
@@ -182,13 +183,13 @@ def _load_model(path: Path, build: Callable[[], Model]) -> tuple[Model, str]:
 
 def _weights(file: Path) -> tuple[bytes, dict[str, torch.Tensor]]:
     """Read weights once, and not mapped into memory: later writes to the file change nothing here."""
-    content = file.read_bytes()
+    content = regular(file).read_bytes()
     return content, load(content)
 
 
 def _load_samples(path: Path, kind: type[SampleSet], shape: Shape, labels: tuple[str, ...] | None) -> SampleSet:
     file = path / "samples.safetensors"
-    arrays = _read(file, lambda file: load_arrays(str(file)))
+    arrays = _read(file, lambda file: load_arrays(str(regular(file))))
     inputs, targets = _SAMPLES[kind]
     try:
         samples = kind(**{inputs: arrays[inputs], targets: arrays[targets]})
@@ -221,7 +222,7 @@ def read_config(path: Path) -> ArtifactConfig:
         raise ArtifactError(f"There is no artifact folder {path}; `mntrain fit` writes one under runs/NAME/artifact.")
     file = path / "config.json"
     try:
-        values = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        values = json.loads(regular(file).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise ArtifactError(
             f"{path} is not an artifact: it has no config.json. Give the folder runs/NAME/artifact."

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
+
+from mntrain.terminal_text import plain
 
 _WIDEST = 1000
 
@@ -27,17 +28,17 @@ class ResultTable:
 
     def show(self, console: Console, *, title: str, notes: Sequence[str] = ()) -> None:
         """Print the table, its caption, and a line for each note."""
-        table = Table(title=escape(title), title_justify="left")
+        table = Table(title=plain(title), title_justify="left")
         for column, heading in enumerate(self.headings):
-            table.add_column(heading, justify="right" if column else "left", no_wrap=True)
+            table.add_column(plain(heading), justify="right" if column else "left", no_wrap=True)
         for row in self.rows:
-            table.add_row(*(escape(cell) for cell in row))
+            table.add_row(*(plain(cell) for cell in row))
         # A narrow terminal wraps lines instead of cutting figures off.
         needed = Measurement.get(console, console.options.update(max_width=_WIDEST), table).maximum
         console.width = max(console.width, needed)
         console.print(table)
         for line in (self.caption, *notes):
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+            console.print(plain(line), soft_wrap=True)
 
     def markdown(self) -> str:
         """Write the table in markdown, with the caption under it."""

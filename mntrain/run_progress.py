@@ -6,6 +6,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from mntrain.terminal_text import plain
+
 
 class RunProgress:
     """Shows a bar on a terminal and prints a line for each finished run, on stderr: stdout stays for results.
@@ -48,4 +50,4 @@ class RunProgress:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+        self._console.print(plain(text), soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # for tests that import ONNX Runtime before our packages do
 sys.path.insert(0, str(Path(__file__).parent / "browser"))
 from chromium import Chromium
 

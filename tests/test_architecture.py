@@ -98,6 +98,18 @@ def test_serving_names_nothing_that_only_training_installs() -> None:
     assert wrong == {}
 
 
+@pytest.mark.parametrize(
+    ("library", "owners"),
+    [
+        ("onnxruntime", {"mnserve/engines/runtime.py", "mnexport/runtime.py"}),
+        ("datasets", {"mntrain/data/hugging_face.py"}),
+    ],
+)
+def test_libraries_that_report_usage_are_imported_where_that_is_switched_off(library: str, owners: set[str]) -> None:
+    files = [file for folder in (*PACKAGES, "benchmarks", "examples", "protos") for file in modules(folder)]
+    assert {str(file.relative_to(ROOT)) for file in files if library in imported(file)} == owners
+
+
 def test_importing_all_of_mnserve_loads_no_torch() -> None:
     names = [
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -25,7 +25,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("backbones", "data"),
         ("layers",),
         ("config_fields", "distributed", "plotting", "result_folder", "result_table", "run_progress"),
-        ("atomic_files", "errors"),
+        ("atomic_files", "errors", "regular_files", "terminal_text"),
     ),
     "mnexport": (
         ("commands",),
@@ -39,7 +39,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("repository",),
         ("forms", "graph", "scratch", "tensorrt"),
         ("blocked", "progress", "signals", "signature"),
-        ("errors",),
+        ("errors", "runtime"),
     ),
     "mnserve": (
         ("commands",),

@@ -83,7 +83,7 @@ def _installed(name: str) -> bool:
 def _providers(missing: Mapping[str, str]) -> tuple[str, ...]:
     if "onnxruntime" in missing:
         return ()
-    import onnxruntime
+    from mnserve.engines.runtime import onnxruntime
 
     # Loads the CUDA libraries that come with PyTorch or in packages of their own.
     with contextlib.redirect_stdout(io.StringIO()):

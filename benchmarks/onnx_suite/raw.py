@@ -8,8 +8,8 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 import onnx
-import onnxruntime as ort
 
+from mnserve.engines.runtime import onnxruntime as ort
 from onnx_suite.arrays import Array
 
 _PROVIDERS: Final = ["CPUExecutionProvider"]

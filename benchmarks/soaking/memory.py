@@ -31,6 +31,18 @@ def resident_bytes(pids: Sequence[int]) -> int:
     return total
 
 
+def peak_bytes(pids: Sequence[int]) -> int:
+    """Sum the largest resident memory that processes have had; ended ones count nothing."""
+    total = 0
+    for pid in pids:
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except FileNotFoundError:
+            continue
+        total += sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+    return total
+
+
 def slope(requests: Sequence[int], resident: Sequence[int]) -> float:
     """Fit the bytes a request by least squares; 0 for fewer than two samples."""
     if len(set(requests)) < 2:

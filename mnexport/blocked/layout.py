@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime as ort
 from onnx import helper
+
+from mnexport.runtime import onnxruntime as ort
 
 DOMAIN = "com.microsoft.nchwc"
 _IR_VERSION, _OPSET = 10, 20

@@ -17,6 +17,7 @@ from mnexport.signals import Terminated, terminable
 from mntrain.commands.options import add_options, read_options
 from mntrain.commands.output import run_command
 from mntrain.errors import MnTrainError
+from mntrain.terminal_text import plain, printable
 
 _EPILOG = """\
 examples:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run_command(lambda: _export(read_options(ExportCommand, words)))
     except (MnExportError, MnTrainError) as error:
-        print(f"mnexport: {error}", file=sys.stderr)
+        print(f"mnexport: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except Terminated as ended:
         print("mnexport: terminated.", file=sys.stderr)
@@ -76,9 +77,9 @@ def _export(command: ExportCommand) -> int:
             report = export(options)
         elif console.is_terminal:
             with console.status("exporting") as status:
-                report = export(options, status.update)
+                report = export(options, lambda message: status.update(plain(message)))
         else:
-            report = export(options, lambda message: console.print(message, highlight=False, soft_wrap=True))
+            report = export(options, lambda message: console.print(plain(message), soft_wrap=True))
     if command.json:
         print(json.dumps(report.to_dict()))
     else:

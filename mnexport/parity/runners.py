@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 import torch
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from mnexport.errors import GraphError
 from mnexport.export_source import ExportSource
 from mnexport.forms.regression import unscaled
 from mnexport.parity.tolerance import Answers
+from mnexport.runtime import onnxruntime
 from mnexport.signature import ExportSignature
 from mntrain.artifact import TableArtifact
 from mntrain.models.base import Estimate, Model, Prediction

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.quant_utils import add_pre_process_metadata
 
 from mnexport.errors import GraphError
 from mnexport.parity.runners import Examples
+from mnexport.runtime import onnxruntime, quant_utils, quantization
 from mnexport.signature import ExportSignature
 
 _BATCH = 32
@@ -45,15 +43,15 @@ def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _prepare(file, prepared)
-            quantize_static(
+            quantization.quantize_static(
                 str(prepared),
                 str(file),
                 _Reader(signature, examples),
-                quant_format=QuantFormat.QDQ,
+                quant_format=quantization.QuantFormat.QDQ,
                 op_types_to_quantize=_OPERATORS,
                 per_channel=True,
-                activation_type=QuantType.QInt8,
-                weight_type=QuantType.QInt8,
+                activation_type=quantization.QuantType.QInt8,
+                weight_type=quantization.QuantType.QInt8,
                 extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
             )
     except (OSError, GraphError):  # a full disk is told where the folder was made
@@ -91,11 +89,11 @@ def _prepare(file: Path, prepared: Path) -> None:
         prepared.write_bytes(bytes(file.stat().st_size))
         raise GraphError(f"ONNX Runtime cannot prepare the exported graph to be quantised: {error}") from error
     model = onnx.shape_inference.infer_shapes(onnx.load(str(prepared)))
-    add_pre_process_metadata(model)
+    quant_utils.add_pre_process_metadata(model)
     onnx.save(model, str(prepared))
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]
+class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
     """Reader of calibration images in batches."""
 
     def __init__(self, signature: ExportSignature, examples: Examples) -> None:

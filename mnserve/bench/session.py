@@ -39,7 +39,7 @@ def _measure_with_progress(settings: BenchSettings) -> BenchResult:
     """Measures with a progress bar on a terminal, which is redrawn between rounds only, never during a timed call."""
     console = Console(stderr=True)
     total = settings.rounds * len(settings.batches)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     progress = Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal)
     with progress:
         task = progress.add_task("loading and warming up", total=total)

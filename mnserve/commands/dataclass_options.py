@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import stat
 from collections.abc import Collection, Sequence
 from dataclasses import MISSING
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -80,7 +81,12 @@ class SettingsParser(ArgumentParser):
     def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Namespace:
         """See :meth:`jsonargparse.ArgumentParser.parse_path`."""
         with contextlib.suppress(OSError, ValueError):  # the reader of jsonargparse tells what is wrong with the name
-            if (size := os.stat(str(path)).st_size) > MAX_BYTES:
+            status = os.stat(str(path))
+            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):  # a pipe may never be written to
+                raise SettingsError(
+                    f"the file {path} given with --config is a pipe, a socket or a device; give the name of a file"
+                )
+            if (size := status.st_size) > MAX_BYTES:
                 raise SettingsError(
                     f"the file {path} given with --config has {size} bytes, and no more than {MAX_BYTES} are read; "
                     "is it the right file?"

@@ -13,6 +13,7 @@ import numpy as np
 
 from mnserve.engines.graph_options import check_graph_options
 from mnserve.engines.providers import ProviderOption
+from mnserve.engines.session_settings import SessionSettings
 from mnserve.errors import SettingsError
 
 MAX_THREADS: Final = 1024
@@ -47,10 +48,14 @@ class EngineOptions:
         providers: Execution providers, best first, under ONNX Runtime's names.
         provider_options: Options of these providers, over the defaults.
         intra_op_threads: Threads inside one operator, at most MAX_THREADS; 0 takes the CPUs this process may use.
-        inter_op_threads: Threads across operators, at most MAX_THREADS; 1 runs them one after the other.
+        inter_op_threads: Threads across operators, at most MAX_THREADS; 1 runs them one after the other, more run
+            branches of the graph side by side.
         allow_fallback: Serve on fewer providers than asked for instead of failing.
         cuda_graph_batches: Batch sizes to capture as CUDA graphs when a model is loaded; smaller batches are padded to
             the next of them, larger ones run without a graph. CUDA has to be the first provider.
+        global_thread_pool: Share the threads of all engines of this process, ``intra_op_threads`` in all. The first
+            engine decides for the whole process.
+        session: Memory and optimisation of a session.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -59,6 +64,8 @@ class EngineOptions:
     inter_op_threads: int = 1
     allow_fallback: bool = False
     cuda_graph_batches: tuple[int, ...] = ()
+    global_thread_pool: bool = False
+    session: SessionSettings = field(default_factory=SessionSettings)
 
     def __post_init__(self) -> None:
         if not self.providers:

@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import onnxruntime as ort
 
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.engines.base import TensorSpec
 from mnserve.engines.device import Device
 from mnserve.engines.padding import pad
+from mnserve.engines.runtime import onnxruntime as ort
 
 Array = np.ndarray[Any, Any]
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnxruntime as ort
 
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.device import cuda_device
-from mnserve.engines.fixed_batches import FixedBatches, obstacle, without_graph
-from mnserve.engines.sessions import open_session, reason
+from mnserve.engines.fixed_batches import FixedBatches, obstacle
+from mnserve.engines.runtime import onnxruntime as ort
+from mnserve.engines.sessions import open_session, reason, run_options
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ class OnnxRuntimeEngine:
         self._input_types = {spec.name: spec.datatype for spec in self._inputs}
         self._plain = not any(spec.datatype in ("BF16", "BYTES") for spec in (*self._inputs, *self._outputs))
         self._has_bfloat16 = any(spec.datatype == "BF16" for spec in (*self._inputs, *self._outputs))
-        self._no_graph = without_graph() if graphs else None
+        self._run_options = run_options(options, graphs=graphs)
         self._fixed = self._capture(session, options) if graphs else None
 
     @property
@@ -106,14 +106,14 @@ class OnnxRuntimeEngine:
             if replayed is not None:
                 return replayed
             if self._plain:
-                result: list[Array] = session.run(list(outputs), feeds, self._no_graph)
+                result: list[Array] = session.run(list(outputs), feeds, self._run_options)
                 return result
             if self._has_bfloat16:
                 values = {name: self._to_value(name, array) for name, array in feeds.items()}
-                answers = session.run_with_ort_values(list(outputs), values, self._no_graph)
+                answers = session.run_with_ort_values(list(outputs), values, self._run_options)
                 return [_from_value(value) for value in answers]
             texts = {name: _to_text(name, array) for name, array in feeds.items()}
-            result = session.run(list(outputs), texts, self._no_graph)
+            result = session.run(list(outputs), texts, self._run_options)
             return result  # noqa: RET504 (gives the untyped call a type)
         except EngineRunError:
             raise

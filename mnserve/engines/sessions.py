@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import onnxruntime as ort
-
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.cpu import available_cpus
+from mnserve.engines.fixed_batches import without_graph
 from mnserve.engines.providers import CUDA, default_options, remedy
+from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.errors import EngineLoadError
 
 _log = logging.getLogger(__name__)
@@ -19,6 +19,12 @@ _log = logging.getLogger(__name__)
 _FATAL_ONLY: Final = 4  # errors reach the caller as exceptions and need not be printed, too
 _CPU: Final = "CPUExecutionProvider"
 _REMOTE: Final = "AzureExecutionProvider"  # computes no operator of an ordinary model
+_GRAPH_LEVELS: Final = {
+    "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
 _REFUSAL: Final = "graph capture feature"
 """Part of ONNX Runtime's message about a model that it cannot capture."""
 
@@ -67,11 +73,42 @@ def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSessi
 def _session(path: Path, options: EngineOptions, *, graphs: bool) -> ort.InferenceSession:
     session_options = ort.SessionOptions()
     session_options.log_severity_level = _FATAL_ONLY
-    session_options.intra_op_num_threads = options.intra_op_threads or available_cpus()
-    session_options.inter_op_num_threads = options.inter_op_threads
+    if options.global_thread_pool:
+        _make_global_pool(options)
+        session_options.use_per_session_threads = False
+    else:
+        session_options.intra_op_num_threads = options.intra_op_threads or available_cpus()
+        session_options.inter_op_num_threads = options.inter_op_threads
+    if options.inter_op_threads > 1:
+        session_options.execution_mode = ort.ExecutionMode.ORT_PARALLEL
+    settings = options.session
+    session_options.graph_optimization_level = _GRAPH_LEVELS[settings.graph_level]
+    session_options.enable_cpu_mem_arena = settings.memory_arena
+    session_options.enable_mem_pattern = settings.memory_pattern
+    if settings.device_initializers:
+        session_options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     return ort.InferenceSession(
         path, sess_options=session_options, providers=_available(path, options, graphs=graphs), enable_fallback=False
     )
+
+
+def _make_global_pool(options: EngineOptions) -> None:
+    """Makes the pool that all sessions of the process share; the first call counts."""
+    try:
+        ort.set_global_thread_pool_sizes(options.intra_op_threads or available_cpus(), options.inter_op_threads)
+    except Exception as error:
+        if "already been created" not in str(error):
+            raise
+
+
+def run_options(options: EngineOptions, *, graphs: bool) -> ort.RunOptions | None:
+    """Returns the options of a run outside of CUDA graphs; None for those of ONNX Runtime."""
+    result = without_graph() if graphs else None
+    if options.session.arena_shrinkage:
+        result = result or ort.RunOptions()
+        result.log_severity_level = _FATAL_ONLY
+        result.add_run_config_entry("memory.enable_memory_arena_shrinkage", options.session.arena_shrinkage)
+    return result
 
 
 def _check_providers(options: EngineOptions) -> None:

@@ -62,17 +62,32 @@ async def load_versions(
         try:
             watched = replace(options, watch=RunWatch())
             model, instances = await _open(name, partial(load, root, name, version, watched, override), watched)
+            served = _started(model, instances, on_change, before.get(version))
         except BaseException as error:
             if not isinstance(error, Exception):
-                for served in loaded.values():
-                    await served.retire()
+                for earlier in loaded.values():
+                    await earlier.retire()
                 raise
             faults[version] = _explain(name, version, error)
             continue
-        loaded[version] = served = ServedModel(model, instances, on_change, before.get(version))
-        served.batcher.start()
+        loaded[version] = served
         _log.info("model '%s' version %d is ready: %s", name, version, model.findings.batching)
     return loaded, faults
+
+
+def _started(
+    model: LoadedModel, instances: tuple[Instance, ...], on_change: Callable[[], None], before: ServedModel | None
+) -> ServedModel:
+    """Starts the batcher of a loaded model; after a failure all engines are closed."""
+    try:
+        served = ServedModel(model, instances, on_change, before)
+        served.batcher.start()
+    except BaseException:
+        for instance in instances:
+            instance.engine.close()
+            instance.thread.close()
+        raise
+    return served
 
 
 async def _open(

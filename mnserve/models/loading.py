@@ -11,6 +11,7 @@ from pathlib import Path
 from mnserve.batching.from_config import batcher_options
 from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
+from mnserve.engines.backend_parameters import with_backend_parameters
 from mnserve.engines.base import Engine
 from mnserve.engines.instance_groups import instance_count, instance_options
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
@@ -84,9 +85,11 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)
+    count, engine = 1, options.engine
     if not options.alone:
         count = instance_count(files.config)
-        options = replace(options, engine=instance_options(files.config, options.engine, count))
+        engine = instance_options(files.config, engine, count)
+    options = replace(options, engine=with_backend_parameters(files.config, engine, count))
     return _load_best_files(files, replace(options, engine=with_needed_graphs(files, options)))
 
 

@@ -7,9 +7,14 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from mnserve.text.names import printable
+from mnserve.text.names import printable, printable_lines
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_ExceptionInfo: TypeAlias = "tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]"
 
 REQUEST_ID: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", default="")
 """Id of the current request from its caller; empty without an id."""
@@ -25,7 +30,15 @@ def _iso8601(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
-class TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """Escapes what stands in tracebacks, line by line."""
+
+    def formatException(self, ei: _ExceptionInfo) -> str:
+        """See :meth:`logging.Formatter.formatException`."""
+        return printable_lines(super().formatException(ei))
+
+
+class TextFormatter(_Formatter):
     """Formats a record as one line, with the id of the request if there is one."""
 
     def __init__(self) -> None:
@@ -43,8 +56,11 @@ class TextFormatter(logging.Formatter):
         return f"{text} [request {request_id}]" if request_id else text
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object on a line: time, level, logger, message, and any request id and traceback."""
+class JsonFormatter(_Formatter):
+    """Formats a record as one JSON object on a line: time, level, logger, message, and any request id and traceback.
+
+    Values have no character that could steer a terminal, so that a program may print them.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """See :meth:`logging.Formatter.format`."""
@@ -52,7 +68,7 @@ class JsonFormatter(logging.Formatter):
             "time": _iso8601(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": printable(record.getMessage()),
         }
         if request_id := _request_id():
             entry["request_id"] = request_id

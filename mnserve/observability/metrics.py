@@ -15,9 +15,11 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mnserve.access.refused_calls import RefusedCalls
 from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
 from mnserve.observability.metrics_http import MetricsHTTPServer
+from mnserve.text.names import printable
 
 _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_inference_request_success", "Requests answered", lambda c: c.success.count),
@@ -43,10 +45,12 @@ class ModelCollector(Collector):
 
     Args:
         counters: Returns the counters of the loaded models.
+        refused: Counts the calls that no model was asked for.
     """
 
-    def __init__(self, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+    def __init__(self, counters: Callable[[], Iterable[ModelCounters]], refused: RefusedCalls | None = None) -> None:
         self._counters = counters
+        self._refused = refused
 
     def collect(self) -> Iterator[Metric]:
         """Yields one family for each metric, with one sample for each model version."""
@@ -69,10 +73,15 @@ class ModelCollector(Collector):
         for model in models:
             pending.add_metric(tuple(_labels(model).values()), model.pending())
         yield pending
+        if self._refused is not None:
+            refused = Metric("mnserve_refused_calls", "Calls refused before a model was asked", "unknown")
+            for reason, count in self._refused.counts.items():
+                refused.add_sample(refused.name, {"reason": reason}, count)
+            yield refused
 
 
 def _labels(model: ModelCounters) -> dict[str, str]:
-    return {"model": model.name, "version": str(model.version)}
+    return {"model": printable(model.name), "version": str(model.version)}
 
 
 class MetricsServer:
@@ -82,14 +91,21 @@ class MetricsServer:
         host: Address to bind.
         port: Port to bind; 0 takes a free one.
         counters: Returns the counters of the loaded models.
+        refused: Counts the calls that no model was asked for.
 
     Raises:
         StartError: The port cannot be bound.
     """
 
-    def __init__(self, host: str, port: int, counters: Callable[[], Iterable[ModelCounters]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        counters: Callable[[], Iterable[ModelCounters]],
+        refused: RefusedCalls | None = None,
+    ) -> None:
         registry = CollectorRegistry()
-        registry.register(ModelCollector(counters))
+        registry.register(ModelCollector(counters, refused))
         try:
             addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             family, _, _, _, address = addresses[0]

@@ -8,18 +8,33 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from mnserve.engines.backend_parameters import BACKEND_PARAMETERS
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInput, ModelOutput
 from mnserve.repository.model_config import BACKEND, PLATFORM
+from mnserve.text.names import printable, shortened
 
 _log = logging.getLogger(__name__)
 
-_BACKEND_PARAMETERS: Final = {
-    "inter_op_thread_count": "--inter-op-threads",
-    "cudnn_conv_algo_search": "--provider-options cuda.cudnn_conv_algo_search=...",
-    "gpu_mem_limit": "--provider-options cuda.gpu_mem_limit=...",
+_MODEL_PATH: Final = "1/model.onnx"
+_STEPS: Final = "serve its steps as models of their own, and call one after the other"
+_WAYS_TO_ONNX: Final = {
+    "python": "its code is not run here; export the network in it to ONNX, and keep what is around it in the client",
+    "pytorch": "export the model with torch.onnx.export",
+    "libtorch": "export the model with torch.onnx.export",
+    "tensorflow": "convert the model with tf2onnx",
+    "tensorrt": "take the ONNX file that the plan was built from, start the server with --providers tensorrt",
+    "openvino": "take the ONNX file that the model was converted from, start the server with --providers openvino",
 }
-"""Parameters of Triton's backend for ONNX that users tune, and the options of this server in their place."""
+"""Begin of a backend's or platform's name -> way from its models to an ONNX file."""
+_OWN_PARAMETERS: Final = frozenset(
+    (
+        "allow_non_finite",
+        *(f"mn.{name}" for name in ("allowed_batch_sizes", "on_request", "warm_up")),
+        *(f"mn.{name}" for name in ("family", "form", "input", "labels")),
+    )
+)
+"""Parameters of this server, and those with which a published model describes itself."""
 
 
 def check_supported(config: ModelConfig) -> None:
@@ -29,10 +44,10 @@ def check_supported(config: ModelConfig) -> None:
         ModelConfigError: The configuration has one; the message names the setting and the remedy.
     """
     faults = [
-        (config.backend not in ("", BACKEND), f"backend '{config.backend}'; only '{BACKEND}' is served"),
-        (config.platform not in ("", PLATFORM), f"platform '{config.platform}'; only '{PLATFORM}' is served"),
+        (config.HasField("ensemble_scheduling") or config.platform == "ensemble", f"an ensemble; {_STEPS}"),
+        (config.backend not in ("", BACKEND), f"backend '{config.backend}'; {_other_backend(config.backend)}"),
+        (config.platform not in ("", PLATFORM), f"platform '{config.platform}'; {_other_backend(config.platform)}"),
         (config.HasField("sequence_batching"), "sequence_batching; remove it"),
-        (config.HasField("ensemble_scheduling"), "ensemble_scheduling; serve its steps one by one"),
         (config.model_transaction_policy.decoupled, "a decoupled transaction policy; remove it"),
         (bool(config.batch_input or config.batch_output), "batch_input or batch_output; remove them"),
         (bool(config.cc_model_filenames), "cc_model_filenames; name one file with default_model_filename"),
@@ -53,21 +68,30 @@ def check_supported(config: ModelConfig) -> None:
             raise ModelConfigError(f"model '{config.name}': config.pbtxt asks for {text}")
 
 
+def _other_backend(name: str) -> str:
+    """Says how a model of another backend can be served."""
+    ways = (way for prefix, way in _WAYS_TO_ONNX.items() if name.startswith(prefix))
+    return (
+        f"only ONNX files are served: {next(ways, 'export the model to ONNX')}, put the file at "
+        f"{_MODEL_PATH}, and leave backend and platform out"
+    )
+
+
 def ignored_settings(config: ModelConfig) -> list[str]:
     """Lists the settings of a configuration that are ignored; answers do not depend on them."""
     optimization = config.optimization
     settings = [
         (optimization.HasField("execution_accelerators"), "optimization.execution_accelerators (see --providers)"),
         (optimization.cuda.graphs, "optimization.cuda.graphs (see --cuda-graph-batches)"),
-        (optimization.HasField("graph"), "optimization.graph.level (the highest is used)"),
         (optimization.priority != 0, "optimization.priority"),
         (optimization.eager_batching, "optimization.eager_batching"),
         (any(group.HasField("rate_limiter") for group in config.instance_group), "instance_group.rate_limiter"),
         (any(group.host_policy for group in config.instance_group), "instance_group.host_policy"),
         (any(group.profile for group in config.instance_group), "instance_group.profile"),
         *(
-            (name in config.parameters, f"parameter {name} (see {option})")
-            for name, option in _BACKEND_PARAMETERS.items()
+            (True, f"parameter {printable(shortened(name))} (it means nothing here)")
+            for name in sorted(config.parameters)
+            if name not in BACKEND_PARAMETERS | _OWN_PARAMETERS
         ),
     ]
     return [text for present, text in settings if present]

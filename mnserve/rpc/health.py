@@ -16,6 +16,7 @@ from typing import Any, Final
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from mnserve.errors import InvalidRequestError
 from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2
 from mnserve.rpc.services import Services
@@ -25,6 +26,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
 
+MAX_NAME: Final = 1024
+"""Most characters of a service's name. The longest name of a model has 255 bytes."""
 _GRPC_SECONDS: Final = 5.0
 """Longest time in which gRPC cancels a call whose caller has left."""
 
@@ -59,6 +62,7 @@ class Health(health_pb2_grpc.HealthServicer):
 
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
         """Tells if a service can be used now."""
+        _check_name(request.service)
         status = self._status(request.service)
         if status is None:
             name = printable(shortened(request.service))
@@ -67,6 +71,7 @@ class Health(health_pb2_grpc.HealthServicer):
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Context) -> None:
         """Tells the same now, and again after every change. A watcher that reads slowly misses states in between."""
+        _check_name(request.service)
         changed = asyncio.Event()
         last: health_pb2.HealthCheckResponse | None = None
         self._watchers.add(changed)
@@ -92,6 +97,11 @@ class Health(health_pb2_grpc.HealthServicer):
         if service in self._names:  # also of models that are gone: they may be watched
             return self._models.is_ready(service)
         return None
+
+
+def _check_name(service: str) -> None:
+    if len(service) > MAX_NAME:
+        raise InvalidRequestError(f"the name of the service has {len(service)} characters, more than {MAX_NAME}")
 
 
 def _response(status: bool | None) -> health_pb2.HealthCheckResponse:

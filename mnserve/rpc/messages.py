@@ -5,13 +5,15 @@ Refused are messages that do not parse, and those that would take far more memor
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
 from inspect import isasyncgenfunction, iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from mnserve.access.call_limits import LargeCalls
 from mnserve.rpc.wire import has_more_fields
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -36,10 +38,16 @@ class CheckedService(grpc.GenericRpcHandler):
 
     Args:
         inner: The service.
+        small: Makes the handler of a method that is not one of ``large``.
+        large: Methods whose messages may be large, and their calls in progress.
     """
 
-    def __init__(self, inner: grpc.GenericRpcHandler) -> None:
+    def __init__(
+        self, inner: grpc.GenericRpcHandler, small: Callable[[Any], Handler], large: Mapping[str, LargeCalls]
+    ) -> None:
         self._inner = inner
+        self._small = small
+        self._large = large
         self._handlers: dict[str, Handler] = {}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Handler | None:
@@ -50,7 +58,16 @@ class CheckedService(grpc.GenericRpcHandler):
             unchecked = self._inner.service(handler_call_details)
             if unchecked is None:
                 return None  # not kept: clients may make up as many methods as they like
-            handler = self._handlers[method] = checked(unchecked)
+            make = checked if method in self._large else self._small
+            handler = self._handlers[method] = make(unchecked)
+        large = self._large.get(method)
+        if large is not None:
+            if len(large.tasks) >= large.most:
+                return large.refusing
+            task = asyncio.current_task()  # the whole call, from here to its end
+            if task is not None:
+                large.tasks.add(task)
+                task.add_done_callback(large.tasks.discard)
         return handler
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final
@@ -38,6 +39,11 @@ def printable(text: str) -> str:
         else character
         for character in text
     )
+
+
+def printable_lines(text: str) -> str:
+    """Escapes the same as :func:`printable`, except for line feeds and tabs."""
+    return "".join(part if part in ("\n", "\t") else printable(part) for part in re.split("([\n\t])", text))
 
 
 def shortened(text: str, limit: int = _MAX_LENGTH) -> str:

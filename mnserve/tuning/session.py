@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from mnserve.atomic_files import check_writable
 from mnserve.bench.feeds import check_shapes_used, input_rows, random_feeds
@@ -19,6 +18,7 @@ from mnserve.errors import BenchError, MnServeError, TuningError
 from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import CONFIG_NAME
+from mnserve.text.terminal import plain_lines
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.candidate_repository import CandidateRepository
 from mnserve.tuning.configuration import current_candidate
@@ -98,7 +98,7 @@ def _deliver(result: TuneResult, report: Report) -> None:
     def show(console: Console) -> None:
         print_result(result, console)
         if result.text is not None and result.settings.dry_run:
-            console.print(Text(f"\n{CONFIG_NAME} would say:\n\n{result.text}"), soft_wrap=True)
+            console.print(plain_lines(f"\n{CONFIG_NAME} would say:\n\n{result.text}"), soft_wrap=True)
 
     report.deliver(result.to_json(), lambda: draw(result), show)
 
@@ -129,7 +129,7 @@ def _remarks(settings: TuneSettings, config: ModelConfig, space: Space) -> list[
 def _progress(settings: TuneSettings) -> Iterator[Callable[[Stage, int, Candidate], None]]:
     """Shows a progress line on a terminal, which is redrawn between measurements only."""
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     names = {"search": "searching", "final": f"{settings.repeats} rounds of the best"}
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from mnserve.text.terminal import plain, plain_lines
 from mnserve.tuning.candidate import Candidate
 from mnserve.tuning.result import TuneResult
 
@@ -15,7 +15,7 @@ def print_result(result: TuneResult, console: Console) -> None:
     """Prints one row for each configuration, the best first; then the machine, the notes and the verdict."""
     goal, outcome = result.settings.goal, result.outcome
     title = f"{result.settings.model}: {goal.name} within {goal.latency_ms:g} ms"
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
+    table = Table(title=plain(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
     table.add_column("", no_wrap=True)
     batching = outcome.current.max_batch_size > 0
     for heading in (*(("batch", "delay\nms") if batching else ()), "instances", "threads"):
@@ -34,10 +34,10 @@ def print_result(result: TuneResult, console: Console) -> None:
         table.add_row(*_cells(result, candidate, batching=batching), style=style, end_section=ends_section)
     console.print(table)
     for sentence in (result.caption, *result.notes):
-        console.print(Text(sentence), soft_wrap=True)
+        console.print(plain_lines(sentence), soft_wrap=True)
     if outcome.chosen is not None:
-        console.print(Text(result.verdict), soft_wrap=True)
-        console.print(Text(result.done), soft_wrap=True)
+        console.print(plain_lines(result.verdict), soft_wrap=True)
+        console.print(plain_lines(result.done), soft_wrap=True)
 
 
 def _cells(result: TuneResult, candidate: Candidate, *, batching: bool) -> list[str]:

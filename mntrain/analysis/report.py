@@ -28,6 +28,7 @@ from mntrain.artifact import TableArtifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.data.tables import TableData
 from mntrain.errors import TrainingError
+from mntrain.terminal_text import plain, printable
 
 _Step = tuple[str, Callable[[], Section | None]]
 
@@ -60,7 +61,7 @@ def report(options: ReportOptions) -> dict[str, Any]:
 def _sections(report_input: ReportInput) -> list[Section]:
     console = Console(stderr=True, quiet=report_input.options.quiet)
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TimeElapsedColumn(),
         console=console,
@@ -69,9 +70,9 @@ def _sections(report_input: ReportInput) -> list[Section]:
         task = bar.add_task("looking", total=None)
 
         def say(step: str) -> None:
-            bar.update(task, description=step)
+            bar.update(task, description=printable(step))
             if not console.is_terminal:
-                console.print(step, highlight=False)
+                console.print(plain(step), soft_wrap=True)
 
         steps = _steps_of_rows(report_input, say) if report_input.target else _steps(report_input, say)
         bar.update(task, total=len(steps))

@@ -19,6 +19,7 @@ from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError
 from mntrain.models.neighbors import NeighborClassifier
+from mntrain.regular_files import regular
 from mntrain.training.artifact_data import load_data
 
 _SIDE = 240
@@ -120,7 +121,7 @@ class Observer:
         """
         model = self._artifact.model
         try:
-            model.load_state_dict(load_file(str(weights)))
+            model.load_state_dict(load_file(str(regular(weights))))
         except (SafetensorError, OSError, RuntimeError) as error:
             reason = str(error).splitlines()[0]
             raise ArtifactError(

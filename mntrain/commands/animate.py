@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mntrain.commands.command import Command
 from mntrain.commands.options import Count, DataPath, FilePath, RunPath
+from mntrain.terminal_text import printable
 
 _EPILOG = """\
 For classifiers of points in the plane whose run has kept epochs (training.keep_every):
@@ -58,7 +59,7 @@ def run(command: AnimateCommand) -> int:
         print(json.dumps({"files": [str(file) for file in files]}))
     else:
         for file in files:
-            print(f"written {file}")
+            print(printable(f"written {file}"))
     return 0
 
 

@@ -16,6 +16,7 @@ from mntrain.commands.command import Command
 from mntrain.commands.options import takes_other_words
 from mntrain.commands.output import run_command
 from mntrain.errors import MnTrainError
+from mntrain.terminal_text import printable
 
 COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
     {
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"unrecognized arguments: {' '.join(other_words)}")
         return run_command(lambda: command.start(values, other_words))
     except MnTrainError as error:
-        print(f"mntrain: {error}", file=sys.stderr)
+        print(f"mntrain: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print(f"mntrain: interrupted{remedy}.", file=sys.stderr)

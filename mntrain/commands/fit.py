@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mntrain.commands.command import Command
 from mntrain.commands.options import FolderPath, OtherWords, RecipeName
+from mntrain.terminal_text import printable
 
 _EPILOG = """\
 Every field of the recipe is an option, for instance:
@@ -73,7 +74,7 @@ def run(command: FitCommand) -> int:
     print(f"test {score}{unscaled} on {test['examples']} examples, epoch {result['best_epoch']}")
     rows = find_source(config.data.source).rows
     hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
-    print(f"artifact {folder / 'artifact'}{hint}")
+    print(printable(f"artifact {folder / 'artifact'}{hint}"))
     return 0
 
 

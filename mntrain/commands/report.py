@@ -6,6 +6,7 @@ from typing import Annotated
 
 from mntrain.commands.command import Command
 from mntrain.commands.options import Count, DataPath, FilePath, Option, RunPath
+from mntrain.terminal_text import printable
 
 _EPILOG = """\
 examples:
@@ -58,7 +59,7 @@ def run(command: ReportCommand) -> int:
         quiet=command.json,
     )
     numbers = report(options)
-    print(json.dumps(numbers, allow_nan=False) if command.json else f"page {options.page}")
+    print(json.dumps(numbers, allow_nan=False) if command.json else printable(f"page {options.page}"))
     return 0
 
 

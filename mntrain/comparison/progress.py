@@ -4,6 +4,7 @@ from rich.progress import TaskID
 
 from mntrain.comparison.plan import PlannedRun
 from mntrain.run_progress import RunProgress
+from mntrain.terminal_text import printable
 
 
 class ComparisonProgress(RunProgress):
@@ -20,7 +21,7 @@ class ComparisonProgress(RunProgress):
 
     def started(self, run: PlannedRun) -> None:
         """Add the bar of a run that starts or goes on."""
-        self._epochs[run.name] = self._bar.add_task(f"{run.name}, epochs", total=run.config.training.epochs)
+        self._epochs[run.name] = self._bar.add_task(printable(f"{run.name}, epochs"), total=run.config.training.epochs)
         if not self._console.is_terminal:
             self.say(f"{run.name} trains")
 

@@ -15,6 +15,7 @@ from typing import IO, Protocol
 import joblib
 
 from mntrain.comparison.plan import PlannedRun
+from mntrain.regular_files import regular
 
 _POLL_SECONDS = 0.2
 
@@ -110,7 +111,7 @@ def _threads(jobs: int) -> str:
 def _epochs(run: PlannedRun) -> int:
     """Count the finished epochs: the lines of ``metrics.csv`` below its heading."""
     with suppress(OSError):
-        return max(0, len((run.folder / "metrics.csv").read_bytes().splitlines()) - 1)
+        return max(0, len(regular(run.folder / "metrics.csv").read_bytes().splitlines()) - 1)
     return 0
 
 

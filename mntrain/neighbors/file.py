@@ -20,6 +20,7 @@ from mntrain.atomic_files import write_atomically
 from mntrain.errors import ArtifactError, DataError
 from mntrain.models.neighbors import HasNeighbors
 from mntrain.neighbors.images import NeighborImages
+from mntrain.regular_files import regular
 
 NAME = "neighbors.safetensors"
 _ARRAYS = ("images", "labels", "positions", "indices")
@@ -62,7 +63,7 @@ def read_neighbors(artifact: ImageArtifact) -> NeighborImages | None:
     if not file.exists():
         raise ArtifactError(f"{file} is a link to {file.readlink()}, which is not there; {remedy}.")
     try:
-        with safe_open(str(file), framework="np") as stored:
+        with safe_open(str(regular(file)), framework="np") as stored:
             written = stored.metadata() or {}
             nearest = NeighborImages(**{name: stored.get_tensor(name) for name in _ARRAYS})
     except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, DataError) as error:
@@ -105,7 +106,7 @@ def _check_unchanged(artifact: ImageArtifact) -> None:
         OSError: the weights cannot be read.
     """
     path = artifact.path / "model.safetensors"
-    with path.open("rb") as file:
+    with regular(path).open("rb") as file:
         now = hashlib.file_digest(file, "sha256").hexdigest()
     if now != artifact.weights_sha256:
         raise ArtifactError(

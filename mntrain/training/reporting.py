@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from mntrain.atomic_files import write_atomically
+from mntrain.terminal_text import plain
 from mntrain.training.evaluation import Metric
 
 Row = dict[str, float]
@@ -107,11 +108,11 @@ class TrainingProgress:
         self._console = Console(stderr=True)
         self._epochs, self._steps, self._metric, self._quiet = epochs, steps, metric, quiet
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[metrics]}"),
+            TextColumn("{task.fields[metrics]}", markup=False),
             console=self._console,
             disable=quiet or not self._console.is_terminal,
         )
@@ -143,13 +144,12 @@ class TrainingProgress:
         """Print the line of a finished epoch."""
         if not self._quiet:
             name, text = self._metric.name, self._metric.text
-            self._console.print(
+            line = (
                 f"epoch {int(row['epoch']):>3}/{self._epochs}  loss {row['train_loss']:.4f}  "
                 f"{name} {text(row[f'train_{name}'])}  validation loss {row['validation_loss']:.4f}  "
-                f"{name} {text(row[f'validation_{name}'])}{'  (best)' if best else ''}",
-                highlight=False,
-                soft_wrap=True,
+                f"{name} {text(row[f'validation_{name}'])}{'  (best)' if best else ''}"
             )
+            self._console.print(plain(line), soft_wrap=True)
 
 
 def write_csv(path: Path, history: list[Row]) -> None:

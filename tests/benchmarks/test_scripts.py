@@ -152,6 +152,18 @@ def test_front_ends_measures_every_named_way(tmp_path: Path) -> None:
     assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
 
 
+def test_many_models_measures_both_ways_to_open_them(tmp_path: Path) -> None:
+    out = run("benchmarks/many_models.py", "--models", "2", "--json", str(tmp_path / "starts.json"))
+    found = json.loads((tmp_path / "starts.json").read_text())["results"]
+    assert list(found) == ["2 small networks", "1 network of large images"]
+    for ways in found.values():
+        assert list(ways) == ["ONNX Runtime alone", "mnserve serve"]
+        for start in ways.values():
+            assert start["seconds"] > 0
+            assert start["peak"] >= start["resident"] > 2**24
+    assert "peak MiB" in out
+
+
 def test_soak_loses_and_swaps_nothing(tmp_path: Path) -> None:
     small = ["--minutes", "0.05", "--callers", "3", "--reload-seconds", "0.5"]
     out = run("benchmarks/soak.py", *small, "--json", str(tmp_path / "soak.json"))

@@ -127,10 +127,10 @@ def test_calls_beyond_the_most_at_a_time_are_refused_until_one_ends(calls: Calla
     for stream in streams:
         assert not next(stream).error_message
     for _ in range(3):
-        with refused("RESOURCE_EXHAUSTED"):
+        with refused("UNAVAILABLE", "--max-concurrent-requests") as refusal:
             stub.ModelInfer(request("double"), timeout=PATIENCE)
-        with refused("RESOURCE_EXHAUSTED"):
-            stub.ServerLive(pb.ServerLiveRequest(), timeout=PATIENCE)
+        assert refusal.pushback is not None
+        assert stub.ServerLive(pb.ServerLiveRequest(), timeout=PATIENCE).live  # probes have places of their own
     ends[0].set()
     assert list(streams[0]) == []
     deadline = time.monotonic() + PATIENCE
@@ -151,3 +151,40 @@ def open_until(end: threading.Event) -> Iterator[Any]:
     """One request, and then a stream that stays open."""
     yield request("double")
     end.wait(PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def open_server(start_own: Callable[..., Any]) -> Any:
+    """A server without tokens and limits."""
+    return start_own()
+
+
+def test_thousands_of_calls_at_once_are_answered_or_refused_with_a_reason(open_server: Any) -> None:
+    with grpc.insecure_channel(open_server.address) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        calls = [stub.ModelInfer.future(request("double"), timeout=PATIENCE) for _ in range(4000)]
+        codes = {call.code() for call in calls}  # waits
+        assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
+        for call in calls:
+            if call.code() is grpc.StatusCode.UNAVAILABLE:
+                assert "try again later" in call.details()
+                assert "grpc-retry-pushback-ms" in dict(call.trailing_metadata())
+
+
+def test_large_messages_to_a_watch_take_little_memory(open_server: Any) -> None:
+    """Few arrive at a time, whoever sends them, and none is kept."""
+    size = 16 * 2**20
+    with grpc.insecure_channel(open_server.address, options=[("grpc.max_send_message_length", -1)]) as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        before = peak_bytes(open_server)
+        calls = [watch(b"\x0a" + bytes(size)) for _ in range(20)]
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        assert stub.ServerLive(pb.ServerLiveRequest(), timeout=PATIENCE).live
+        assert {call.code() for call in calls} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+        assert peak_bytes(open_server) - before < 14 * size
+
+
+def peak_bytes(server: Any) -> int:
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) * 1024

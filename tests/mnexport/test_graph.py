@@ -71,6 +71,23 @@ class Broken(Probe):
         raise RuntimeError("\x1b[96mthe true cause\x1b[0m of it\nand much more")
 
 
+class Conditional(Probe):
+    def logits(self, image: Tensor) -> Tensor:
+        logits = super().logits(image)
+        return torch.cond(logits.sum() > 0, lambda values: values * 2, lambda values: values - 1, (logits,))
+
+
+@pytest.mark.parametrize("module", [Probe(), Conditional()], ids=lambda module: type(module).__name__)
+def test_a_file_tells_nothing_about_the_machine_that_wrote_it(module: nn.Module, tmp_path: Path) -> None:
+    """PyTorch's exporter notes the stack of every node: paths, lines of source files, names of classes."""
+    write_onnx(module.eval(), SPEC, 20, {"mn.version": "1"}, tmp_path / "m.onnx")
+    content = (tmp_path / "m.onnx").read_bytes()
+    assert b"mn.version" in content
+    for words in (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent), Path(__file__).name, "stack_trace"):
+        assert words.encode() not in content, words
+    assert b"class_hierarchy" not in content
+
+
 def test_a_proper_module_is_written(tmp_path: Path) -> None:
     assert write_onnx(Probe().eval(), SPEC, 20, {}, tmp_path / "m.onnx").size > 0
 

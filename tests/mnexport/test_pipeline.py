@@ -72,6 +72,10 @@ def test_the_published_model_is_complete_and_describes_itself(artifact: Path, re
     assert json.loads(metadata["mn.labels"]) == [str(digit) for digit in range(10)]
     assert metadata["mn.family"] == "meta_neighborhoods"
     assert (repository / "m/labels.txt").read_text().split() == [str(digit) for digit in range(10)]
+    for file in filter(Path.is_file, (repository / "m").rglob("*")):
+        content = file.read_bytes()
+        told = [place for place in (artifact.parents[1], Path(torch.__file__).parents[1]) if bytes(place) in content]
+        assert told == [], f"{file.name} tells of {told}"
 
 
 def test_the_configuration_is_what_triton_reads(artifact: Path, repository: Path) -> None:

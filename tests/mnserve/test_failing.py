@@ -67,3 +67,8 @@ def test_details_fit_into_what_clients_accept_of_metadata(name: str) -> None:
     details = failing.refusal(QueueFullError(name * 5000)).details
     assert len(details) > 300
     assert 2000 <= len(quote(details, safe="".join(map(chr, range(0x20, 0x7F))).replace("%", ""))) <= 4096
+
+
+def test_details_are_one_line_that_cannot_steer_a_terminal() -> None:
+    name = "a\n\x1b[2J\x9b\u2028\u202e\ud800 größe"
+    assert failing.refusal(QueueFullError(name)).details == r"a\n\x1b[2J\x9b\u2028\u202e\ud800 größe"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -94,18 +96,34 @@ def test_addresses_are_joined_and_invalid_hosts_refused() -> None:
             check_port_free(host, 0, "--grpc-port")
 
 
-async def test_calls_at_a_time_can_be_bounded(repository: Path, double_model: WriteModel) -> None:
-    double_model()
+async def test_calls_of_inference_can_be_bounded_and_others_have_places_of_their_own(
+    repository: Path, double_model: WriteModel
+) -> None:
+    double_model("m")
     server = Server(settings(repository, max_concurrent_requests=1))
     addresses = await server.start()
     async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
-        health = health_pb2_grpc.HealthStub(channel)
-        watching = health.Watch(health_pb2.HealthCheckRequest(service=""))
-        assert (await watching.read()).status == STATUS.SERVING  # type: ignore[attr-defined]
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await health.Check(health_pb2.HealthCheckRequest(service=""))  # type: ignore[misc]
-        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        watching.cancel()
+        stub: Any = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        watching = [health.Watch(health_pb2.HealthCheckRequest(service="m")) for _ in range(20)]
+        assert [(await call.read()).status for call in watching] == [STATUS.SERVING] * 20
+        stream = stub.ModelStreamInfer()
+        await stream.write(pb.ModelInferRequest(model_name="none"))
+        assert "there is no model" in (await stream.read()).error_message
+        for call in (stub.ModelInfer(pb.ModelInferRequest(model_name="m")), stub.ModelStreamInfer(iter([]))):
+            assert await call.code() is grpc.StatusCode.UNAVAILABLE
+            assert "has 1 calls of inference in progress" in await call.details()
+            assert ("grpc-retry-pushback-ms", "100") in tuple(await call.trailing_metadata())
+        assert (await stub.ServerLive(pb.ServerLiveRequest())).live
+        assert (await health.Check(health_pb2.HealthCheckRequest(service="m"))).status == STATUS.SERVING
+        assert (await stub.ModelMetadata(pb.ModelMetadataRequest(name="m"))).name == "m"
+        page = (await asyncio.to_thread(urllib.request.urlopen, addresses.metrics)).read().decode()
+        assert 'mnserve_refused_calls{reason="PLACES"} 2.0' in page
+        await stream.done_writing()
+        assert await stream.read() is grpc.aio.EOF
+        async with asyncio.timeout(20):  # the end of the stream is not counted at once
+            while (await stub.ModelInfer(pb.ModelInferRequest(model_name="m")).code()) is grpc.StatusCode.UNAVAILABLE:
+                await asyncio.sleep(0.01)
     assert await server.stop()
 
 

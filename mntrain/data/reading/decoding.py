@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datasets
 from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mntrain.data.hugging_face import datasets
 from mntrain.data.images import ImageArray
 from mntrain.data.reading.pixels import stack, to_array
 from mntrain.errors import DataError
+from mntrain.terminal_text import printable
 
 _BLOCK = 256
 # Errors of Pillow on damaged files.
@@ -50,7 +51,7 @@ def decode_column(table: datasets.Dataset, column: str, options: DecodeOptions, 
     encoded = table.select_columns([column]).cast_column(column, datasets.Image(decode=False)).with_format("arrow")
     console = Console(stderr=True)
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -71,7 +72,7 @@ def decode_column(table: datasets.Dataset, column: str, options: DecodeOptions, 
     try:
         with bar, warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"PIL\.")
-            task = bar.add_task(f"Decoding {where}", total=len(encoded))
+            task = bar.add_task(printable(f"Decoding {where}"), total=len(encoded))
             for block in workers.map(decode_block, range(0, len(encoded), _BLOCK)):
                 pictures.extend(block)
                 bar.advance(task, len(block))

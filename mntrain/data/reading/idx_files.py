@@ -18,6 +18,7 @@ from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_contiguous, check_in_range
 from mntrain.data.reading.pixels import from_grey
 from mntrain.errors import DataError
+from mntrain.regular_files import regular
 
 _PREFIXES = {"train": "train", "test": "t10k"}
 _UINT8 = 0x08
@@ -78,7 +79,7 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
         DataError: the file cannot be read or unpacked, or its header and its length do not agree.
     """
     try:
-        content = path.read_bytes()
+        content = regular(path).read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

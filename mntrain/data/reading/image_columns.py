@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import datasets
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mntrain.data.examples import IndexArray
+from mntrain.data.hugging_face import datasets
 from mntrain.data.labels import check_contiguous, check_in_range, listing
 from mntrain.errors import ConfigError, DataError
 

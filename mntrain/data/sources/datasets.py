@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
-from datasets.exceptions import DatasetNotFoundError, DatasetsError
 
 from mntrain.data.config import DataConfig
+from mntrain.data.hugging_face import DatasetNotFoundError, DatasetsError, datasets
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.reading.decoding import DecodeOptions, decode_column
 from mntrain.data.reading.image_columns import find_image_column, find_label_column, read_labels
 from mntrain.data.reading.pixels import match_channels
 from mntrain.data.reading.split_names import SPLIT_NAMES
 from mntrain.errors import ConfigError, DataError
+from mntrain.regular_files import regular
 
 _BUILDERS = {".parquet": "parquet", ".arrow": "arrow", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
@@ -61,12 +61,16 @@ def _open(path: str, subset: str | None) -> datasets.DatasetDict:
     local = Path(path).expanduser()
     if not local.exists() and _looks_local(path):
         raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
+    if local.exists() and not local.is_dir() and not local.is_file():
+        raise DataError(f"'{path}' is a pipe, a socket or a device; set data.path to a file or a folder.")
     try:
         if local.is_file():
             if subset is not None:
                 raise ConfigError(f"data.subset is {subset!r}, but '{path}' is a single file; leave it out.")
             return _open_file(local)
         if local.is_dir() and any((local / name).is_file() for name in ("dataset_dict.json", "state.json")):
+            for file in local.rglob("*"):
+                regular(file)
             opened = datasets.load_from_disk(str(local))
         else:
             opened = datasets.load_dataset(str(local) if local.is_dir() else path, subset)

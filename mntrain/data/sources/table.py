@@ -15,6 +15,7 @@ from mntrain.data.reading.split_names import SPLIT_NAMES
 from mntrain.data.reading.table_columns import is_number, read_features, read_targets
 from mntrain.data.tables import SourceTable, TableSet
 from mntrain.errors import ConfigError, DataError
+from mntrain.regular_files import regular
 
 _KINDS = (".csv", ".parquet")
 
@@ -62,7 +63,8 @@ def _files(path: Path) -> dict[str, Path]:
     if path.is_file():
         return {"all": path}
     if not path.is_dir():
-        raise DataError(f"'{path}' does not exist; set data.path to a .csv or .parquet file, or to a folder of them.")
+        fault = "is a pipe, a socket or a device" if path.exists() else "does not exist"
+        raise DataError(f"'{path}' {fault}; set data.path to a .csv or .parquet file, or to a folder of them.")
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in _KINDS and not file.name.startswith("."))
     if len(files) == 1:
         return {"all": files[0]}
@@ -80,9 +82,9 @@ def _files(path: Path) -> dict[str, Path]:
 def _read(file: Path) -> pa.Table:
     try:
         if file.suffix.lower() == ".csv":
-            table = pyarrow.csv.read_csv(file)
+            table = pyarrow.csv.read_csv(regular(file))
         elif file.suffix.lower() == ".parquet":
-            table = pyarrow.parquet.ParquetFile(file).read()
+            table = pyarrow.parquet.ParquetFile(regular(file)).read()
         else:
             raise ConfigError(f"data.path is '{file}', which is no table; use a {' or a '.join(_KINDS)} file.")
     # UnicodeDecodeError: names that are not UTF-8 text.

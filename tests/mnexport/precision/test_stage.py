@@ -240,7 +240,7 @@ def test_a_full_disk_while_quantising_is_no_error_of_the_graph(tmp_path: Path, m
         raise OSError(28, "No space left on device")
 
     write_onnx(static(ifilm=False), SIGNATURE, 20, {}, tmp_path / "m.onnx")
-    monkeypatch.setattr("mnexport.precision.quantization.quantize_static", full)
+    monkeypatch.setattr("onnxruntime.quantization.quantize_static", full)
     with pytest.raises(OSError, match="No space left"):
         quantize(tmp_path / "m.onnx", SIGNATURE, IMAGES)
 

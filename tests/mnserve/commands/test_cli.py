@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -246,6 +247,14 @@ def test_every_model_is_asked_for_by_a_star_alone(command_line: CommandLine) -> 
     assert command_line(words)[1] == ServeSettings(repository="models", model_control="explicit", load_model=("*",))
     with pytest.raises(SettingsError, match="--load-model has \\*"):
         ServeSettings(repository="models", model_control="explicit", load_model=("*", "m"))
+
+
+def test_a_configuration_file_is_no_pipe(
+    command_line: CommandLine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert command_line(["serve", "models", "--config", str(tmp_path / "pipe")])[0] == 2
+    assert "is a pipe, a socket or a device; give the name of a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,26 @@ async def test_broken_models_stand_beside_good_ones(repository: Path, double_mod
         assert [counters.name for counters in models.counters()] == ["good"]
 
 
+async def test_an_unexpected_fault_of_one_model_leaves_the_others(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("bad", "good"):
+        double_model(name)
+    start = Batcher.start
+
+    def fail_once(self: Batcher) -> None:
+        if self._name == "bad":
+            raise RuntimeError("nobody thought of this")
+        start(self)
+
+    monkeypatch.setattr(Batcher, "start", fail_once)
+    async with loaded(repository) as models:
+        assert models.is_ready("good")
+        (bad,) = (state for state in models.states() if state.name == "bad")
+        assert bad.reason == "RuntimeError: nobody thought of this"
+        assert "Traceback" in caplog.text
+
+
 async def test_the_default_version_is_the_highest_that_is_ready(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="version_policy { latest { num_versions: 2 } }")
     double_model("m", version=2)

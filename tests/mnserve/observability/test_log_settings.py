@@ -133,6 +133,32 @@ def test_a_name_with_a_line_break_leaves_a_line_of_text_whole(logger: logging.Lo
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_nothing_in_a_line_or_a_traceback_can_steer_a_terminal(
+    formatter: logging.Formatter, logger: logging.Logger
+) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logger.addHandler(handler)
+    name = "größe\x1b[2J\x9b\u2028\u202e\ud800"
+    try:
+        raise ValueError(name)
+    except ValueError:
+        logger.exception("model '%s' fails", name)
+    text = stream.getvalue()
+    shown = r"größe\x1b[2J\x9b\u2028\u202e\ud800"
+    if isinstance(formatter, JsonFormatter):
+        entry = json.loads(text)
+        assert entry["message"] == f"model '{shown}' fails"
+        assert entry["traceback"].endswith(f"ValueError: {shown}")
+    else:
+        first, *_, last = text.splitlines()
+        assert first.endswith(f"model '{shown}' fails")
+        assert last == f"ValueError: {shown}"
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_a_line_names_the_request_it_is_about(formatter: logging.Formatter, logger: logging.Logger) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)

@@ -81,6 +81,14 @@ def test_counters_become_metrics_of_triton(counters: ModelCounters) -> None:
     }
 
 
+def test_names_of_models_cannot_steer_a_terminal() -> None:
+    counters = ModelCounters("m\x9b\u202e", 1, lambda: 0)
+    labels = {
+        sample.labels["model"] for family in ModelCollector(lambda: [counters]).collect() for sample in family.samples
+    }
+    assert labels == {r"m\x9b\u202e"}
+
+
 @pytest.mark.parametrize(
     ("accept", "format"),
     [

@@ -43,6 +43,34 @@ def test_unsupported_settings_that_affect_answers_are_refused(text: str) -> None
         check_supported(parse(text))
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            'backend: "python"',
+            "backend 'python'; only ONNX files are served: its code is not run here; export the network",
+        ),
+        (
+            'platform: "pytorch_libtorch"',
+            "platform 'pytorch_libtorch'; only ONNX files are served: export the model with torch",
+        ),
+        (
+            'platform: "tensorrt_plan"',
+            "start the server with --providers tensorrt, put the file at 1/model.onnx, and leave",
+        ),
+        (
+            'backend: "dali"',
+            "export the model to ONNX, put the file at 1/model.onnx, and leave backend and platform out",
+        ),
+        ('platform: "ensemble"', "asks for an ensemble; serve its steps as models of their own"),
+    ],
+)
+def test_models_of_other_backends_are_told_the_way_to_onnx(text: str, words: str) -> None:
+    with pytest.raises(ModelConfigError) as caught:
+        check_supported(parse(text))
+    assert words in str(caught.value)
+
+
 def test_a_supported_configuration_is_accepted() -> None:
     check_supported(parse(f'platform: "onnxruntime_onnx" backend: "onnxruntime" max_batch_size: 4 {BOTH}'))
 
@@ -52,13 +80,16 @@ def test_a_supported_configuration_is_accepted() -> None:
     [
         ('optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }', "--providers"),
         ("optimization { cuda { graphs: true } }", "--cuda-graph-batches"),
-        ("optimization { graph { level: -1 } }", "graph.level"),
         ("optimization { priority: PRIORITY_MAX }", "optimization.priority"),
         ("optimization { eager_batching: true }", "eager_batching"),
         ("instance_group { rate_limiter { priority: 2 } }", "rate_limiter"),
         ('instance_group { host_policy: "numa0" }', "host_policy"),
         ('instance_group { profile: "1" }', "profile"),
-        ('parameters { key: "inter_op_thread_count" value { string_value: "2" } }', "--inter-op-threads"),
+        (
+            'parameters { key: "mn.alowed_batch_sizes" value { string_value: "[2]" } }',
+            "mn.alowed_batch_sizes (it means",
+        ),
+        ('parameters { key: "FORCE_CPU\\n" value { string_value: "1" } }', r"parameter FORCE_CPU\n (it means nothing"),
     ],
 )
 def test_ignored_settings_are_named(text: str, words: str) -> None:
