@@ -37,6 +37,7 @@ _TREE: Final = {
         "docs/serving/config-pbtxt",
         "docs/serving/batching",
         "docs/serving/protocol",
+        "docs/serving/clients",
         "docs/serving/security",
         "docs/serving/model-control",
         "docs/serving/operations",

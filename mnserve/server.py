@@ -133,7 +133,11 @@ class Server:
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         credentials = server_credentials(settings.security)
         file = settings.security.token_file
-        authorization = () if file is None else (AuthorizationInterceptor(Path(file)),)
+        authorization = (
+            ()
+            if file is None
+            else (AuthorizationInterceptor(Path(file), _rate_limits(settings), self._limits.refused),)
+        )
         explicit = settings.model_control == "explicit"
         root = Path(settings.repository)
         poller = Poller(root, self._models, settings.poll_seconds, allow_empty=settings.allow_empty)
@@ -231,6 +235,7 @@ class Server:
             tracing=self._tracing,
             limits=_rate_limits(self._settings),
             by_token=self._settings.security.token_file is not None,
+            refused=self._limits.refused,
         )
         services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(self._models, limit, options))
         self._health.add_to(services)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import grpc
 
+from mnserve.access.caller_identity import address_of, bearer_token
+from mnserve.access.rate_limits import RateLimits
+from mnserve.access.refused_calls import RefusedCalls
+from mnserve.access.refusing import refusing
 from mnserve.access.tokens import Right, Tokens, read_tokens
 from mnserve.access.watched_file import WatchedFiles
-from mnserve.errors import PermissionDeniedError, RequestError, UnauthenticatedError
-from mnserve.failing import fail
+from mnserve.errors import PermissionDeniedError, RateLimitedError, RequestError, UnauthenticatedError
 from mnserve.protocol import service_pb2
-
-_log = logging.getLogger(__name__)
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -58,12 +58,16 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
 
     Args:
         file: File of the tokens; checked for changes before every call.
+        failures: Limits of the calls of an address that fail here; None for no limit.
+        refused: Counts the calls that fail here; None counts nothing.
 
     Raises:
         CredentialsError: The file cannot be used.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, failures: RateLimits | None = None, refused: RefusedCalls | None = None) -> None:
+        self._failures = failures
+        self._refused = RefusedCalls() if refused is None else refused
         self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
 
     async def intercept_service(
@@ -75,15 +79,27 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
         try:
             self._check(handler_call_details.method, handler_call_details.invocation_metadata or ())
         except RequestError as error:
-            return _refusing(error)
+            failed = error.with_traceback(None)
+            return refusing(lambda context: self._refusal(failed, context))
         return await continuation(handler_call_details)
+
+    def _refusal(self, error: RequestError, context: Context) -> RequestError:
+        """Returns the error of a call that failed, or of an address of which too many calls did."""
+        try:
+            if self._failures is not None:
+                self._failures.take(address_of(context.peer()))
+        except RateLimitedError as limited:
+            self._refused.count("RATE")
+            return limited.with_traceback(None)
+        self._refused.count("TOKEN")
+        return error
 
     def _check(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
         needed = right_for(method)
         if needed is None:
             return
         self._tokens.refresh()
-        right = self._tokens.content.right(_bearer_token(metadata))
+        right = self._tokens.content.right(bearer_token(metadata))
         if right is None:
             raise UnauthenticatedError("the token is not one of this server's; ask its operator for one")
         if needed == "control" and right != "control":
@@ -91,26 +107,3 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
                 f"the token is good for inference, and {method.rpartition('/')[2][:64]} needs one that is good for "
                 "control; ask the server's operator for one"
             )
-
-
-def _bearer_token(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    values = [value for key, value in metadata if key == "authorization"]
-    if len(values) != 1:
-        count = "no" if not values else "more than one"
-        raise UnauthenticatedError(f"the call has {count} token; send the metadata `authorization: Bearer TOKEN` once")
-    text = values[0] if isinstance(values[0], str) else ""
-    scheme, _, token = text.partition(" ")
-    if scheme.lower() != "bearer":
-        raise UnauthenticatedError("the call's authorization is no bearer token; send `authorization: Bearer TOKEN`")
-    return token.strip()
-
-
-def _refusing(error: RequestError) -> Handler:
-    """Ends any call. The handler is a stream, since gRPC reads the message of other calls before it runs a handler."""
-
-    async def refuse(_requests: Any, context: Context) -> None:
-        _log.debug("a call from %s was refused: %s", context.peer(), error)
-        await fail(context, error)
-
-    handler: Handler = grpc.stream_stream_rpc_method_handler(refuse)
-    return handler

@@ -24,9 +24,11 @@ class RateLimits:
 
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → permits, time of the count
+        self._buckets: OrderedDict[bytes | str, tuple[float, float]] = (
+            OrderedDict()
+        )  # caller → permits, time of the count
 
-    def take(self, caller: str) -> None:
+    def take(self, caller: bytes | str) -> None:
         """Takes one permit of a caller.
 
         Raises:

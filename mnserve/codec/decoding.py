@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mnserve.codec.request_layout import MAX_DIMENSIONS, RequestLayout, describe, read_layout
+from mnserve.codec.request_layout import MAX_DIMENSIONS, RequestLayout, describe, read_layout, sent_twice
 from mnserve.codec.shared_memory import Regions, Slice
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.codec.tensors import INLINE_BYTES, TYPED_WORK, contents_to_array, first_non_finite, raw_to_array
@@ -101,8 +101,7 @@ class CheckedRequest(NamedTuple):
                 array = self._decode_elsewhere(rule, position, shape)
             else:
                 if self.request.inputs[position].HasField("contents"):
-                    what = describe(rule, signature)
-                    raise InvalidRequestError(f"{what} has both contents and raw_input_contents; send one of them")
+                    raise InvalidRequestError(sent_twice(rule.name, signature))
                 data = raw[raw_position]
                 if nbytes and len(data) == nbytes and rule.datatype.name != "BOOL":
                     array = np.frombuffer(data, dtype=rule.datatype.dtype).reshape(shape)

@@ -173,11 +173,22 @@ def _raw_positions(
         positions.append(None if shared else count)
         count += not shared
     if raw and len(raw) != count:
+        for tensor in request.inputs:
+            if tensor.HasField("contents"):
+                raise InvalidRequestError(sent_twice(tensor.name, signature))
         raise InvalidRequestError(
             f"model '{signature.model}': {len(raw)} raw_input_contents for {count} inputs"
             f"{' that are not in shared memory' if sources else ''}; send one for each input, or none"
         )
     return tuple(positions)
+
+
+def sent_twice(name: str, signature: RequestSignature) -> str:
+    """Describes an input with typed and raw contents, in Triton's words, for which clients look."""
+    return (
+        f"contents field must not be specified when using raw_input_contents for '{name}' for model "
+        f"'{signature.model}': the input has both; send one of them"
+    )
 
 
 def describe(rule: TensorRule, signature: RequestSignature) -> str:

@@ -16,7 +16,7 @@ from mnserve.engines.base import Engine
 from mnserve.engines.instance_groups import instance_count, instance_options
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
-from mnserve.errors import EngineError, EngineRunError
+from mnserve.errors import CorruptModelError, EngineError, EngineRunError
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.models.findings import Findings
 from mnserve.models.load_options import LoadOptions
@@ -28,7 +28,7 @@ from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
 from mnserve.repository.model_config import with_defaults
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
-from mnserve.repository.reader import read_model
+from mnserve.repository.reader import read_config, read_model
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,11 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
         RepositoryError: The files cannot be served.
         EngineError: The engine cannot load or run the model.
     """
-    files = read_model(root, name, version, override)
+    try:
+        files = read_model(root, name, version, override)
+    except CorruptModelError:
+        check_supported(override or read_config(root, name))  # models of other backends have other files
+        raise
     files = replace(files, config=with_defaults(files.config, exported=files.export is not None))
     check_supported(files.config)
     warn_of_ignored(files.config)

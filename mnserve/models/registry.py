@@ -227,7 +227,11 @@ class Models:
 
     def _entry(self, name: str) -> ModelEntry:
         if name not in self._entries:
-            raise UnknownModelError(f"there is no model '{name[:64]}'; the server has {listed(sorted(self._entries))}")
+            # Clients look for the first words, which are Triton's.
+            raise UnknownModelError(
+                f"Request for unknown model: there is no model '{name[:64]}'; the server has "
+                f"{listed(sorted(self._entries))}"
+            )
         return self._entries[name]
 
     def is_ready(self, name: str, version: str = "") -> bool:

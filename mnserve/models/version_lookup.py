@@ -53,7 +53,8 @@ def _named(name: str, entry: ModelEntry, version: int) -> ServedModel:
 
 def _number(version: str) -> int:
     if not (version.isascii() and version.isdigit() and len(version) <= MAX_VERSION_DIGITS):
-        raise InvalidRequestError(
-            f"model version '{version[:32]}' is not a number; give one such as 1, or leave it out"
+        raise InvalidRequestError(  # clients look for the first words, which are Triton's
+            f"failed to get model version from specified version string '{version[:32]}': it is not a number; give one "
+            "such as 1, or leave it out"
         )
     return int(version)

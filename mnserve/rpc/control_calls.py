@@ -10,6 +10,7 @@ from typing import Any, Final
 import grpc
 
 from mnserve.access.rate_limits import RateLimits
+from mnserve.access.refused_calls import RefusedCalls
 from mnserve.codec.shared_memory import Region, Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnknownRegionError, UnsupportedError
 from mnserve.failing import fail
@@ -41,6 +42,7 @@ class ServiceOptions:
         tracing: Sends spans of requests; None where nothing is traced.
         limits: Limits of requests of each caller; None for no limit.
         by_token: Tell callers apart by their tokens, and not by their addresses.
+        refused: Counts the calls that no model was asked for; None counts nothing.
     """
 
     control: Control = "none"
@@ -49,6 +51,7 @@ class ServiceOptions:
     tracing: Tracing | None = None
     limits: RateLimits | None = None
     by_token: bool = False
+    refused: RefusedCalls | None = None
 
     @property
     def extensions(self) -> list[str]:

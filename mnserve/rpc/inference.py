@@ -8,11 +8,12 @@ import time
 from functools import partial
 
 from mnserve.access.rate_limits import RateLimits
+from mnserve.access.refused_calls import RefusedCalls
 from mnserve.batching.request_limits import request_limits
 from mnserve.codec.decoding import check_request
 from mnserve.codec.encoding import encode_response, is_large
 from mnserve.codec.shared_memory import Regions
-from mnserve.errors import MnServeError, StoppingError
+from mnserve.errors import MnServeError, RateLimitedError, StoppingError
 from mnserve.execution.results import NO_TIMES, InferenceResult
 from mnserve.models.registry import Models
 from mnserve.models.response_cache import response_key
@@ -33,6 +34,7 @@ class Inference:
         max_message_bytes: Largest answer; None for no limit.
         regions: Shared memory of callers on this machine; None where it is not offered.
         rates: Limits of requests of each caller; None for no limit.
+        refused: Counts requests over these limits whose model is not known.
     """
 
     def __init__(
@@ -41,8 +43,10 @@ class Inference:
         max_message_bytes: int | None = None,
         regions: Regions | None = None,
         rates: RateLimits | None = None,
+        refused: RefusedCalls | None = None,
     ) -> None:
         self._rates = rates
+        self._refused = RefusedCalls() if refused is None else refused
         self._models = models
         self._max_message_bytes = max_message_bytes
         self._regions = regions
@@ -53,7 +57,7 @@ class Inference:
         *,
         remaining: float | None = None,
         trace: RequestTrace | None = None,
-        caller: str = "",
+        caller: bytes | str = "",
     ) -> pb.ModelInferResponse:
         """Answers one request, and counts it.
 
@@ -75,15 +79,14 @@ class Inference:
             raise
 
     async def _answer(
-        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None, caller: str
+        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None, caller: bytes | str
     ) -> pb.ModelInferResponse:
-        started, rates = time.perf_counter_ns(), self._rates
+        started = time.perf_counter_ns()
+        if self._rates is not None:
+            self._take_permit(self._rates, caller, request)
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
-                if rates is not None:
-                    rates.take(caller)
-                    rates = None  # once, however often the model is replaced meanwhile
                 return await self._run(served, request, started, remaining, trace)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
@@ -149,6 +152,19 @@ class Inference:
             text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
             _log.debug(text, model.name, model.version, work.rows, total_ns / 1e6, result.queue_ns / 1e6)
         return response
+
+    def _take_permit(self, rates: RateLimits, caller: bytes | str, request: pb.ModelInferRequest) -> None:
+        """Takes a permit of the caller, whatever becomes of the request: also one for a model that is not there."""
+        try:
+            rates.take(caller)
+        except RateLimitedError:
+            try:
+                served = self._models.find(request.model_name, request.model_version)
+            except MnServeError:
+                self._refused.count("RATE")
+            else:
+                served.counters.record_failure(reason="REJECTED", total_ns=0)
+            raise
 
     def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:
         """True if a request means another model by now than when it was looked up."""

@@ -46,7 +46,9 @@ class Servicer(ControlCalls):
         self, models: Models, max_message_bytes: int | None = None, offered: ServiceOptions | None = None
     ) -> None:
         super().__init__(models, offered or ServiceOptions())
-        self._inference = Inference(models, max_message_bytes, self._offered.regions, self._offered.limits)
+        self._inference = Inference(
+            models, max_message_bytes, self._offered.regions, self._offered.limits, self._offered.refused
+        )
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
         """Tells that the process answers at all."""
@@ -134,7 +136,8 @@ class Servicer(ControlCalls):
             await fail(context, StoppingError("the server is stopping; open the stream again, at another server"))
 
     async def _answer(self, method: str, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
-        offered, trace, caller = self._offered, None, ""
+        offered, trace = self._offered, None
+        caller: bytes | str = ""
         if offered.tracing is not None:
             metadata = context.invocation_metadata() or ()
             trace = offered.tracing.begin(method, request.model_name, request.id, metadata)

@@ -184,6 +184,30 @@ async def test_a_refused_call_is_not_remembered(channel: grpc.aio.Channel) -> No
         assert await status(call) is code
 
 
+async def test_calls_that_fail_are_limited_by_address_and_others_go_on(
+    serve: Serve, token_file: WriteTokens, double_model: Callable[..., Path]
+) -> None:
+    double_model("m")
+    security = SecuritySettings(token_file=token_file(INFER))
+    address = (await serve(security=security, rate_limit=0.001, rate_burst=3)).removeprefix("grpc://")
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub: Any = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]
+        codes = []
+        for number in range(6):
+            metadata = tuple(bearer(f"{STRANGER}{number}").items())
+            codes.append(await status(stub.ServerMetadata(pb.ServerMetadataRequest(), metadata=metadata)))
+        assert codes == [CODE.UNAUTHENTICATED] * 3 + [CODE.RESOURCE_EXHAUSTED] * 3
+        codes = []
+        for spelling in ("Bearer ", "bearer ", "BEARER  ", "bEARER   ", "Bearer    "):
+            call = stub.ModelInfer(pb.ModelInferRequest(), metadata=(("authorization", spelling + INFER),))
+            codes.append(await status(call))
+        assert codes == [CODE.NOT_FOUND] * 3 + [CODE.RESOURCE_EXHAUSTED] * 2
+        assert (
+            await status(stub.ServerMetadata(pb.ServerMetadataRequest(), metadata=tuple(bearer(INFER).items())))
+            is CODE.OK
+        )
+
+
 async def test_unknown_calls_need_a_token_too(channel: grpc.aio.Channel) -> None:
     """A tool that tries a newer reflection first goes on with the older one after UNIMPLEMENTED."""
     unknown = channel.unary_unary("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")

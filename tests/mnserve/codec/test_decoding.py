@@ -313,7 +313,7 @@ def test_requests_of_one_layout_keep_their_own_contents() -> None:
         decode_request(infinite, signature)
     both = request()
     both.inputs[0].contents.int_contents.append(1)
-    with pytest.raises(InvalidRequestError, match="both contents and raw_input_contents"):
+    with pytest.raises(InvalidRequestError, match="the input has both; send one of them"):
         decode_request(both, signature)
 
 

@@ -219,3 +219,25 @@ def test_the_sampling_flag_of_the_caller_is_honoured(
     begun = tracing.begin("ModelInfer", "m", "", [("traceparent", traceparent), ("other", b"x")])
     assert (begun is not None) is traced
     tracing.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "options"),
+    [
+        ("http://localhost:4317", (("grpc.enable_http_proxy", 0),)),
+        ("https://[::1]:4317", (("grpc.enable_http_proxy", 0),)),
+        ("http://collector:4317", None),
+    ],
+)
+def test_a_collector_on_this_machine_is_reached_without_a_proxy(
+    endpoint: str, options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter, given = InMemorySpanExporter(), []
+
+    def export(**named: Any) -> InMemorySpanExporter:
+        given.append((named["endpoint"], named["channel_options"]))
+        return exporter
+
+    monkeypatch.setattr("opentelemetry.exporter.otlp.proto.grpc.trace_exporter.OTLPSpanExporter", export)
+    Tracing.to_collector(endpoint, TraceSettings(TraceChoice(rate=1))).close()
+    assert given == [(endpoint, options)]

@@ -110,3 +110,12 @@ def test_the_log_says_what_is_ignored(
     double_model("m", config="max_batch_size: 4 optimization { priority: PRIORITY_MAX eager_batching: true }")
     load(repository, "m", 1, LoadOptions(engine=EngineOptions(intra_op_threads=1))).engine.close()
     assert "model 'm': ignored in config.pbtxt: optimization.priority; optimization.eager_batching" in caplog.text
+
+
+def test_a_model_of_another_backend_without_an_onnx_file_is_told_its_backend(
+    repository: Path, double_model: Callable[..., Path]
+) -> None:
+    folder = double_model("m", config='backend: "python"')
+    (folder / "1" / "model.onnx").rename(folder / "1" / "model.py")
+    with pytest.raises(ModelConfigError, match="backend 'python'; only ONNX files are served"):
+        load(repository, "m", 1, LoadOptions())

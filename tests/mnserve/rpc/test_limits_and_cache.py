@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mnserve.access.rate_limits import RateLimits
+from mnserve.access.refused_calls import RefusedCalls
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import StoppingError
 from mnserve.models.loading import LoadOptions
@@ -90,6 +91,19 @@ async def test_a_request_whose_model_is_replaced_meanwhile_counts_once(
         monkeypatch.setattr(Inference, "_was_replaced", lambda *_: True)
         await stub.ModelInfer(request(1, 1, 1, 1))
         assert len(asked) >= 2
+
+
+async def test_requests_for_unknown_models_take_permits(repository: Path, double_model: WriteModel) -> None:
+    double_model("m")
+    refused = RefusedCalls()
+    async with serving(repository, FakeEngine(), limits=RateLimits(0.001, 2), refused=refused) as (stub, models):
+        codes = [
+            (await stub.ModelInfer(request(1, 1, 1, 1, name=name)).code()).name
+            for name in ("nobody", "none", "no one", "m")
+        ]
+        assert codes == ["NOT_FOUND", "NOT_FOUND", "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]
+        assert refused.counts["RATE"] == 1
+        assert models.find("m").counters.failure["REJECTED"].count == 1
 
 
 async def test_each_request_of_a_stream_counts_for_the_rate(repository: Path, double_model: WriteModel) -> None:

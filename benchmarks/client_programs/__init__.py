@@ -1,0 +1,1 @@
+"""Models and programs of benchmarks/client_examples.py."""
