@@ -205,8 +205,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "pixels": _mixing(
         "limit = Constant<value = float {1.5}>() bytes = Constant<value = float {255}>() "
-        "one = Constant<value = float {1}>() largest = ReduceMax<keepdims = 0>(x) whole = Greater(largest, limit) scale = Where(whole, bytes, one) "
-        "y = Div(x, scale)",
+        "one = Constant<value = float {1}>() largest = ReduceMax<keepdims = 0>(x) "
+        "whole = Greater(largest, limit) scale = Where(whole, bytes, one) y = Div(x, scale)",
         inputs=_pixels,
     ),
     "masked": _mixing(
