@@ -42,8 +42,7 @@ def _surroundings(found: Surroundings) -> Iterator[str]:
     yield _field("memory", f"{found.memory / _GIBIBYTE:.1f} GiB, {group}")
     driver = f"; driver: {found.driver}" if found.driver else ""
     yield _field("GPUs", f"{', '.join(found.gpus) or 'none that a driver of NVIDIA shows'}{driver}")
-    telemetry = f"on, as {TELEMETRY_VARIABLE} asks" if found.telemetry else f"off ({TELEMETRY_VARIABLE}=1 or alike)"
-    yield _field("telemetry", telemetry)
+    yield _field("telemetry", f"{'on' if found.telemetry else 'off'}, by {TELEMETRY_VARIABLE} in the environment")
     for warning in found.warnings:
         yield _field("warning", warning)
 

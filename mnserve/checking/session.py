@@ -17,7 +17,7 @@ from mnserve.checking.report import CheckReport, ModelReport, ProviderReport
 from mnserve.checking.settings import CheckSettings
 from mnserve.checking.surroundings import look_around
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.models.load_options import load_options
+from mnserve.models.load_options import LoadOptions
 from mnserve.text.terminal import plain
 
 
@@ -32,7 +32,7 @@ def check(settings: CheckSettings) -> int:
     """
     report = examine(settings)
     if settings.json:
-        print(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
+        sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
     else:
         console = Console(highlight=False)
         for line in page(report):
@@ -55,7 +55,7 @@ def examine(settings: CheckSettings) -> CheckReport:
     surroundings, providers = look_around(), check_providers(server.engine_options)
     found = Repository(models=(), left_out={})
     if settings.repository:
-        found = asyncio.run(check_models(Path(settings.repository), load_options(server)))
+        found = asyncio.run(check_models(Path(settings.repository), LoadOptions.of_server(server)))
     faults = [*_provider_faults(settings, providers), *_model_faults(settings, found.models)]
     return CheckReport(
         surroundings=surroundings,
@@ -77,7 +77,5 @@ def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, .
 
 def _model_faults(settings: CheckSettings, models: tuple[ModelReport, ...]) -> list[str]:
     if settings.repository and not models:
-        return [
-            f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"
-        ]
+        return [f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"]
     return [f"model '{report.name}' cannot be served: {report.fault}" for report in models if report.fault]

@@ -16,8 +16,11 @@ from mnserve.engines.memory import memory_limit
 from mnserve.engines.runtime import TELEMETRY_VARIABLE
 from mnserve.engines.runtime import onnxruntime as ort
 
-_DISTRIBUTIONS: Final = ("mn-runtime", "grpcio", "protobuf", "numpy", "onnx", "opentelemetry-sdk", "prometheus-client")
-_FAMILIES: Final = ("onnxruntime", "tensorrt", "nvidia-", "grpcio-")
+_DISTRIBUTIONS: Final = (
+    *("mn-runtime", "numpy", "protobuf", "grpcio", "grpcio-health-checking", "grpcio-reflection", "prometheus-client"),
+    *("pillow", "jsonargparse", "opentelemetry-sdk"),
+)
+_FAMILIES: Final = ("onnxruntime", "tensorrt", "nvidia-")
 _ON: Final = ("1", "true", "yes", "on")
 
 
@@ -57,11 +60,11 @@ class Surroundings:
         system: Operating system, kernel, architecture and C library.
         build: What this build of ONNX Runtime was made for.
         cpus: CPUs.
-        memory_limit: Bytes that the control group allows; None without a limit.
+        memory_limit: Bytes that the control group allows; None without a limit below the memory of the machine.
         memory: Bytes of the machine.
         gpus: GPUs that NVIDIA's driver shows.
         driver: Version of that driver; empty without one.
-        telemetry: Whether ONNX Runtime reports usage.
+        telemetry: Whether ONNX Runtime reports usage, from its version 1.29 on.
         warnings: What is wrong with the packages.
     """
 
@@ -80,7 +83,7 @@ class Surroundings:
 
 def look_around() -> Surroundings:
     """Looks at the machine and the environment of this process."""
-    versions = _versions()
+    versions, memory, limit = _versions(), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), memory_limit()
     return Surroundings(
         versions=versions,
         python=platform.python_version(),
@@ -92,8 +95,8 @@ def look_around() -> Surroundings:
             affinity=len(os.sched_getaffinity(0)),
             quota=cgroup_quota(),
         ),
-        memory_limit=memory_limit(),
-        memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        memory_limit=None if limit is None or limit >= memory else limit,
+        memory=memory,
         gpus=gpu_names(),
         driver=_driver(),
         telemetry=reports_usage(),
@@ -107,10 +110,9 @@ def reports_usage() -> bool:
 
 
 def _versions() -> dict[str, str]:
-    found = {(item.metadata["Name"] or "").lower(): item.version for item in distributions()}
-    wanted = {name: found[name] for name in sorted(found) if name in _DISTRIBUTIONS or name.startswith(_FAMILIES)}
-    first = {"mn-runtime": wanted.pop("mn-runtime")} if "mn-runtime" in wanted else {}
-    return first | wanted
+    found = {(item.metadata["Name"] or "").lower().replace("_", "-"): item.version for item in distributions()}
+    of_families = [name for name in sorted(found) if name.startswith(_FAMILIES)]
+    return {name: found[name] for name in (*_DISTRIBUTIONS, *of_families) if name in found}
 
 
 def _warnings(versions: dict[str, str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Command-line options from the fields of a settings dataclass.
 
-A field without a default is a positional argument, and so is one whose metadata say ``positional``. Any other field is an
-option. A field that is a settings dataclass is a group of options. Docstrings of the fields are the help texts.
+A field without a default is a positional argument, and so is one whose metadata say ``positional``. Any other field is
+an option. A field that is a settings dataclass is a group of options. Docstrings of the fields are the help texts.
 """
 
 from __future__ import annotations
