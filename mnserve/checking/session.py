@@ -6,7 +6,10 @@ import asyncio
 import json
 import os
 import sys
+import threading
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -16,9 +19,11 @@ from mnserve.checking.providers import check_providers
 from mnserve.checking.report import CheckReport, ModelReport, ProviderReport
 from mnserve.checking.settings import CheckSettings
 from mnserve.checking.surroundings import look_around
-from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.load_options import LoadOptions
 from mnserve.text.terminal import plain
+
+_ENDING_SECONDS: Final = 2.0
+"""Time for the thread of an engine that was closed to end."""
 
 
 def check(settings: CheckSettings) -> int:
@@ -30,6 +35,7 @@ def check(settings: CheckSettings) -> int:
     Raises:
         RepositoryNotFoundError: The repository is no folder.
     """
+    before = set(threading.enumerate())
     report = examine(settings)
     if settings.json:
         sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
@@ -38,11 +44,19 @@ def check(settings: CheckSettings) -> int:
         for line in page(report):
             console.print(plain(line), soft_wrap=True)
     code = 1 if report.faults else 0
-    if EngineThread.any_alive():
+    if _any_hangs(before):
         # A run that hangs would abort the process when the interpreter is finalized around it.
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+def _any_hangs(before: Collection[threading.Thread]) -> bool:
+    """Finds if a thread of an engine does not end; all are told to."""
+    threads = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in threads:
+        thread.join(_ENDING_SECONDS)
+    return any(thread.is_alive() for thread in threads)
 
 
 def examine(settings: CheckSettings) -> CheckReport:
