@@ -230,7 +230,7 @@ class Server:
         services = Services(server, self._limits)
         options = ServiceOptions(
             control=self._settings.model_control,
-            regions=Regions() if self._settings.offers_shared_memory else None,
+            regions=Regions(max_bytes=self._settings.max_queue_bytes) if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),
             tracing=self._tracing,
             limits=_rate_limits(self._settings),
