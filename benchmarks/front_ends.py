@@ -37,6 +37,7 @@ from typing import Any
 
 import grpc
 import numpy as np
+from common.loopback import exempt_loopback
 from common.options import existing_file, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.memory import children
@@ -225,6 +226,7 @@ def main() -> int:
     """Run the benchmark; returns the exit code."""
     if sys.argv[1:2] == ["--child"]:
         return _child(sys.argv[2:])
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("model", type=existing_file, help="an ONNX file with one input of floats")
     parser.add_argument("--rows", type=positive_integer, default=1, help="of a request (1)")

@@ -15,6 +15,7 @@ import sys
 import time
 
 import grpc
+from common.loopback import exempt_loopback
 from common.options import positive_integer, script_parser
 from soaking.memory import resident_bytes
 
@@ -62,6 +63,7 @@ def main() -> int:
     if sys.argv[1:] == [_SERVE]:
         asyncio.run(_serve())
         return 0
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--rounds", type=positive_integer, default=8, help="(8)")
     parser.add_argument("--calls", type=positive_integer, default=10_000, help="of each round (10000)")

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import tritonclient.grpc as triton
 from common.figures import write_json
+from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, script_parser
 from joining.callers import Load, call_at_once
 from joining.forms import FORMS, Form
@@ -56,6 +57,7 @@ class Result:
 
 
 def main() -> int:
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--only", nargs="+", choices=EXAMPLES, default=list(EXAMPLES), metavar="MODEL", help="(all)")
     parser.add_argument("--callers", type=positive_integer, default=8, help="(8)")

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from common.figures import write_json
+from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, script_parser
 from rich.console import Console
 from soaking.memory import children, peak_bytes, resident_bytes
@@ -49,6 +50,7 @@ def main() -> int:
     if sys.argv[1:2] == [_OPEN]:
         _open_sessions(Path(sys.argv[2]))
         return 0
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--models", type=positive_integer, default=200, help="number of small networks (200)")
     parser.add_argument("--serve-options", nargs=argparse.REMAINDER, default=[], help="further words for mnserve serve")

@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from common.figures import write_json
+from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, script_parser, whole_number
 from onnx_suite.arrays import has_non_finite
 from onnx_suite.cases import SuiteCase, collect
@@ -32,6 +33,7 @@ from mnserve.bench.machine import describe_machine
 
 
 def main() -> int:
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--only", default="*", metavar="GLOB", help="names of models, such as 'node-reduce_*' (*)")
     parser.add_argument("--group-size", type=positive_integer, default=100, help="most models of a server (100)")

@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
+from common.loopback import proxy_exemptions
+
 ROOT = Path(__file__).resolve().parent.parent
 HOME = ROOT / "build" / "perf_analyzer"
 WHEELS = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12>=12,<13")
@@ -75,7 +77,7 @@ def unpack(wheel: Path) -> None:
 def environment() -> dict[str, str]:
     """Extend this process's environment by the CUDA library that the binary is linked to (no GPU is needed)."""
     paths = [str(HOME), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-    return {**os.environ, "LD_LIBRARY_PATH": ":".join(paths)}
+    return {**os.environ, **proxy_exemptions(), "LD_LIBRARY_PATH": ":".join(paths)}
 
 
 def check_binary(binary: Path) -> None:

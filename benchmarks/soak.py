@@ -27,6 +27,7 @@ from typing import Any
 
 import grpc
 from common.figures import write_json
+from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.callers import Caller, Tally, reload_models
@@ -58,6 +59,7 @@ class Samples:
 
 
 def main() -> int:
+    exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--minutes", type=positive_number, default=20, help="(20)")
     parser.add_argument("--callers", type=positive_integer, default=16, help="(16)")

@@ -57,6 +57,7 @@ _TREE: Final = {
         "docs/decisions/mntrain",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",
+        "docs/decisions/mnserve-calls",
         "docs/decisions/tools-and-tests",
         "CONTRIBUTING",
         "CHANGELOG",

@@ -41,7 +41,7 @@ def main() -> None:
     console.rule("predict through tritonclient")
     with server_process(REPOSITORY, ["--intra-op-threads", "0"]) as address:
         console.print(f"mnserve serves {REPOSITORY} on {address}")
-        with triton.InferenceServerClient(address) as client:
+        with triton.InferenceServerClient(address, channel_args=[("grpc.enable_http_proxy", 0)]) as client:
             for name, artifact in artifacts.items():
                 predict(client, name, artifact)
     console.print("the server has stopped")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 
 from mnserve.errors import DeadlineExceededError, MnServeError
 from mnserve.status import PUSHBACK_KEY, pushback_ms, status_code
 from mnserve.text.names import printable
+
+Behavior: TypeAlias = Callable[[Any, Any], Awaitable[Any]]
 
 _log = logging.getLogger(__name__)
 
@@ -82,3 +85,33 @@ async def fail(
     status = refusal(error)
     trailing = () if status.pushback_ms is None else ((PUSHBACK_KEY, str(status.pushback_ms)),)
     await context.abort(status.code, status.details, trailing)
+
+
+def drop_frames(error: BaseException) -> None:
+    """Cuts an error off from the frames that it has passed, whose variables it holds, and from those before it.
+
+    A future may keep an error, and a frame the future. Only a collection of cycles would free the message of a request
+    then, and a large message is a few objects alone, which are long in calling for one.
+    """
+    linked: list[BaseException | None] = [error]
+    while linked:
+        if (one := linked.pop()) is not None:
+            linked += (one.__cause__, one.__context__)
+            one.__traceback__ = one.__cause__ = one.__context__ = None
+
+
+def without_frames(behavior: Behavior) -> Behavior:
+    """Has a handler of gRPC, a coroutine of a request and a context, end without what an error of it holds.
+
+    gRPC keeps the error that ends a call for long.
+    """
+
+    async def answer(request: Any, context: Any) -> Any:
+        try:
+            return await behavior(request, context)
+        except BaseException as error:
+            request = context = None  # the frame of this function alone leaves with the error
+            drop_frames(error)
+            raise
+
+    return answer

@@ -22,10 +22,9 @@ from mnserve.access.rate_limits import RateLimits
 from mnserve.access.tls import add_port, server_credentials
 from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
-from mnserve.models.loading import LoadOptions
+from mnserve.models.load_options import LoadOptions
 from mnserve.models.polling import Poller
 from mnserve.models.registry import Models
-from mnserve.models.response_cache import ResponseCache
 from mnserve.models.served import ModelState
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
@@ -42,6 +41,8 @@ from mnserve.settings import ALL_MODELS, ServeSettings
 
 _log = logging.getLogger(__name__)
 
+_PATIENCE: Final = 10.0
+"""Seconds after which the load of one model does not hold up the others, or the start, any more."""
 _MAX_PENDING: Final = 65_536
 """Most calls that gRPC holds until the event loop takes them in; some 12 KB each."""
 _UNREAD_BYTES: Final = 262_144
@@ -90,18 +91,9 @@ class Server:
     def __init__(self, settings: ServeSettings, *, stop_times: StopTimes | None = None) -> None:
         self._settings = settings
         self._stop_times = StopTimes() if stop_times is None else stop_times
-        options = LoadOptions(
-            engine=settings.engine_options,
-            default_max_batch_size=settings.default_max_batch_size,
-            max_queue_rows=settings.max_queue_rows,
-            max_queue_bytes=settings.max_queue_bytes,
-            warm_up=settings.warm_up,
-            run_timeout=settings.run_timeout,
-            cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
-        )
         self._models = Models(
             Path(settings.repository),
-            options,
+            LoadOptions.of_server(settings),
             lambda: self._health.update(),
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
         )
@@ -148,7 +140,8 @@ class Server:
             (await asyncio.to_thread(look_through, root)).log_left_out()
         try:
             every = not explicit or ALL_MODELS in settings.load_model
-            await self._models.load_all(None if every else settings.load_model)
+            patience = None if settings.strict else _PATIENCE
+            await self._models.load_all(None if every else settings.load_model, patience)
         except UnknownModelError as error:
             raise StartError(f"{error}; correct --load-model") from error
         self._check_loaded()
@@ -238,7 +231,7 @@ class Server:
         services = Services(server, self._limits)
         options = ServiceOptions(
             control=self._settings.model_control,
-            regions=Regions() if self._settings.offers_shared_memory else None,
+            regions=Regions(max_bytes=self._settings.max_queue_bytes) if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),
             tracing=self._tracing,
             limits=_rate_limits(self._settings),

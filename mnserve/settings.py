@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from mnserve.access.addresses import is_loopback
 from mnserve.access.connection_limits import TransportSettings
 from mnserve.access.settings import SecuritySettings
 from mnserve.engines.base import EngineOptions
@@ -163,7 +164,7 @@ class ServeSettings:
     @property
     def is_local(self) -> bool:
         """True where only this machine can connect."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     @property
     def offers_shared_memory(self) -> bool:

@@ -21,6 +21,12 @@ from chromium import Chromium
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
+def pytest_configure() -> None:
+    """Servers of tests are on this machine, where no proxy of the environment finds them."""
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost", "::1")))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ColourModel:
     """Writes a classifier that answers which channel of an image is brightest on average.

@@ -19,7 +19,7 @@ _SECONDS = 60
 def main() -> None:
     address, file = sys.argv[1:]
     request = Path(file).read_bytes()
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(address, options=[("grpc.enable_http_proxy", 0)]) as channel:
         infer: Callable[..., bytes] = channel.unary_unary(_METHOD)
         for _ in sys.stdin:
             print(infer(request, timeout=_SECONDS).hex(), flush=True)

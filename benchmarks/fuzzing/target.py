@@ -25,13 +25,14 @@ from mnserve.codec.tensors import raw_to_array
 from mnserve.errors import MnServeError
 from mnserve.models.response_cache import response_key
 from mnserve.protocol import service_pb2 as pb
-from mnserve.rpc.wire import has_more_fields
+from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 from mnserve.status import status_code
 
 _MAX_TEXT: Final = 2000
 """Largest number of characters of a refusal: clients take 8 KiB of trailing metadata, escapes included."""
 _MAX_ANSWER: Final = 64
-_FIELDS: Final = 6
+_SHAPE: Final = WireShape.of(pb.ModelInferRequest.DESCRIPTOR)  # type: ignore[arg-type]
+_LIMITS: Final = ElementLimits(fields=2**20, values=2**20, numbers=2**20)
 
 
 class Finding(AssertionError):
@@ -57,12 +58,17 @@ class Target:
 
     def raw(self, data: bytes) -> None:
         """Decode bytes as they may come over the wire, against every model."""
-        has_more_fields(data, _FIELDS)
+        try:
+            excess = first_excess(data, _SHAPE, _LIMITS)
+        except NotAMessageError:
+            excess = "no message"
         try:
             request = pb.ModelInferRequest.FromString(data)
         except DecodeError:
             self.outcomes["no message"] += 1
             return
+        if excess is not None:
+            raise Finding(f"protobuf parses a message that is refused before: {excess}")
         for number, signature in enumerate(SIGNATURES):
             self._checked(request, signature, number)
 

@@ -9,7 +9,11 @@ from typing import Final
 import onnx
 import tritonclient.grpc as triton
 
-_TYPES: Final[Mapping[int, str]] = {onnx.TensorProto.FLOAT: "TYPE_FP32", onnx.TensorProto.INT64: "TYPE_INT64"}
+_TYPES: Final[Mapping[int, str]] = {
+    onnx.TensorProto.FLOAT: "TYPE_FP32",
+    onnx.TensorProto.INT64: "TYPE_INT64",
+    onnx.TensorProto.BOOL: "TYPE_BOOL",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

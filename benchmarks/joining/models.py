@@ -77,6 +77,18 @@ def _boxes(random: Generator, rows: int) -> Mapping[str, Array]:
     return {"boxes": np.concatenate([corner, corner + np.float32(0.5)], axis=1), "scores": scores}
 
 
+def _numbers(random: Generator, rows: int) -> Mapping[str, Array]:
+    return {"x": random.integers(0, 5, rows, np.int64)}
+
+
+def _pixels(random: Generator, rows: int) -> Mapping[str, Array]:
+    return {"x": random.random((rows, 4), np.float32) * np.float32(random.choice([1, 255]))}
+
+
+def _masked(random: Generator, rows: int) -> Mapping[str, Array]:
+    return {**_rows(random, rows), "mask": random.random(rows) < 0.3}
+
+
 def _mixing(body: str, *, output: str = "float[N,4] y", inputs: Inputs = _rows, takes: str = _ROWS) -> Example:
     return Example(graph=f"({takes}) => ({output}) {{ {body} }}", inputs=inputs)
 
@@ -174,6 +186,35 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "many_rows": _mixing(
         f"{_MEAN} none = Constant<value = int64 {{0}}>() sizes = Shape(x) rows = Gather(sizes, none) "
         f"limit = Constant<value = int64 {{6}}>() condition = Greater(rows, limit) {_CENTRED_IF}"
+    ),
+    "wide": _mixing(
+        f"{_MEAN} apart = Sub(x, mean) million = Constant<value = float {{1000000}}>() large = Mul(x, million) "
+        "y = Concat<axis = 1>(large, apart)",
+        output="float[N,8] y",
+    ),
+    "faint": _mixing(
+        f"{_MEAN} small = Constant<value = float {{0.001}}>() part = Mul(mean, small) sum = Add(x, part) "
+        "y = Mul(sum, sum)",
+    ),
+    "counted": _mixing(
+        "column = Constant<value = int64[1] {1}>() one = Unsqueeze(x, column) other = Transpose<perm = [1, 0]>(one) "
+        "same = Equal(one, other) numbers = Cast<to = 7>(same) y = ReduceSum<keepdims = 0>(numbers, column)",
+        takes="int64[N] x",
+        output="int64[N] y",
+        inputs=_numbers,
+    ),
+    "pixels": _mixing(
+        "limit = Constant<value = float {1.5}>() bytes = Constant<value = float {255}>() "
+        "one = Constant<value = float {1}>() largest = ReduceMax<keepdims = 0>(x) "
+        "whole = Greater(largest, limit) scale = Where(whole, bytes, one) y = Div(x, scale)",
+        inputs=_pixels,
+    ),
+    "masked": _mixing(
+        f"{_FIRST} weights = Cast<to = 1>(mask) column = Constant<value = int64[1] {{1}}>() "
+        "factors = Unsqueeze(weights, column) kept = Mul(x, factors) mean = ReduceMean<keepdims = 1>(kept, zero) "
+        "y = Sub(x, mean)",
+        takes=f"{_ROWS}, bool[N] mask",
+        inputs=_masked,
     ),
     "independent": _independent(
         "weight = Constant<value = float[4, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 7, 6, 5, 4, 3, 2}>() "

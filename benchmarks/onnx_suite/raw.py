@@ -66,9 +66,9 @@ def _tensors(arguments: Sequence[Any]) -> tuple[RawTensor, ...]:
 
 def _ort_value(tensor: RawTensor, array: Array) -> ort.OrtValue:
     if tensor.type not in _NARROW:
-        return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+        return ort.OrtValue.ortvalue_from_numpy(np.asarray(array, order="C"))
     number, dtype = _NARROW[tensor.type]
-    bits = np.ascontiguousarray(array).view(np.uint16 if dtype.itemsize == 2 else np.uint8)
+    bits = np.asarray(array, order="C").view(np.uint16 if dtype.itemsize == 2 else np.uint8)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, number)
 
 

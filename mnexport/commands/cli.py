@@ -15,7 +15,7 @@ from mnexport.commands.settings import ExportCommand
 from mnexport.errors import MnExportError
 from mnexport.signals import Terminated, terminable
 from mntrain.commands.options import add_options, read_options
-from mntrain.commands.output import run_command
+from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
 from mntrain.terminal_text import plain, printable
 
@@ -35,6 +35,7 @@ The result is a model repository in Triton's layout: serve it with `mnserve serv
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    end_at_sigterm()
     words = _parser().parse_args(argv)
     try:
         return run_command(lambda: _export(read_options(ExportCommand, words)))

@@ -3,14 +3,56 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
+from contextlib import ExitStack
+from errno import EADDRNOTAVAIL, EAFNOSUPPORT
+from typing import Any, Final, TypeAlias
 
 from mnserve.errors import StartError
+
+SocketAddress: TypeAlias = "tuple[socket.AddressFamily, tuple[Any, ...]]"
+"""Family, and address as the module ``socket`` takes it."""
+
+ABSENT: Final = (EADDRNOTAVAIL, EAFNOSUPPORT)
+"""Errors of an address that this machine does not have, such as ``::1`` without IPv6."""
 
 
 def join_address(host: str, port: int) -> str:
     """Joins host and port as ``HOST:PORT``, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Returns True if a host is this machine alone: ``localhost``, or an address such as 127.0.0.1 or ::1.
+
+    A name that only begins like such an address (``127.example.org``) is another machine.
+    """
+    plain = host.removeprefix("[").removesuffix("]").lower()
+    with contextlib.suppress(OSError):
+        plain = socket.inet_ntoa(socket.inet_aton(plain))  # short forms, such as 127.1
+    try:
+        address = ipaddress.ip_address(plain)
+    except ValueError:
+        return plain == "localhost"
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def socket_addresses(host: str, port: int) -> list[SocketAddress]:
+    """Finds every address of a host; ``localhost`` has both loopback addresses, as gRPC has it.
+
+    Raises:
+        OSError: The host is not known.
+        UnicodeError: The host cannot be encoded as a host name.
+    """
+    hosts = [host, "127.0.0.1", "::1"] if host.lower() == "localhost" else [host]
+    found = [
+        (family, address)
+        for name in hosts
+        for family, _, _, _, address in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def check_port_free(host: str, port: int, option: str) -> None:
@@ -20,19 +62,28 @@ def check_port_free(host: str, port: int, option: str) -> None:
         StartError: The port is in use, or the host is no address of this machine.
     """
     try:
-        with contextlib.closing(_bound_socket(host, port)):
-            pass
-    except (OSError, UnicodeError) as error:  # UnicodeError: the host cannot be encoded as a host name
+        with ExitStack() as stack:
+            absent: OSError | None = None
+            bound = 0
+            for family, address in socket_addresses(host, port):
+                try:
+                    stack.enter_context(_bound_socket(family, address))
+                    bound += 1
+                except OSError as error:
+                    if error.errno not in ABSENT:
+                        raise
+                    absent = error
+            if absent is not None and not bound:
+                raise absent
+    except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StartError(
             f"cannot listen on {join_address(host, port)}: {reason}; choose another {option} or --host"
         ) from error
 
 
-def _bound_socket(host: str, port: int) -> socket.socket:
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = addresses[0]
-    bound = socket.socket(family, kind, protocol)
+def _bound_socket(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does; ports in use are still refused
         bound.bind(address)

@@ -248,4 +248,6 @@ class RequestQueue:
     def _bucket_of(self, work: InferenceWork) -> Hashable:
         if self._max_batch_size == 0:
             return None
+        if work.alone:
+            return object()
         return tuple((name, array.shape[1:], array.dtype.str) for name, array in work.feeds.items())

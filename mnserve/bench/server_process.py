@@ -16,7 +16,7 @@ from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError
 from mnserve.repository.listing import list_models
 
-_MAIN = "import sys; from mnserve.commands.cli import main; sys.exit(main())"
+_MAIN = "import sys; from mnserve.__main__ import main; sys.exit(main())"
 """The console script, without a search for its installed file."""
 _ADDRESS = re.compile(r"grpc://([^\s,]+)")
 _START_SECONDS = 120.0

@@ -9,6 +9,7 @@ from typing import Final
 
 import grpc
 
+from mnserve.access.addresses import is_loopback
 from mnserve.access.certificates import read_authorities, read_identity
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
@@ -16,6 +17,8 @@ from mnserve.errors import SettingsError
 DEFAULT_PORT: Final = 8001
 _ENCRYPTED: Final = "grpcs://"
 _PLAIN: Final = "grpc://"
+_EVERY_INTERFACE: Final = ("0.0.0.0", "[::]")
+"""Addresses to listen on; connections to them stay on this machine."""
 _UNLIMITED: Final = -1
 """The server states and enforces its own limit."""
 
@@ -35,7 +38,8 @@ class Address:
     @property
     def is_local(self) -> bool:
         """True where messages to the server stay on this machine."""
-        return self.target.startswith(("unix:", "127.", "localhost:", "[::1]:"))
+        host = self.target.rpartition(":")[0]
+        return self.target.startswith("unix:") or is_loopback(host) or host in _EVERY_INTERFACE
 
     def is_encrypted(self, connection: ConnectionSettings) -> bool:
         """Returns True if connections use TLS.
@@ -73,11 +77,16 @@ def parse_address(url: str) -> Address:
 def open_channel(address: Address, connection: ConnectionSettings) -> grpc.Channel:
     """Opens a channel, which connects with the first call.
 
+    To other machines it goes through the proxy that ``grpc_proxy``, ``https_proxy`` or ``http_proxy`` name in the
+    environment, unless ``no_grpc_proxy`` or ``no_proxy`` exempt the host.
+
     Raises:
         CredentialsError: A file of the connection cannot be used.
         SettingsError: The address excludes TLS, and options ask for it.
     """
     options = [("grpc.max_receive_message_length", _UNLIMITED), ("grpc.max_send_message_length", _UNLIMITED)]
+    if address.is_local:  # a proxy would look for a server on its own machine
+        options.append(("grpc.enable_http_proxy", 0))
     if not address.is_encrypted(connection):
         return grpc.insecure_channel(address.target, options=options)
     authorities = None if connection.tls_ca is None else read_authorities(Path(connection.tls_ca), "--tls-ca")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import grpc
 
+from mnserve.client.channels import parse_address
 from mnserve.errors import AnswerTimeoutError, ClientError, RequestRefusedError, ServerUnreachableError
 from mnserve.text.names import listed
 
@@ -13,11 +15,14 @@ _CONNECTION_SIGNS = (
     "connect",
     "dns",
     "name resolution",
+    "errors resolving",
     "socket closed",
     "connection reset",
     "goaway",
     "handshake",
 )
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""Variables that gRPC reads, in this order."""
 _TLS_SIGNS = ("ssl handshake failed", "tsi_")
 
 
@@ -43,7 +48,7 @@ def translate(
             )
         return ServerUnreachableError(
             f"no server answers at {url} ({reason}); start one with `mnserve serve REPOSITORY`, or give its "
-            "address with --url HOST:PORT, or grpcs://HOST:PORT if it wants TLS"
+            f"address with --url HOST:PORT, or grpcs://HOST:PORT if it wants TLS{_proxy_hint(url)}"
         )
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return AnswerTimeoutError(
@@ -69,3 +74,10 @@ def translate(
             f"the server at {url} has no room for this request: {details}; send smaller batches or raise its limit"
         )
     return RequestRefusedError(f"the server at {url} answered {code.name}: {details or 'no reason given'}")
+
+
+def _proxy_hint(url: str) -> str:
+    proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
+    if proxy is None or parse_address(url).is_local:
+        return ""
+    return f"; calls go through the proxy that {proxy} names in the environment, unless no_proxy has the host"

@@ -39,12 +39,14 @@ class InferenceWork:
             dimension. Read-only views of the message where that is possible.
         rows: B, or 1 for a model without a batch dimension.
         outputs: Names of the outputs wanted, in the order of the answer.
+        alone: It shares no batch, since it replaces a default of the model.
         nbytes: Memory of ``feeds``; strings count with what they hold.
     """
 
     feeds: Mapping[str, Array]
     rows: int
     outputs: tuple[str, ...]
+    alone: bool = False
     nbytes: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class CheckedRequest(NamedTuple):
         if self.layout.large or self.request.raw_input_contents:
             return self.layout.large
         typed, shared = 0, 0
-        for rule, shape, nbytes in zip(self.signature.inputs, self.layout.shapes, self.layout.nbytes, strict=True):
+        for rule, shape, nbytes in zip(self.layout.rules, self.layout.shapes, self.layout.nbytes, strict=True):
             if rule.name in self.sources:
                 shared += nbytes or 0
             else:
@@ -92,7 +94,7 @@ class CheckedRequest(NamedTuple):
         raw, layout, signature = self.request.raw_input_contents, self.layout, self.signature
         feeds: dict[str, Array] = {}
         for rule, position, shape, nbytes in zip(
-            signature.inputs, layout.positions, layout.shapes, layout.nbytes, strict=True
+            layout.rules, layout.positions, layout.shapes, layout.nbytes, strict=True
         ):
             raw_position = layout.raw_positions[position]
             if raw_position is None or not raw:
@@ -108,14 +110,17 @@ class CheckedRequest(NamedTuple):
             if rule.datatype.floating and not signature.allow_non_finite:
                 _refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
-        return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs)
+        return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs, alone=layout.alone)
 
     def _decode_elsewhere(self, rule: TensorRule, position: int, shape: Sequence[int]) -> Array:
         """Decodes a tensor that comes as typed contents, or in shared memory."""
         what = describe(rule, self.signature)
         if rule.name in self.sources:
             assert self.regions is not None
-            return raw_to_array(self.regions.read(self.sources[rule.name], what), rule.datatype, shape, what)
+            place = self.sources[rule.name]
+            if rule.datatype.is_bytes:
+                self.regions.check_strings(place, math.prod(shape), what)
+            return raw_to_array(self.regions.read(place, what), rule.datatype, shape, what)
         return contents_to_array(self.request.inputs[position].contents, rule.datatype, shape, what)
 
 
@@ -159,7 +164,7 @@ def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Ha
         dimensions than one that keeps the rules.
     """
     inputs, outputs = request.inputs, request.outputs
-    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) != len(signature.inputs):
+    if request.parameters or len(outputs) > len(signature.outputs) or len(inputs) > len(signature.input_names):
         return None
     key: list[Hashable] = [len(request.raw_input_contents)]
     for tensor in inputs:

@@ -34,12 +34,14 @@ class RequestLayout:
     """Names, shapes and places of the tensors of a request; equal for many requests.
 
     Attributes:
-        positions: For each of the model's inputs, in order, its position in the request.
+        positions: For each input of ``rules`` its position in the request.
         raw_positions: For each position of the request, its place among the raw contents; None for shared memory.
-        shapes: Shapes of the model's inputs, (B, *dims) or (*dims).
+        shapes: Their shapes, (B, *dims) or (*dims).
         nbytes: Their sizes as raw contents; None where elements have lengths of their own.
         rows: B, or 1 for a model without a batch dimension.
         outputs: Outputs wanted, in the order of the answer.
+        rules: Rules of the inputs, in the order of ``positions``.
+        alone: The request brings an optional input, so it shares no batch.
         classes: Outputs wanted as their highest classes, and how many of those; None where there are none.
     """
 
@@ -49,6 +51,8 @@ class RequestLayout:
     nbytes: tuple[int | None, ...]
     rows: int
     outputs: tuple[str, ...]
+    rules: tuple[TensorRule, ...]
+    alone: bool
     classes: Mapping[str, int] | None = None
 
     @cached_property
@@ -87,9 +91,11 @@ def read_layout(
     raw_positions = _raw_positions(request, signature, sources)
     shapes: list[list[int]] = []
     rows: int | None = None
-    for rule in signature.inputs:
+    replaced = tuple(rule for rule in signature.optional_inputs if rule.name in positions)
+    rules = (*signature.inputs, *replaced)
+    for rule in rules:
         shape = _check_shape(request.inputs[positions[rule.name]], rule, signature)
-        if signature.max_batch_size > 0:
+        if signature.max_batch_size > 0 and not rule.optional:
             if rows is not None and shape[0] != rows:
                 raise InvalidRequestError(
                     f"model '{signature.model}': input '{rule.name}' has {shape[0]} rows, expected {rows} as in input "
@@ -97,16 +103,25 @@ def read_layout(
                 )
             rows = shape[0]
         shapes.append(shape)
+    sizes = tuple(
+        None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
+        for rule, shape in zip(rules, shapes, strict=True)
+    )
+    for rule, shape, size in zip(rules, shapes, sizes, strict=True):
+        if rule.name in sources and size not in (None, sources[rule.name].byte_size):
+            raise InvalidRequestError(
+                f"{describe(rule, signature)} has {sources[rule.name].byte_size} bytes of raw contents, expected "
+                f"{size} for shape {shape} of {rule.datatype.name}"
+            )
     layout = RequestLayout(
-        positions=tuple(positions[rule.name] for rule in signature.inputs),
+        positions=tuple(positions[rule.name] for rule in rules),
         raw_positions=raw_positions,
         shapes=tuple(shapes),
-        nbytes=tuple(
-            None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
-            for rule, shape in zip(signature.inputs, shapes, strict=True)
-        ),
+        nbytes=sizes,
         rows=1 if rows is None else rows,
         outputs=outputs,
+        rules=rules,
+        alone=bool(replaced),
         classes=classes,
     )
     return layout, sources, targets
@@ -121,7 +136,8 @@ def _positions(request: pb.ModelInferRequest, signature: RequestSignature) -> di
             raise InvalidRequestError(f"model '{signature.model}': input '{shortened(name)}' is given twice")
         if name not in signature.input_names:
             raise InvalidRequestError(
-                f"model '{signature.model}' has no input '{shortened(name)}'; it has {_names(signature.inputs)}"
+                f"model '{signature.model}' has no input '{shortened(name)}'; it has "
+                f"{_names((*signature.inputs, *signature.optional_inputs)) or 'none'}"
             )
         positions[name] = position
     missing = [rule.name for rule in signature.inputs if rule.name not in positions]
@@ -194,6 +210,12 @@ def _check_shape(
     if tensor.datatype != rule.datatype.name:
         raise InvalidRequestError(f"{what} has datatype '{shortened(tensor.datatype)}', expected {rule.datatype.name}")
     expected = signature.full_shape(rule)
+    if rule.any_shape:
+        if len(tensor.shape) > MAX_DIMENSIONS:
+            raise InvalidRequestError(
+                f"{what} has a shape of {len(tensor.shape)} dimensions, expected at most {MAX_DIMENSIONS}"
+            )
+        expected = [-1] * len(tensor.shape)
     if len(tensor.shape) != len(expected):
         got = f"{list(tensor.shape[:8])}{' and more' if len(tensor.shape) > 8 else ''}"
         raise InvalidRequestError(
@@ -206,7 +228,7 @@ def _check_shape(
         raise InvalidRequestError(f"{what} has shape {shape}, expected {expected}")
     if signature.is_empty_batch(rule, shape):
         raise InvalidRequestError(f"{what} has shape {shape} with 0 rows, expected at least 1")
-    if signature.max_batch_size > 0 and shape[0] > signature.max_batch_size:
+    if signature.max_batch_size > 0 and not rule.optional and shape[0] > signature.max_batch_size:
         raise InvalidRequestError(
             f"{what} has {shape[0]} rows, expected at most {signature.max_batch_size} (max_batch_size); split the "
             "request"

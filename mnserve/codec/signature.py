@@ -21,11 +21,16 @@ class TensorRule:
         name: Name in the protocol.
         datatype: Element type.
         dims: Sizes without the batch dimension; -1 is any size.
+        any_shape: Nothing is known about the shape; ``dims`` is empty, and the engine decides.
+        optional: An input that a request may leave out, since the model file has a default. It has no batch dimension,
+            and a request that brings it runs alone.
     """
 
     name: str
     datatype: Datatype
     dims: tuple[int, ...]
+    any_shape: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +40,11 @@ class RequestSignature:
     Attributes:
         model: Name of the model, for messages.
         max_batch_size: Most rows in one request; 0 for a model without a batch dimension.
-        inputs: Inputs, all of them required.
+        inputs: Inputs that every request brings.
         outputs: Outputs on offer.
         on_request: Names of the outputs that a request gets only by naming them.
         allow_non_finite: Let NaN and infinite inputs through.
+        optional_inputs: Inputs that a request may bring.
         labels: Output name -> names of its classes by index; outputs without a label file are not there.
     """
 
@@ -48,12 +54,13 @@ class RequestSignature:
     outputs: tuple[TensorRule, ...]
     on_request: frozenset[str] = frozenset()
     allow_non_finite: bool = False
+    optional_inputs: tuple[TensorRule, ...] = ()
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def input_names(self) -> frozenset[str]:
-        """Names of the inputs."""
-        return frozenset(rule.name for rule in self.inputs)
+        """Names of all inputs, optional ones included."""
+        return frozenset(rule.name for rule in (*self.inputs, *self.optional_inputs))
 
     @cached_property
     def output_rules(self) -> Mapping[str, TensorRule]:
@@ -75,8 +82,8 @@ class RequestSignature:
 
         The first dimension of a model without a batch dimension counts too, where it may have any size.
         """
-        return bool(shape) and shape[0] == 0 and self.full_shape(rule)[0] == -1
+        return bool(shape) and shape[0] == 0 and (rule.any_shape or self.full_shape(rule)[0] == -1)
 
     def full_shape(self, rule: TensorRule) -> list[int]:
-        """Shape that clients see: ``dims``, behind -1 where the model has a batch dimension."""
-        return [-1, *rule.dims] if self.max_batch_size > 0 else list(rule.dims)
+        """Shape that clients see: ``dims``, behind -1 where the tensor has a batch dimension."""
+        return [-1, *rule.dims] if self.max_batch_size > 0 and not rule.optional else list(rule.dims)

@@ -27,12 +27,17 @@ class TensorSpec:
     Attributes:
         name: Name in the model file.
         datatype: Element type under its protocol name (``FP32``, ``UINT8``, ...).
-        shape: Size of each dimension, batch included; -1 for any size.
+        shape: Size of each dimension, batch included; -1 for any size. Empty for a scalar, and for a tensor whose file
+            declares no shape: ONNX Runtime does not tell them apart, and takes every shape for both.
+        axis: Name of the first dimension in the model file; empty where it has none. Axes of one name have one size.
+        optional: An input with a default in the model file, which a request may replace.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+    axis: str = field(default="", compare=False)
+    optional: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,7 @@ class Engine(Protocol):
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Inputs in the model's order."""
+        """Inputs in the model's order; optional ones come last."""
         ...
 
     @property

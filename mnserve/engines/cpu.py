@@ -6,6 +6,8 @@ import math
 import os
 from pathlib import Path
 
+from mnserve.engines.cgroup import ancestors, groups, read_file
+
 
 def available_cpus(root: Path = Path("/")) -> int:
     """Counts the CPUs to size thread pools by, at least 1.
@@ -26,54 +28,26 @@ def cgroup_quota(root: Path = Path("/")) -> float | None:
     return min(quotas) if quotas else None
 
 
-def _ancestors(mount: Path, group: str) -> list[Path]:
-    """Lists the folders from the process's own group up to the mount; the mount alone for a group out of view."""
-    folder = mount / group.lstrip("/")
-    if not folder.is_dir():
-        return [mount]
-    folders = [folder]
-    while folders[-1] != mount and mount in folders[-1].parents:
-        folders.append(folders[-1].parent)
-    return folders
-
-
-def _groups(root: Path) -> dict[str, str]:
-    """Reads ``/proc/self/cgroup``: controller list -> path; the list of version 2 is empty."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text(encoding="ascii", errors="replace").splitlines()
-    except OSError:
-        return {}
-    parts = [line.split(":", 2) for line in lines]
-    return {part[1]: part[2] for part in parts if len(part) == 3}
-
-
 def _version_2(root: Path) -> list[float]:
-    group = _groups(root).get("", "/")
+    group = groups(root).get("", "/")
     quotas = []
-    for folder in _ancestors(root / "sys/fs/cgroup", group):
-        words = _read(folder / "cpu.max").split()
+    for folder in ancestors(root / "sys/fs/cgroup", group):
+        words = read_file(folder / "cpu.max").split()
         if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
             quotas.append(int(words[0]) / int(words[1]))
     return [quota for quota in quotas if quota > 0]
 
 
 def _version_1(root: Path) -> list[float]:
-    group = next((path for names, path in _groups(root).items() if "cpu" in names.split(",")), "/")
+    group = next((path for names, path in groups(root).items() if "cpu" in names.split(",")), "/")
     quotas = []
     for controller in ("cpu", "cpu,cpuacct"):
         mount = root / "sys/fs/cgroup" / controller
         if not mount.is_dir():
             continue
-        for folder in _ancestors(mount, group):
-            quota = _read(folder / "cpu.cfs_quota_us").strip()
-            period = _read(folder / "cpu.cfs_period_us").strip()
+        for folder in ancestors(mount, group):
+            quota = read_file(folder / "cpu.cfs_quota_us").strip()
+            period = read_file(folder / "cpu.cfs_period_us").strip()
             if quota.isdigit() and period.isdigit() and int(period) > 0:  # -1 is no limit
                 quotas.append(int(quota) / int(period))
     return [quota for quota in quotas if quota > 0]
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return ""

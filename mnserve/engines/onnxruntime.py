@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,8 +58,11 @@ class OnnxRuntimeEngine:
         self._path = path
         session, graphs = open_session(path, options)
         self._session: ort.InferenceSession | None = session
-        self._inputs = tuple(_spec(argument, path) for argument in session.get_inputs())
-        self._outputs = tuple(_spec(argument, path) for argument in session.get_outputs())
+        self._inputs = (
+            *(_spec(argument, path) for argument in session.get_inputs()),
+            *(replace(_spec(argument, path), optional=True) for argument in _defaults(session)),
+        )
+        self._outputs = _outputs(session, path)
         self._metadata = dict(session.get_modelmeta().custom_metadata_map)
         self._providers = tuple(session.get_providers())
         self._input_types = {spec.name: spec.datatype for spec in self._inputs}
@@ -123,12 +127,13 @@ class OnnxRuntimeEngine:
 
     def _capture(self, session: ort.InferenceSession, options: EngineOptions) -> FixedBatches | None:
         """Captures the graphs of this model; None and a warning where it cannot have any."""
-        problem = obstacle(self._inputs, self._outputs)
+        inputs = [spec for spec in self._inputs if not spec.optional]
+        problem = obstacle(inputs, self._outputs)
         if problem is not None:
             _log.warning("%s runs without CUDA graphs: %s", self._path, problem)
             return None
         try:
-            return FixedBatches(session, self._inputs, self._outputs, options.cuda_graph_batches, cuda_device(options))
+            return FixedBatches(session, inputs, self._outputs, options.cuda_graph_batches, cuda_device(options))
         except Exception as error:
             sizes = ", ".join(map(str, options.cuda_graph_batches))
             raise EngineLoadError(
@@ -147,7 +152,26 @@ def _spec(argument: Any, path: Path) -> TensorSpec:
     if datatype is None:
         raise EngineLoadError(f"{path}: '{argument.name}' has type {argument.type}, which cannot be served")
     shape = tuple(size if isinstance(size, int) and size >= 0 else -1 for size in argument.shape)
-    return TensorSpec(name=argument.name, datatype=datatype, shape=shape)
+    axis = next(iter(argument.shape), None)
+    return TensorSpec(name=argument.name, datatype=datatype, shape=shape, axis=axis if isinstance(axis, str) else "")
+
+
+def _defaults(session: ort.InferenceSession) -> list[Any]:
+    """Lists the initialisers that a run may replace; those of types that cannot travel keep their values."""
+    return [argument for argument in session.get_overridable_initializers() if argument.type in _DATATYPES]
+
+
+def _outputs(session: ort.InferenceSession, path: Path) -> tuple[TensorSpec, ...]:
+    """Lists the outputs whose types can travel; the others are left out, and a run does not compute them for itself."""
+    arguments = session.get_outputs()
+    left_out = [argument for argument in arguments if argument.type not in _DATATYPES]
+    kept = tuple(_spec(argument, path) for argument in arguments if argument.type in _DATATYPES)
+    texts = ", ".join(f"'{argument.name}' ({argument.type})" for argument in left_out)
+    if not kept:
+        raise EngineLoadError(f"{path}: no output has a type that can be served; there is {texts or 'none at all'}")
+    if left_out:
+        _log.warning("%s: left out, as their types cannot travel: output %s", path, texts)
+    return kept
 
 
 def _to_text(name: str, array: Array) -> Array:

@@ -35,15 +35,17 @@ class PaddedEngine:
     def __init__(self, engine: Engine, sizes: Sequence[int]) -> None:
         self._engine = engine
         self._sizes = tuple(sizes)
-        for spec in engine.inputs:
+        required = [spec for spec in engine.inputs if not spec.optional]
+        for spec in required:
             if spec.shape[:1] not in ((-1,), tuple(sizes)):
                 raise ModelConfigError(
                     f"mn.allowed_batch_sizes is {list(sizes)}, but input '{spec.name}' has shape {list(spec.shape)} in "
                     "the model file; give the size of its first dimension, or set max_batch_size to 0"
                 )
-        if not engine.inputs:
+        if not required:
             raise ModelConfigError(f"mn.allowed_batch_sizes is {list(sizes)}, but the model has no inputs; remove it")
-        self._inputs = tuple(_any_batch(spec) for spec in engine.inputs)
+        self._inputs = tuple(spec if spec.optional else _any_batch(spec) for spec in engine.inputs)
+        self._optional = frozenset(spec.name for spec in engine.inputs if spec.optional)
         self._outputs = tuple(_any_batch(spec) if spec.shape[:1] == tuple(sizes) else spec for spec in engine.outputs)
 
     @property
@@ -71,7 +73,8 @@ class PaddedEngine:
         if size == rows:
             return self._engine.run(feeds, outputs)
         whole = {
-            name: pad(array, np.empty((size, *array.shape[1:]), dtype=array.dtype)) for name, array in feeds.items()
+            name: array if name in self._optional else pad(array, np.empty((size, *array.shape[1:]), array.dtype))
+            for name, array in feeds.items()
         }
         answers = self._engine.run(whole, outputs)
         for name, array in zip(outputs, answers, strict=True):

@@ -34,8 +34,8 @@ _SHORT: Final = {
 }
 _PACKAGES: Final = {
     "CPU": "onnxruntime",
-    "CUDA": "onnxruntime-gpu",
-    "Tensorrt": "onnxruntime-gpu",
+    "CUDA": "onnxruntime-gpu[cuda,cudnn]",
+    "Tensorrt": "onnxruntime-gpu[cuda,cudnn]",
     "OpenVINO": "onnxruntime-openvino",
     "ROCM": "onnxruntime-rocm",
     "MIGraphX": "onnxruntime-migraphx",
@@ -44,7 +44,8 @@ _PACKAGES: Final = {
     "Dml": "onnxruntime-directml",
 }
 """Package of ONNX Runtime that has a provider."""
-_TENSORRT: Final = f"Tensorrt{_SUFFIX}"
+TENSORRT: Final = f"Tensorrt{_SUFFIX}"
+"""ONNX Runtime's name of its TensorRT provider."""
 CUDA: Final = f"CUDA{_SUFFIX}"
 """ONNX Runtime's name of its CUDA provider."""
 
@@ -118,7 +119,7 @@ def default_options(provider: str, model: Path) -> Mapping[str, str]:
         provider: ONNX Runtime's name of the provider.
         model: The model file.
     """
-    if provider == _TENSORRT:
+    if provider == TENSORRT:
         cache = str(cache_root() / cache_key(model, machine_versions()))
         return {
             "trt_engine_cache_enable": "1",

@@ -10,6 +10,7 @@ from typing import Final
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.fixed_batches import without_graph
+from mnserve.engines.provider_libraries import explain, missing_libraries, preload
 from mnserve.engines.providers import CUDA, default_options, remedy
 from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.errors import EngineLoadError
@@ -48,6 +49,7 @@ def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSessi
         EngineLoadError: The file is missing or damaged, or a requested provider is missing.
     """
     _check_providers(options)
+    preload(options.providers)
     graphs = bool(options.cuda_graph_batches) and CUDA in ort.get_available_providers()
     try:
         session = _session(path, options, graphs=graphs)
@@ -55,19 +57,39 @@ def open_session(path: Path, options: EngineOptions) -> tuple[ort.InferenceSessi
         raise
     except Exception as error:  # exceptions of the runtime derive from Exception alone
         if not (graphs and _REFUSAL in str(error)):
-            raise EngineLoadError(f"ONNX Runtime cannot load {path}: {reason(error)}") from error
+            rest, why = _without_broken(options)
+            if rest is None:
+                raise EngineLoadError(f"ONNX Runtime cannot load {path}: {reason(error)}{why}") from error
+            _log.warning("%s runs on %s%s", path, ", ".join(rest.providers), why)
+            return open_session(path, rest)
         _log.warning("%s runs without CUDA graphs: %s", path, reason(error))
         return open_session(path, replace(options, cuda_graph_batches=()))
     missing = [name for name in options.providers if name not in session.get_providers()]
     if missing and not options.allow_fallback:
         raise EngineLoadError(
             f"{', '.join(missing)} did not start for {path}; the session has "
-            f"{', '.join(session.get_providers())}: repair its libraries, or allow the fallback"
+            f"{', '.join(session.get_providers())}: {explain(missing)}; repair that, or allow the fallback"
         )
     if options.cuda_graph_batches and CUDA not in session.get_providers():
         _log.warning("%s runs without CUDA graphs: %s is not there", path, CUDA)
         return session, False
     return session, graphs
+
+
+def _without_broken(options: EngineOptions) -> tuple[EngineOptions | None, str]:
+    """Leaves out the providers whose libraries are missing: some, such as TensorRT's, refuse the whole session.
+
+    Returns:
+        The options, or None where there is to be no fallback or none is left; and what is missing, as a clause.
+    """
+    broken = [name for name in options.providers if missing_libraries(name)]
+    if not broken:
+        return None, ""
+    why, rest = f"; {explain(broken)}", tuple(name for name in options.providers if name not in broken)
+    if not (rest and options.allow_fallback):
+        return None, why
+    kept = tuple(option for option in options.provider_options if option.provider in rest)
+    return replace(options, providers=rest, provider_options=kept, cuda_graph_batches=()), why
 
 
 def _session(path: Path, options: EngineOptions, *, graphs: bool) -> ort.InferenceSession:

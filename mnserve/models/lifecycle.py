@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
-from mnserve.errors import MnServeError, ModelNotReadyError
+from mnserve.errors import EngineLoadError, MnServeError, ModelNotReadyError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
-from mnserve.models.loading import LoadedModel, LoadOptions, load
+from mnserve.execution.run_watch import RunWatch
+from mnserve.models.load_options import LoadOptions
+from mnserve.models.loading import LoadedModel, load
 from mnserve.models.served import ServedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.reader import list_versions, read_config, served_versions
 
 _log = logging.getLogger(__name__)
+
+_Result = TypeVar("_Result")
 
 
 async def load_versions(
@@ -54,7 +60,8 @@ async def load_versions(
         return {}, {version: _explain(name, version, error)}
     for version in selected:
         try:
-            model, instances = await _open(name, partial(load, root, name, version, options, override))
+            watched = replace(options, watch=RunWatch())
+            model, instances = await _open(name, partial(load, root, name, version, watched, override), watched)
             served = _started(model, instances, on_change, before.get(version))
         except BaseException as error:
             if not isinstance(error, Exception):
@@ -64,7 +71,7 @@ async def load_versions(
             faults[version] = _explain(name, version, error)
             continue
         loaded[version] = served
-        _log.info("model '%s' version %d is ready", name, version)
+        _log.info("model '%s' version %d is ready: %s", name, version, model.findings.batching)
     return loaded, faults
 
 
@@ -83,7 +90,9 @@ def _started(
     return served
 
 
-async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel, tuple[Instance, ...]]:
+async def _open(
+    name: str, load: Callable[[], LoadedModel], options: LoadOptions
+) -> tuple[LoadedModel, tuple[Instance, ...]]:
     """Loads a model and its further engines, one after the other, each in the thread that will run it.
 
     On cancellation the thread closes the engine that it is loading, once the engine is loaded.
@@ -91,18 +100,22 @@ async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel
     Args:
         name: Name of the model.
         load: Loads the model with its first engine.
+        options: Options of the load; with the watch over its runs.
 
     Raises:
-        RepositoryError, EngineError: The model cannot be loaded; all engines are closed.
+        RepositoryError, EngineError: The model cannot be loaded, or a run does not end; all engines are closed, except
+            one that hangs.
     """
     threads = [EngineThread(name)]
     instances: list[Instance] = []
     try:
-        model = await threads[0].call(load, unwanted=lambda model: model.engine.close())
+        call = threads[0].call(load, unwanted=lambda model: model.engine.close())
+        model = await _within_run_timeout(call, name, options)
         instances.append(Instance(engine=model.engine, thread=threads[0]))
         while len(instances) < model.instances:
             threads.append(EngineThread(name))
-            engine = await threads[-1].call(model.another, unwanted=lambda engine: engine.close())
+            further = threads[-1].call(model.another, unwanted=lambda engine: engine.close())
+            engine = await _within_run_timeout(further, name, options)
             instances.append(Instance(engine=engine, thread=threads[-1]))
     except BaseException:
         for instance in instances:
@@ -111,6 +124,28 @@ async def _open(name: str, load: Callable[[], LoadedModel]) -> tuple[LoadedModel
             thread.close()
         raise
     return model, tuple(instances)
+
+
+async def _within_run_timeout(call: Coroutine[Any, Any, _Result], name: str, options: LoadOptions) -> _Result:
+    """Waits for a load as long as each of its runs ends in time. A thread that hangs in a run is left to itself.
+
+    Raises:
+        EngineLoadError: A run does not end in time.
+    """
+    limit = options.run_timeout
+    if not limit:
+        return await call
+    task = asyncio.ensure_future(call)
+    try:
+        while not (await asyncio.wait((task,), timeout=min(1.0, limit / 4)))[0]:
+            if options.watch.seconds > limit:
+                raise EngineLoadError(
+                    f"model '{name}': a warm-up run has not ended after {limit:g} s (--run-timeout); raise the limit, "
+                    'or switch its warm-up off with the parameter mn.warm_up "false" in config.pbtxt'
+                )
+        return task.result()
+    finally:
+        task.cancel()
 
 
 def _explain(name: str, version: int | None, error: Exception) -> str:

@@ -39,9 +39,7 @@ class LoadTasks:
             Exception: Raised by ``load``.
         """
         await lock.acquire()
-        task = asyncio.get_running_loop().create_task(load())
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, lock))
+        task = self._begin(lock, load)
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
@@ -51,6 +49,22 @@ class LoadTasks:
         if task.cancelled():
             raise StoppingError(f"model '{name}' was not loaded, as the server is stopping; try another server")
         task.result()
+
+    async def begin(self, lock: asyncio.Lock, load: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        """Begins a load that nobody asked for, as at the start of the server.
+
+        Args:
+            lock: Lock of the model; held until the load has ended.
+            load: Loads the model.
+        """
+        await lock.acquire()
+        return self._begin(lock, load)
+
+    def _begin(self, lock: asyncio.Lock, load: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(load())
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, lock))
+        return task
 
     def abandon(self) -> None:
         """Cancels every load, which then closes its engines. To be called once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,59 +12,25 @@ from mnserve.batching.from_config import batcher_options
 from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.backend_parameters import with_backend_parameters
-from mnserve.engines.base import Engine, EngineOptions
-from mnserve.engines.graph_options import needed_sizes
+from mnserve.engines.base import Engine
 from mnserve.engines.instance_groups import instance_count, instance_options
-from mnserve.engines.onnxruntime import OnnxRuntimeEngine
-from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME, CoreFirstEngine
-from mnserve.engines.padded import PaddedEngine
+from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
-from mnserve.errors import CorruptModelError, EngineError, ModelConfigError
+from mnserve.errors import CorruptModelError, EngineError, EngineRunError
 from mnserve.execution.health_options import EngineHealthOptions
-from mnserve.models.response_cache import ModelResponses, ResponseCache
-from mnserve.models.warm_up import health_probe, run_samples, warm_up
-from mnserve.models.warm_up_samples import SampleLimits, samples
+from mnserve.models.findings import Findings
+from mnserve.models.load_options import LoadOptions
+from mnserve.models.opening import open_engine, with_needed_graphs
+from mnserve.models.response_cache import ModelResponses
+from mnserve.models.trying import try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
-from mnserve.repository.model_config import allowed_batch_sizes, complete, signature
+from mnserve.repository.model_config import with_defaults
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
 from mnserve.repository.reader import read_config, read_model
-from mnserve.repository.reshape import with_reshapes
 
 _log = logging.getLogger(__name__)
-
-EngineFactory = Callable[[Path, EngineOptions], Engine]
-"""Loads a model file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoadOptions:
-    """Options of every model.
-
-    Attributes:
-        engine: Set-up of engines.
-        default_max_batch_size: Most rows in a batch, where the configuration does not set it.
-        max_queue_rows: Most rows that may wait for one model; 0 is 64 batches, or max_queue_size of the configuration.
-        max_queue_bytes: Most bytes of tensors that may wait for one model.
-        warm_up: Run batches of zeros, and the samples of the configuration, first.
-        run_timeout: Seconds that a run may take before the engine counts as broken; 0 for no limit.
-        cache: Cache for the answers of models whose configuration enables it; None disables it.
-        sample_limits: Limits of the warm-up samples of a configuration.
-        alone: Run one instance of each model with the engine options unchanged, in spite of its instance_group.
-        factory: Loads model files.
-    """
-
-    engine: EngineOptions = field(default_factory=EngineOptions)
-    default_max_batch_size: int = 32
-    max_queue_rows: int = 0
-    max_queue_bytes: int = 2**30
-    warm_up: bool = True
-    run_timeout: float = 0.0
-    cache: ResponseCache | None = None
-    sample_limits: SampleLimits = field(default_factory=SampleLimits)
-    alone: bool = False
-    factory: EngineFactory = OnnxRuntimeEngine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +44,7 @@ class LoadedModel:
         signature: Rules for requests.
         engine: First engine of the model.
         file: Name of the file that computes the default outputs.
+        findings: What was found out about it.
         batching: Limits of the batcher.
         instances: Number of engines that run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
@@ -91,6 +58,7 @@ class LoadedModel:
     signature: RequestSignature
     engine: Engine
     file: str
+    findings: Findings
     batching: BatcherOptions
     instances: int
     another: Callable[[], Engine]
@@ -117,6 +85,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     except CorruptModelError:
         check_supported(override or read_config(root, name))  # models of other backends have other files
         raise
+    files = replace(files, config=with_defaults(files.config, exported=files.export is not None))
     check_supported(files.config)
     warn_of_ignored(files.config)
     verify(files)
@@ -125,58 +94,57 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
         count = instance_count(files.config)
         engine = instance_options(files.config, engine, count)
     options = replace(options, engine=with_backend_parameters(files.config, engine, count))
-    return _load_best_files(files, replace(options, engine=_with_needed_graphs(files, options)))
+    return _load_best_files(files, replace(options, engine=with_needed_graphs(files, options)))
 
 
 def _load_best_files(files: ModelFiles, options: LoadOptions) -> LoadedModel:
     """Loads the model with the variant that suits this machine best.
 
-    The variant for CPUs may need a kernel that another release of the runtime, or this processor, lacks. Then the model
-    is loaded without it.
+    A variant may need a kernel that another release of the runtime, or this processor, lacks. Then the model is loaded
+    without it.
     """
-    cpu, core = verified_path(files, CPU_NAME), verified_path(files, CORE_NAME)
-    if cpu is not None and runs_on_cpus_alone(options.engine):
+    names = (CPU_NAME, CORE_NAME) if runs_on_cpus_alone(options.engine) else (CORE_NAME,)
+    for variant in filter(None, (verified_path(files, name) for name in names)):
         try:
-            return _load_files(files, cpu, options)
+            return _load_files(files, variant, options)
         except EngineError as error:
-            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, CPU_NAME, error)
-    return _load_files(files, core, options)
+            _log.warning("model '%s' version %d runs without %s: %s", files.name, files.version, variant.name, error)
+    return _load_files(files, None, options)
 
 
 def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> LoadedModel:
     """Loads, checks and warms up the model, with ``variant`` for the default outputs."""
-    engine, file = _open(files, variant, options)
+    engine, file = open_engine(files, variant, options)
     try:
-        sizes = allowed_batch_sizes(files.config)
-        config = complete(
-            files.config,
-            engine.inputs,
-            engine.outputs,
-            default_max_batch_size=min([options.default_max_batch_size, *sizes[-1:]]),
-        )
-        rules = replace(
-            signature(config, engine.inputs, engine.outputs),
-            labels=labels_by_output(config, files.version_folder.parent),
-        )
+        tried = try_out(engine, files, options)
+        rules = replace(tried.rules, labels=labels_by_output(tried.config, files.version_folder.parent))
+        if variant is not None and tried.warm_up is not None and not tried.warm_up.ran:
+            raise EngineRunError(tried.warm_up.text)
+        if not tried.rules.max_batch_size and options.engine.cuda_graph_batches:
+            _log.warning("model '%s' runs without CUDA graphs: %s", files.name, tried.findings.batching)
+            options = replace(options, engine=replace(options.engine, cuda_graph_batches=()))
+            engine.close()
+            engine, file = open_engine(files, variant, options)
+            warm_up_further(engine, files, tried.rules, options)
         batching = batcher_options(
-            config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
+            tried.config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
-        _warm_up(engine, files, rules, options)
     except BaseException:
         engine.close()
         raise
     return LoadedModel(
         name=files.name,
         version=files.version,
-        config=config,
+        config=tried.config,
         signature=rules,
         engine=engine,
         file=file,
+        findings=tried.findings,
         batching=batching,
-        instances=1 if options.alone else instance_count(config),
-        another=partial(_load_another, files, variant, options, rules),
+        instances=1 if options.alone else instance_count(tried.config),
+        another=partial(_load_another, files, variant, options, tried.rules),
         health=EngineHealthOptions(
-            run_timeout=options.run_timeout, probe=health_probe(rules) if options.warm_up else None
+            run_timeout=options.run_timeout, probe=None if tried.warm_up is None else tried.warm_up.probe
         ),
         responses=_responses(files, options),
     )
@@ -184,9 +152,9 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
 
 def _load_another(files: ModelFiles, variant: Path | None, options: LoadOptions, rules: RequestSignature) -> Engine:
     """Loads one more engine of a loaded model."""
-    engine, _ = _open(files, variant, options)
+    engine, _ = open_engine(files, variant, options)
     try:
-        _warm_up(engine, files, rules, options)
+        warm_up_further(engine, files, rules, options)
     except BaseException:
         engine.close()
         raise
@@ -200,66 +168,3 @@ def _responses(files: ModelFiles, options: LoadOptions) -> ModelResponses | None
         _log.warning("model '%s': its answers are not kept, as the server has no --cache-bytes", files.name)
         return None
     return ModelResponses(options.cache)
-
-
-def _warm_up(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
-    if options.warm_up:
-        warm_up(engine, rules, allowed_batch_sizes(files.config))
-        folder = files.version_folder.parent
-        run_samples(engine, rules, samples(files.config, rules, folder, options.sample_limits))
-
-
-def _with_needed_graphs(files: ModelFiles, options: LoadOptions) -> EngineOptions:
-    """Returns engine options with the CUDA graphs that batches of the model can use; none without a batch dimension."""
-    sizes, config = options.engine.cuda_graph_batches, files.config
-    max_rows = config.max_batch_size or options.default_max_batch_size
-    if sizes and config.max_batch_size == 0 and (config.input or config.output):
-        _log.warning(
-            "model '%s' runs without CUDA graphs: its max_batch_size is 0, so a batch cannot be padded", files.name
-        )
-        max_rows = 0
-    return replace(options.engine, cuda_graph_batches=needed_sizes(sizes, max_rows) if max_rows else ())
-
-
-def _open(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, with padding where only some batch sizes are allowed, and with its reshapes.
-
-    Returns:
-        The engine, and the name of the file that computes the default outputs.
-    """
-    engine, file = _open_files(files, variant, options)
-    try:
-        return with_reshapes(files.config, _padded(engine, files)), file
-    except BaseException:
-        engine.close()
-        raise
-
-
-def _padded(engine: Engine, files: ModelFiles) -> Engine:
-    sizes = allowed_batch_sizes(files.config)
-    try:
-        return PaddedEngine(engine, sizes) if sizes else engine
-    except ModelConfigError as error:
-        raise ModelConfigError(f"model '{files.name}': {error}") from error
-
-
-def _open_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -> tuple[Engine, str]:
-    """Opens the engine of a model, of two engines where the model has a variant."""
-    whole = options.factory(files.model_path, options.engine)
-    if variant is None:
-        return whole, files.model_path.name
-    try:
-        core = options.factory(variant, options.engine)
-    except BaseException:
-        whole.close()
-        raise
-    try:
-        pair = CoreFirstEngine(whole, core)
-    except BaseException:
-        whole.close()
-        core.close()
-        raise
-    if core.outputs == whole.outputs:
-        whole.close()
-        return core, variant.name
-    return pair, variant.name

@@ -13,9 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from mnserve.engines.base import Engine, EngineOptions
-from mnserve.models.loading import LoadOptions, load
+from mnserve.models.load_options import LoadOptions
+from mnserve.models.loading import load
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.labels import label_outputs, read_labels
+from mnserve.repository.model_config import decides_batching
 from mnserve.repository.model_files import verified_path
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
 
@@ -64,9 +66,10 @@ class LocalModel:
         versions = served_versions(read_config(root, name), list_versions(root, name))
         if not versions:
             read_model(root, name)  # raises with the reason
-        loaded = load(
-            root, name, versions[-1], LoadOptions(engine=options or EngineOptions(), warm_up=False, alone=True)
-        )
+        # A warm-up is for a server; but without a configuration nothing else shows whether rows may be joined.
+        decided = decides_batching(read_config(root, name))
+        load_options = LoadOptions(engine=options or EngineOptions(), warm_up=not decided, alone=True)
+        loaded = load(root, name, versions[-1], load_options)
         try:
             labels = _read_labels(root, loaded.config)
             images = verified_path(read_model(root, name, loaded.version), NEIGHBORS_NAME)

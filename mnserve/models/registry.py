@@ -7,6 +7,7 @@ model that is loaded again takes the place of the one before in a single step; t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -20,15 +21,17 @@ from mnserve.errors import (
 )
 from mnserve.models.draining import DrainingModels
 from mnserve.models.lifecycle import load_versions
+from mnserve.models.load_options import LoadOptions
 from mnserve.models.load_tasks import LoadTasks
-from mnserve.models.loading import LoadOptions
 from mnserve.models.served import ModelEntry, ModelState, ServedModel
 from mnserve.models.statistics import ModelCounters
-from mnserve.models.version_lookup import NOT_LOADED, find_version
+from mnserve.models.version_lookup import LOADING, NOT_LOADED, find_version
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models
 from mnserve.repository.reader import list_versions
 from mnserve.text.names import listed
+
+_log = logging.getLogger(__name__)
 
 
 class Models:
@@ -56,15 +59,20 @@ class Models:
         self._entries: dict[str, ModelEntry] = {}
         self._loads = LoadTasks()
         self._draining = DrainingModels()
+        self._started = False
         self._stopping = False
         self.closing = asyncio.Event()
         """Set once no new request is admitted."""
 
-    async def load_all(self, only: Collection[str] | None = None) -> None:
+    async def load_all(self, only: Collection[str] | None = None, patience: float | None = None) -> None:
         """Loads models, one after the other, and starts their batchers.
+
+        A load that takes long goes on beside the next ones. It is not waited for any more once all others are done and
+        one of them can be served; its model is not ready until then.
 
         Args:
             only: Names of the models to load; None loads all.
+            patience: Seconds after which a load counts as long; None waits for every load.
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
@@ -74,10 +82,28 @@ class Models:
         if only is not None and (unknown := sorted(set(only) - set(names))):
             raise UnknownModelError(f"there is no model '{unknown[0]}' in {self._root}; it has {listed(names)}")
         for name in names:
-            entry = self._entries[name] = ModelEntry(loaded=only is None or name in only)
+            self._entries[name] = ModelEntry(loaded=only is None or name in only)
+        loads: set[asyncio.Task[None]] = set()
+        for name, entry in self._entries.items():
             if entry.loaded:
-                served, faults = await self._load(name, {})
-                _replace(entry, served, faults)
+                entry.faults = {None: LOADING}
+                load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name))
+                loads.add(load)
+                await asyncio.wait((load,), timeout=patience)
+        while loads := {load for load in loads if not load.done()}:
+            await asyncio.wait(loads, timeout=patience)
+            if patience is not None and any(state.ready for state in self.states()):
+                break
+        self._started = True
+        for name, entry in self._entries.items():
+            if LOADING in entry.faults.values():
+                _log.warning("model '%s' is still being loaded; the others are served without it until then", name)
+
+    async def _load_first(self, entry: ModelEntry, name: str) -> None:
+        served, faults = await self._load(name, {})
+        self._draining.add(_replace(entry, served, faults).values())
+        if self._started:
+            self._on_change()
 
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.

@@ -11,6 +11,9 @@ from mnserve.repository.listing import MAX_VERSION_DIGITS
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
 """Reason of a model that is in the repository and was not loaded."""
 
+LOADING: Final = "it is being loaded; try again later"
+"""Reason of a model that is not loaded yet."""
+
 
 def find_version(name: str, entry: ModelEntry, version: str) -> ServedModel:
     """Finds the version of a model that a request names.

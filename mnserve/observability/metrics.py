@@ -6,15 +6,16 @@ Series exist only for models that the server has loaded, so clients cannot creat
 from __future__ import annotations
 
 import re
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from errno import EADDRINUSE, EADDRNOTAVAIL
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from mnserve.access.addresses import ABSENT, join_address, socket_addresses
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
@@ -36,6 +37,8 @@ _COUNTERS: tuple[tuple[str, str, Callable[[ModelCounters], float]], ...] = (
     ("nv_cache_miss_duration_per_model", "Time looking in vain", lambda c: c.cache_miss.ns / 1e3),
 )
 
+_METHODS: Final = "GET, HEAD, OPTIONS"
+_ATTEMPTS: Final = 10
 _INVALID_VERSION: Final = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9}){0,3}[ \t]*(?:[,;]|$))")
 """Version of a format in the header Accept that the library cannot parse."""
 
@@ -85,10 +88,10 @@ def _labels(model: ModelCounters) -> dict[str, str]:
 
 
 class MetricsServer:
-    """Serves ``/metrics`` from a thread of its own.
+    """Serves ``/metrics`` on every address of a host, each from a thread of its own.
 
     Args:
-        host: Address to bind.
+        host: Host to bind; ``localhost`` is both loopback addresses.
         port: Port to bind; 0 takes a free one.
         counters: Returns the counters of the loaded models.
         refused: Counts the calls that no model was asked for.
@@ -107,23 +110,74 @@ class MetricsServer:
         registry = CollectorRegistry()
         registry.register(ModelCollector(counters, refused))
         try:
-            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-            family, _, _, _, address = addresses[0]
-            self._server = MetricsHTTPServer(family, (str(address[0]), port))
-        except OSError as error:
+            self._servers = _bound_servers(host, port)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or error
             raise StartError(
-                f"cannot serve metrics on {host}:{port}: {error.strerror or error}; choose another --metrics-port"
+                f"cannot serve metrics on {join_address(host, port)}: {reason}; choose another --metrics-port"
             ) from error
-        self._server.set_app(_with_readable_accept(make_wsgi_app(registry)))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
-        self.port: int = self._server.server_port
+        app = _for_reading(_with_readable_accept(make_wsgi_app(registry)))
+        self._threads = []
+        for server in self._servers:
+            server.set_app(app)
+            self._threads.append(threading.Thread(target=server.serve_forever, name="metrics", daemon=True))
+            self._threads[-1].start()
+        self.port: int = self._servers[0].server_port
 
     def close(self) -> None:
         """Stops serving and frees the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        for server, thread in zip(self._servers, self._threads, strict=True):
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+def _bound_servers(host: str, port: int) -> list[MetricsHTTPServer]:
+    """Binds one port on every address of a host that this machine has."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        servers: list[MetricsHTTPServer] = []
+        taken, absent = port, OSError(EADDRNOTAVAIL, "the host has no address")
+        try:
+            for family, address in socket_addresses(host, port):
+                try:
+                    servers.append(MetricsHTTPServer(family, (address[0], taken, *address[2:])))
+                except OSError as error:
+                    if error.errno not in ABSENT:
+                        raise
+                    absent = error
+                else:
+                    taken = servers[0].server_port
+            if servers:
+                return servers
+            raise absent
+        except OSError as error:
+            for server in servers:
+                server.server_close()
+            # Of a free port of one address another one may already be in use.
+            if port or not servers or error.errno != EADDRINUSE or attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _for_reading(app: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps an app so that it answers GET, HEAD (with the headers of GET) and OPTIONS, and refuses other methods."""
+
+    def answer(environ: dict[str, Any], start_response: Any) -> Any:
+        method = environ["REQUEST_METHOD"]
+        if method == "GET":
+            return app(environ, start_response)
+        if method == "HEAD":
+            environ["REQUEST_METHOD"] = "GET"
+            head: list[Any] = []
+            length = sum(map(len, app(environ, lambda status, headers, *_: head.extend((status, headers)))))
+            start_response(head[0], [*head[1], ("Content-Length", str(length))])
+            return []
+        status = "200 OK" if method == "OPTIONS" else "405 Method Not Allowed"
+        text = b"" if method == "OPTIONS" else f"metrics are read with {_METHODS}\n".encode()
+        start_response(status, [("Allow", _METHODS), ("Content-Type", "text/plain; charset=utf-8")])
+        return [text]
+
+    return answer
 
 
 def _with_readable_accept(app: Callable[..., Any]) -> Callable[..., Any]:

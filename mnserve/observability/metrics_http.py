@@ -22,6 +22,7 @@ _BACKLOG: Final = 1024
 """Connections that may wait to be accepted; the system may allow fewer (net.core.somaxconn)."""
 _POLL_SECONDS: Final = 0.05
 _MAX_LINE: Final = 65_536
+_MAX_BODY: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +66,20 @@ class _Handler(WSGIRequestHandler):
             self.requestline = self.request_version = self.command = ""
             self.send_error(414)
         elif self.parse_request():
+            self._take_body()
             files = cast("tuple[IO[bytes], IO[bytes]]", (self.rfile, self.wfile))
             answer = _AnswerHandler(*files, self.get_stderr(), self.get_environ(), multithread=True)
             answer.request_handler = self  # type: ignore[attr-defined]  # wsgiref calls its log_message, which is empty
             answer.run(cast("WSGIApplication", self.server.get_app()))
+
+    def _take_body(self) -> None:
+        """Reads the body that came with a request: closing a connection over unread bytes would cut off the answer."""
+        if self.headers.get("Content-Length", "0") == "0":
+            return
+        self.request.settimeout(self.server.limits.grace_seconds)
+        with contextlib.suppress(OSError):
+            self.rfile.read1(_MAX_BODY)
+        self.request.settimeout(self.server.limits.idle_seconds)
 
     def parse_request(self) -> bool:
         return super().parse_request() and self.server.request_arrived(self.request)
@@ -89,7 +100,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
 
     Args:
         family: ``socket.AF_INET`` or ``AF_INET6``.
-        address: Host and port to bind.
+        address: Address to bind, as the module ``socket`` takes it.
         limits: Limits of the connections; None for the defaults.
 
     Raises:
@@ -102,7 +113,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
     def __init__(
         self,
         family: socket.AddressFamily,
-        address: tuple[str, int],
+        address: tuple[Any, ...],
         *,
         limits: HTTPLimits | None = None,
     ) -> None:
@@ -113,7 +124,7 @@ class MetricsHTTPServer(ThreadingMixIn, WSGIServer):
         self._lock = threading.Lock()
         self._accepted_at: dict[Any, float] = {}  # every connection -> monotonic seconds
         self._without_request: dict[Any, float] = {}  # those that have not sent their request yet
-        super().__init__(address, _Handler)
+        super().__init__(cast("tuple[str, int]", address), _Handler)
 
     def server_bind(self) -> None:
         """Binds the port without asking a name server for the name of this host."""

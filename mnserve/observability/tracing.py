@@ -10,7 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
+from mnserve.access.addresses import is_loopback
 from mnserve.errors import StartError
 from mnserve.execution.results import InferenceResult
 from mnserve.models.served import ServedModel
@@ -66,7 +68,14 @@ class Tracing:
             from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
         except ImportError as error:
             raise StartError(_REMEDY) from error
-        return cls(settings, OTLPSpanExporter(endpoint=endpoint, insecure=endpoint.startswith("http://")))
+        local = is_loopback(urlsplit(endpoint).hostname or "")
+        exporter = OTLPSpanExporter(
+            endpoint=endpoint,
+            insecure=endpoint.startswith("http://"),
+            # A proxy of the environment would look for the collector on its own machine.
+            channel_options=(("grpc.enable_http_proxy", 0),) if local else None,  # type: ignore[arg-type]  # numbers, too
+        )
+        return cls(settings, exporter)
 
     def begin(self, method: str, model: str, request_id: str, metadata: Metadata) -> RequestTrace | None:
         """Starts the trace of a request; None for an untraced one."""

@@ -60,11 +60,9 @@ def check_supported(config: ModelConfig) -> None:
     ]
     tensors: list[ModelInput | ModelOutput] = [*config.input, *config.output]
     faults += [(tensor.is_shape_tensor, f"is_shape_tensor on '{tensor.name}'; remove it") for tensor in tensors]
-    for tensor in config.input:
-        faults += [
-            (tensor.allow_ragged_batch, f"allow_ragged_batch on '{tensor.name}'; remove it"),
-            (tensor.optional, f"optional on '{tensor.name}'; every input has to be sent"),
-        ]
+    faults += [
+        (tensor.allow_ragged_batch, f"allow_ragged_batch on '{tensor.name}'; remove it") for tensor in config.input
+    ]
     for unsupported, text in faults:
         if unsupported:
             raise ModelConfigError(f"model '{config.name}': config.pbtxt asks for {text}")

@@ -5,53 +5,57 @@ Shapes in config.pbtxt omit the batch dimension where ``max_batch_size`` > 0; sh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from mnserve.codec.datatypes import BY_CONFIG_TYPE, DATATYPES
+from mnserve.codec.datatypes import BY_CONFIG_TYPE, DATATYPES, Datatype
 from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
 from mnserve.text.json_text import parse_json
 
+_log = logging.getLogger(__name__)
+
 PLATFORM: Final = "onnxruntime_onnx"
 BACKEND: Final = "onnxruntime"
 _ALLOW_NON_FINITE: Final = "allow_non_finite"
 _ON_REQUEST: Final = "mn.on_request"
 _ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
+_WARM_UP: Final = "mn.warm_up"
+_LISTED_OPTIONAL: Final = 16
+"""Most optional inputs that a completed configuration lists: in old files every weight is one."""
 
 
 def complete(
-    config: ModelConfig,
-    inputs: Sequence[TensorSpec],
-    outputs: Sequence[TensorSpec],
-    *,
-    default_max_batch_size: int,
+    config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, max_batch_size: int
 ) -> ModelConfig:
     """Completes a copy of the configuration.
-
-    Where the file has neither inputs nor outputs, ``max_batch_size`` follows from the engine, too: the default if every
-    input and output has a leading dimension of any size, else 0.
 
     Args:
         config: Content of config.pbtxt.
         inputs: Inputs of the engine.
         outputs: Outputs of the engine.
-        default_max_batch_size: Most rows in a batch, where the configuration does not set it.
+        max_batch_size: Most rows in a batch, where the configuration does not decide it.
     """
     result = ModelConfig()
     result.CopyFrom(config)
     result.platform = result.platform or PLATFORM
     result.backend = result.backend or BACKEND
-    if not config.input and not config.output and config.max_batch_size == 0:
-        leading = [spec.shape[:1] == (-1,) for spec in (*inputs, *outputs)]
-        result.max_batch_size = default_max_batch_size if leading and all(leading) else 0
+    result.max_batch_size = config.max_batch_size if decides_batching(config) else max_batch_size
     skip = 1 if result.max_batch_size > 0 else 0
     if not result.input:
         result.input.extend(
-            ModelInput(name=spec.name, data_type=_type(spec), dims=spec.shape[skip:]) for spec in inputs
+            ModelInput(name=spec.name, data_type=_type(spec), dims=spec.shape[skip:])
+            for spec in inputs
+            if not spec.optional
         )
+        optional = [spec for spec in inputs if spec.optional]
+        if len(optional) <= _LISTED_OPTIONAL:
+            result.input.extend(
+                ModelInput(name=spec.name, data_type=_type(spec), dims=spec.shape, optional=True) for spec in optional
+            )
     if not result.output:
         result.output.extend(
             ModelOutput(name=spec.name, data_type=_type(spec), dims=spec.shape[skip:]) for spec in outputs
@@ -61,28 +65,67 @@ def complete(
     return result
 
 
+def decides_batching(config: ModelConfig) -> bool:
+    """Returns True if a configuration decides whether requests are joined.
+
+    It does by ``max_batch_size``, a written 0 included. It does by listing inputs or outputs as well: whether their
+    dims leave out a batch dimension follows from ``max_batch_size``, which is 0 where it is missing.
+    """
+    return config.HasField("max_batch_size") or bool(config.input or config.output)
+
+
+def with_defaults(config: ModelConfig, *, exported: bool) -> ModelConfig:
+    """Adds what holds for a model that nobody configured: NaN and infinity pass.
+
+    A classifier would answer NaN with its first class, so a configuration, or an export, leaves them out by default.
+    About any other graph nothing is known: trees take NaN for a missing value, and some graphs look for it.
+
+    Args:
+        config: Content of config.pbtxt; only ``name`` without a file.
+        exported: The model was published by an exporter that knows it.
+    """
+    if exported or config != ModelConfig(name=config.name):
+        return config
+    result = ModelConfig(name=config.name)
+    result.parameters[_ALLOW_NON_FINITE].string_value = "true"
+    return result
+
+
+def warm_up_enabled(config: ModelConfig) -> bool:
+    """Reads the parameter mn.warm_up; True without it.
+
+    Raises:
+        ModelConfigError: It is neither true nor false.
+    """
+    return _WARM_UP not in config.parameters or _flag(config, _WARM_UP)
+
+
 def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> RequestSignature:
     """Returns the rules for requests, after checking a complete configuration against the engine.
 
     Raises:
         ModelConfigError: The two disagree; the message names the tensor and both values.
     """
-    _check_names("input", config, [tensor.name for tensor in config.input], inputs, complete_list=True)
-    _check_names("output", config, [tensor.name for tensor in config.output], outputs, complete_list=False)
-    by_name = {spec.name: spec for spec in inputs}
+    required = [spec.name for spec in inputs if not spec.optional]
+    _check_names("input", config, [tensor.name for tensor in config.input], inputs, required)
+    _check_names("output", config, [tensor.name for tensor in config.output], outputs, ())
+    configured = {tensor.name: tensor for tensor in config.input}
     input_rules = [
-        _rule("input", config, tensor, by_name[tensor.name])
-        for tensor in sorted(config.input, key=lambda tensor: list(by_name).index(tensor.name))
+        _input_rule(config, configured[spec.name], spec)
+        if spec.name in configured
+        else TensorRule(name=spec.name, datatype=DATATYPES[spec.datatype], dims=spec.shape, optional=True)
+        for spec in inputs
     ]
     by_name = {spec.name: spec for spec in outputs}
-    output_rules = [_rule("output", config, tensor, by_name[tensor.name]) for tensor in config.output]
+    output_rules = [_output_rule(config, tensor, by_name[tensor.name]) for tensor in config.output]
     return RequestSignature(
         model=config.name,
         max_batch_size=config.max_batch_size,
-        inputs=tuple(input_rules),
+        inputs=tuple(rule for rule in input_rules if not rule.optional),
         outputs=tuple(output_rules),
         on_request=_on_request(config),
         allow_non_finite=_flag(config, _ALLOW_NON_FINITE),
+        optional_inputs=tuple(rule for rule in input_rules if rule.optional),
     )
 
 
@@ -91,7 +134,7 @@ def _type(spec: TensorSpec) -> str:
 
 
 def _check_names(
-    kind: str, config: ModelConfig, names: list[str], specs: Iterable[TensorSpec], *, complete_list: bool
+    kind: str, config: ModelConfig, names: list[str], specs: Iterable[TensorSpec], required: Sequence[str]
 ) -> None:
     known = [spec.name for spec in specs]
     where = f"model '{config.name}'"
@@ -102,15 +145,54 @@ def _check_names(
             raise ModelConfigError(
                 f"{where}: config.pbtxt has {kind} '{name}', but the model file has {', '.join(known) or 'none'}"
             )
-    missing = [name for name in known if name not in names]
-    if complete_list and missing:
+    missing = [name for name in required if name not in names]
+    if missing:
         raise ModelConfigError(
             f"{where}: the model file has {kind} {', '.join(missing)}, but config.pbtxt only {', '.join(names)}"
         )
 
 
-def _rule(kind: str, config: ModelConfig, tensor: ModelInput | ModelOutput, spec: TensorSpec) -> TensorRule:
-    what = f"model '{config.name}': {kind} '{tensor.name}'"
+def _input_rule(config: ModelConfig, tensor: ModelInput, spec: TensorSpec) -> TensorRule:
+    """Checks an input against the file: ONNX Runtime refuses what does not fit the shape that is declared there."""
+    what = f"model '{config.name}': input '{tensor.name}'"
+    datatype, dims = _checked_type(what, tensor, spec), tuple(tensor.dims)
+    if tensor.optional and not spec.optional:
+        raise ModelConfigError(
+            f"{what} is optional in config.pbtxt, but the model file has no default for it; take optional away, or "
+            "make it an initializer that is an input of the graph, too"
+        )
+    batched = config.max_batch_size > 0 and not spec.optional
+    if not spec.shape:  # a scalar, or nothing declared
+        open_shape = not dims and not batched
+        return TensorRule(name=tensor.name, datatype=datatype, dims=dims, any_shape=open_shape, optional=spec.optional)
+    full = (-1, *dims) if batched else dims
+    if batched and spec.shape[:1] != (-1,):
+        raise ModelConfigError(
+            f"{what} has shape {list(spec.shape)} in the model file, whose first dimension is no batch of any size; "
+            f"set max_batch_size to 0 instead of {config.max_batch_size}, and dims to {list(spec.shape)}"
+        )
+    if not _fits(full, spec.shape):
+        raise ModelConfigError(
+            f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; set its dims to "
+            f"{list(spec.shape[1:] if batched else spec.shape)}"
+        )
+    return TensorRule(name=tensor.name, datatype=datatype, dims=dims, optional=spec.optional)
+
+
+def _output_rule(config: ModelConfig, tensor: ModelOutput, spec: TensorSpec) -> TensorRule:
+    """Takes an output as it is configured: shapes of outputs are hints, in a file and in a configuration."""
+    what = f"model '{config.name}': output '{tensor.name}'"
+    datatype, dims = _checked_type(what, tensor, spec), tuple(tensor.dims)
+    full = (-1, *dims) if config.max_batch_size > 0 else dims
+    if spec.shape and not _agree(full, spec.shape):
+        _log.warning(
+            "%s has shape %s by config.pbtxt, but %s in the model file; answers have the shape that the model computes",
+            *(what, list(full), list(spec.shape)),
+        )
+    return TensorRule(name=tensor.name, datatype=datatype, dims=dims)
+
+
+def _checked_type(what: str, tensor: ModelInput | ModelOutput, spec: TensorSpec) -> Datatype:
     datatype = BY_CONFIG_TYPE.get(tensor.data_type)
     if datatype is None:
         raise ModelConfigError(f"{what} has no data_type in config.pbtxt; the model file has {spec.datatype}")
@@ -118,19 +200,16 @@ def _rule(kind: str, config: ModelConfig, tensor: ModelInput | ModelOutput, spec
         raise ModelConfigError(
             f"{what} is {datatype.name} in config.pbtxt, but {spec.datatype} in the model file; make them agree"
         )
-    dims = tuple(tensor.dims)
-    full = (-1, *dims) if config.max_batch_size > 0 else dims
-    unknown_rank = kind == "output" and spec.shape == ()
-    if config.max_batch_size > 0 and not unknown_rank and spec.shape[:1] != (-1,):
-        raise ModelConfigError(
-            f"{what} has shape {list(spec.shape)} in the model file, whose first dimension is no batch of any size; "
-            f"set max_batch_size to 0 instead of {config.max_batch_size}"
-        )
-    if any(size < -1 for size in dims) or (not unknown_rank and not _fits(full, spec.shape)):
-        raise ModelConfigError(
-            f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; make them agree"
-        )
-    return TensorRule(name=tensor.name, datatype=datatype, dims=dims)
+    if any(size < -1 for size in tensor.dims):
+        raise ModelConfigError(f"{what} has dims {list(tensor.dims)} in config.pbtxt; sizes are -1 (any) or more")
+    return datatype
+
+
+def _agree(configured: tuple[int, ...], engine: tuple[int, ...]) -> bool:
+    """Returns True if some tensor has both shapes."""
+    return len(configured) == len(engine) and all(
+        -1 in (size, engine_size) or size == engine_size for size, engine_size in zip(configured, engine, strict=True)
+    )
 
 
 def _fits(configured: tuple[int, ...], engine: tuple[int, ...]) -> bool:
@@ -181,7 +260,7 @@ def allowed_batch_sizes(config: ModelConfig) -> tuple[int, ...]:
         raise ModelConfigError(
             f"{where}, less than max_batch_size {config.max_batch_size}; add a size that holds the largest batch"
         )
-    if config.max_batch_size == 0 and (config.input or config.output):
+    if config.max_batch_size == 0 and decides_batching(config):
         raise ModelConfigError(f"{where}, but max_batch_size is 0; set it, or remove the parameter")
     return tuple(sorted(set(sizes)))
 

@@ -159,19 +159,21 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
         path /= MODEL_NAME
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(
-            f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(folder)}; put the model "
+            f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(path)}; put the model "
             "there as an ONNX file, or export it again"
         )
     return path
 
 
-def _found_instead(folder: Path) -> str:
-    """Lists the files of a version without its model file, with a remedy where one of them may be the model."""
+def _found_instead(path: Path) -> str:
+    """Lists the files beside a missing model file, with a remedy where one of them may be the model."""
     try:
-        names = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        names = sorted(entry.name for entry in path.parent.iterdir() if not entry.name.startswith("."))
     except OSError:
         return ""
-    models = [name for name in names if name.endswith(".onnx") and os.path.isfile(folder / name)]
-    if models:
-        return f", but there is {shortened(models[0])}: name it with default_model_filename in config.pbtxt"
-    return f"; there is {listed([shortened(name) for name in names])}" if names else ""
+    models = [name for name in names if name.endswith(".onnx") and os.path.isfile(path.with_name(name))]
+    if not models:
+        return f"; there is {listed([shortened(name) for name in names])}" if names else ""
+    in_version = path.parent.name.isdecimal()
+    remedy = "name it with default_model_filename in config.pbtxt" if in_version else f"rename it to {MODEL_NAME}"
+    return f", but there is {shortened(models[0])}: {remedy}"

@@ -90,6 +90,12 @@ class Health(health_pb2_grpc.HealthServicer):
             self._watchers.discard(changed)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping; watch another one")
 
+    async def List(self, request: Any, context: Context) -> Any:
+        """Tells of every service at once; ``grpcio-health-checking`` has the call from version 1.82 on."""
+        response: Any = vars(health_pb2)["HealthListResponse"]
+        names = (*SERVER_SERVICES, *sorted(self._names))
+        return response(statuses={name: _response(self._status(name)) for name in names})
+
     def _status(self, service: str) -> bool | None:
         """Finds if a service can be used; None for an unknown one."""
         if service in SERVER_SERVICES:

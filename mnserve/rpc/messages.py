@@ -1,40 +1,93 @@
-"""Check of messages before a call: INVALID_ARGUMENT for the caller instead of a traceback in the log.
+"""Parsing of messages before a call: INVALID_ARGUMENT for the caller instead of a traceback in the log.
 
-Refused are messages that do not parse, and those that would take far more memory than they have bytes.
+Refused are messages that do not parse, and those that would take far more time and memory than they have bytes. What a
+message holds is free again once its call has ended, however it ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from inspect import isasyncgenfunction, iscoroutinefunction
+from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import LargeCalls
-from mnserve.rpc.wire import has_more_fields
+from mnserve.errors import InvalidRequestError
+from mnserve.failing import fail, without_frames
+from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-MAX_FIELDS: Final = 65_536
-"""Most fields of a message, such as inputs and their raw contents. Each becomes an object of some 90 bytes, from as few
-as two on the wire."""
-_SMALL_BYTES: Final = 2**20
-"""Messages up to this size may have any number of fields."""
+LIMITS: Final = ElementLimits(fields=65_536, values=2**21, numbers=2**22)
+"""Most elements of a message: those that protobuf parses within about a tenth of a second."""
+_REMEDIES: Final = {
+    "fields": "fields, such as inputs, outputs and parameters; send each of them once",
+    "values": "strings, or numbers that are not packed; send tensors as raw_input_contents",
+    "numbers": "integers or booleans in typed contents; send tensors as raw_input_contents",
+}
+_UNCOUNTED_BYTES: Final = 2**16
+"""Messages up to this size are parsed within a millisecond, whatever they have."""
+_INLINE_BYTES: Final = 2**20
+"""Messages up to this size are parsed on the event loop, unless they have more elements than ``_INLINE``."""
+_INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18)
 
 
-class _Refused:
-    """Reason of a refusal, in the place of the message."""
+class Parser:
+    """Parses the messages of one method.
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
+    Args:
+        parse: Makes a message of bytes; the bound ``FromString`` of its class.
+    """
+
+    def __init__(self, parse: Callable[[bytes], Any]) -> None:
+        self._parse = parse
+        # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
+        descriptor = parse.__self__.DESCRIPTOR  # type: ignore[attr-defined]
+        self._kind: str = descriptor.name
+        self._shape = WireShape.of(descriptor)
+
+    async def parse(self, data: bytes) -> Any:
+        """Parses a message, in a worker thread where that takes long.
+
+        Raises:
+            InvalidRequestError: The bytes are no message, or one with too many elements.
+        """
+        if len(data) <= _UNCOUNTED_BYTES:
+            return self.parse_small(data)
+        try:
+            if len(data) <= _INLINE_BYTES and first_excess(data, self._shape, _INLINE) is None:
+                return self.parse_small(data)
+        except NotAMessageError:
+            raise self._invalid() from None
+        return await asyncio.to_thread(self._parse_large, data)
+
+    def parse_small(self, data: bytes) -> Any:
+        """Parses a message without a look at its elements."""
+        try:
+            return self._parse(data)
+        except DecodeError:
+            raise self._invalid() from None
+
+    def _parse_large(self, data: bytes) -> Any:
+        try:
+            excess = first_excess(data, self._shape, LIMITS)
+        except NotAMessageError:
+            raise self._invalid() from None
+        if excess is not None:
+            most = getattr(LIMITS, excess)
+            raise InvalidRequestError(f"the {self._kind} has more than {most} {_REMEDIES[excess]}")
+        return self.parse_small(data)
+
+    def _invalid(self) -> InvalidRequestError:
+        return InvalidRequestError(f"the message is not a valid {self._kind}")
 
 
 class CheckedService(grpc.GenericRpcHandler):
-    """Methods of a service behind the check of their messages.
+    """Methods of a service behind the parsing of their messages.
 
     Args:
         inner: The service.
@@ -71,61 +124,55 @@ class CheckedService(grpc.GenericRpcHandler):
         return handler
 
 
-class _BrokenStreamError(Exception):
-    """A message of a stream does not parse."""
-
-
 def checked(handler: Any) -> Handler:
-    """Puts a handler behind a check of its messages; a stream ends at the first message that is refused.
+    """Takes the parsing of messages over from gRPC, and has every error become a status.
+
+    A stream ends at the first message that is refused; those before it have their answers by then.
 
     Args:
-        handler: Handler of a method; one that is no coroutine stays as it is.
+        handler: Handler of a method, whose function is a coroutine; any other stays as it is.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
-    parse = handler.request_deserializer
-    if parse is None or call is None or not (iscoroutinefunction(call) or isasyncgenfunction(call)):
+    if handler.request_deserializer is None or not iscoroutinefunction(call):
         unchanged: Handler = handler
         return unchanged
-    # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
-    kind = getattr(getattr(parse, "__self__", None), "__name__", "message")
+    parser = Parser(handler.request_deserializer)
 
-    def try_parse(data: bytes) -> Any:
-        if len(data) > _SMALL_BYTES and has_more_fields(data, MAX_FIELDS):
-            return _Refused(f"the {kind} has more than {MAX_FIELDS} fields; send each input once")
+    @without_frames
+    async def answer(data: Any, context: Context) -> Any:
         try:
-            return parse(data)
-        except DecodeError:
-            return _Refused(f"the message is not a valid {kind}")
+            if len(data) <= _UNCOUNTED_BYTES:
+                return await call(parser.parse_small(data), context)
+            return await call(await parser.parse(data), context)
+        except grpc.aio.BaseError:  # the status has been sent, or cannot be
+            raise
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
 
-    async def answer(request: Any, context: Context) -> Any:
-        if isinstance(request, _Refused):
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, request.reason)
-        return await call(request, context)
-
-    async def answer_stream(requests: AsyncIterator[Any], context: Context) -> Any:
+    @without_frames
+    async def answer_stream(_requests: Any, context: Context) -> Any:
         try:
-            return await call(_until_refused(requests), context)
-        except _BrokenStreamError as error:  # earlier requests have their answers by now
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            return await call(_messages(parser, context), context)
+        except grpc.aio.BaseError:
+            raise
+        except Exception as error:  # noqa: BLE001 (every error becomes a status)
+            await fail(context, error)
 
-    async def generate_stream(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-        try:
-            async for response in call(_until_refused(requests), context):
-                yield response
-        except _BrokenStreamError as error:
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-
+    serialize = handler.response_serializer
     if handler.request_streaming:
-        behavior = generate_stream if isasyncgenfunction(call) else answer_stream
-        streaming: Handler = grpc.stream_stream_rpc_method_handler(behavior, try_parse, handler.response_serializer)
+        streaming: Handler = grpc.stream_stream_rpc_method_handler(answer_stream, None, serialize)
         return streaming
     make = grpc.unary_stream_rpc_method_handler if handler.response_streaming else grpc.unary_unary_rpc_method_handler
-    result: Handler = make(answer, try_parse, handler.response_serializer)
+    result: Handler = make(answer, None, serialize)
     return result
 
 
-async def _until_refused(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    async for request in requests:
-        if isinstance(request, _Refused):
-            raise _BrokenStreamError(request.reason)
-        yield request
+async def _messages(parser: Parser, context: Context) -> AsyncIterator[Any]:
+    """Reads the messages of a stream, and holds none while it waits for the next.
+
+    The iterator of gRPC would hold the last one.
+    """
+    while (data := await context.read()) is not grpc.aio.EOF:
+        parsed = [await parser.parse(data)]
+        del data
+        yield parsed.pop()

@@ -14,7 +14,7 @@ import grpc
 from mnserve.access.caller_identity import caller_of
 from mnserve.codec.signature import TensorRule
 from mnserve.errors import MnServeError, StoppingError
-from mnserve.failing import fail, refusal
+from mnserve.failing import drop_frames, fail, refusal
 from mnserve.models.registry import Models
 from mnserve.models.served import ServedModel
 from mnserve.protocol import service_pb2 as pb
@@ -126,7 +126,9 @@ class Servicer(ControlCalls):
                 response = await self._answer("ModelStreamInfer", request, context)
             except Exception as error:  # noqa: BLE001 (every error becomes a message)
                 response = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
-                return pb.ModelStreamInferResponse(error_message=refusal(error).details, infer_response=response)
+                details = refusal(error).details
+                drop_frames(error)
+                return pb.ModelStreamInferResponse(error_message=details, infer_response=response)
             if FINAL_ASKED in request.parameters and request.parameters[FINAL_ASKED].bool_param:
                 response.parameters[FINAL].bool_param = True
             return pb.ModelStreamInferResponse(infer_response=response)

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import CallLimits
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, RequestError, TooManyCallsError
-from mnserve.failing import fail
+from mnserve.failing import drop_frames, fail, without_frames
 from mnserve.rpc.message_turns import MessageTurns, received
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -52,6 +52,7 @@ class SmallCalls:
         places = self._limits.watches if inner.response_streaming else self._limits.calls
         call = inner.unary_stream or inner.unary_unary
 
+        @without_frames
         async def answer(_requests: Any, context: Context) -> None:
             try:
                 with places.place(peer := context.peer()):
@@ -71,6 +72,7 @@ class SmallCalls:
         call: Callable[..., Any] = inner.stream_stream
         assert isasyncgenfunction(call)
 
+        @without_frames
         async def answer(_requests: Any, context: Context) -> None:
             async def requests() -> AsyncIterator[Any]:
                 while (data := await received(context.read, _IDLE_SECONDS)) is not grpc.aio.EOF:
@@ -96,8 +98,8 @@ class SmallCalls:
         return _parsed(inner, data)
 
     def _counted(self, error: RequestError) -> RequestError:
-        """Counts a refusal, and lets go of the frames that hold the message: gRPC keeps the end of a call for long."""
-        error.__traceback__ = error.__context__ = None
+        """Counts a refusal, and lets go of the frames that hold the message."""
+        drop_frames(error)
         if isinstance(error, TooManyCallsError):
             self._limits.refused.count("PLACES")
         elif isinstance(error, MessageTooLargeError):

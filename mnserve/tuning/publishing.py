@@ -8,7 +8,8 @@ from typing import Final
 from mnserve.atomic_files import write_atomically
 from mnserve.engines.base import EngineOptions
 from mnserve.errors import MnServeError, TuningError
-from mnserve.models.loading import LoadOptions, load
+from mnserve.models.load_options import LoadOptions
+from mnserve.models.loading import load
 from mnserve.repository.listing import CONFIG_NAME
 from mnserve.repository.reader import list_versions, read_config, served_versions
 from mnserve.text import text_files

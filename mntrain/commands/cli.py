@@ -14,7 +14,7 @@ from typing import Any
 from mntrain.commands import animate, compare, crossval, evaluate, fit, neighbors, recipes, report
 from mntrain.commands.command import Command
 from mntrain.commands.options import takes_other_words
-from mntrain.commands.output import run_command
+from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
 from mntrain.terminal_text import printable
 
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     # Threads that wait for one another by spinning make a shared machine ten times slower; read when PyTorch loads.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    end_at_sigterm()
     words = list(sys.argv[1:] if argv is None else argv)
     remedy = ""
     try:

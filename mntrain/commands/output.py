@@ -1,12 +1,27 @@
-"""Standard output of the commands: closed pipes, and encodings that lack a letter.
+"""What every command needs of its process: standard output that may be closed or lack a letter, and SIGTERM.
 
 ``mnserve`` has its own module, since it may not import this package.
 """
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
+from types import FrameType
+
+_FIRST_PROCESS = 1
+
+
+def end_at_sigterm() -> None:
+    """End the process at SIGTERM with 143 where it is the first one of a container, which has no default actions."""
+    if os.getpid() == _FIRST_PROCESS and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _unwind)
+
+
+def _unwind(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 def run_command(run: Callable[[], int]) -> int:

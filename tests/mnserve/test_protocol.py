@@ -28,6 +28,12 @@ def generate() -> ModuleType:
     return module
 
 
+def _choice(field: Any) -> str | None:
+    """The name of the choice that a field belongs to; presence of a single field is none, and encoded as none."""
+    choice = field.containing_oneof
+    return None if choice is None or choice.name == f"_{field.name}" else str(choice.name)
+
+
 def describe_message(message: Any) -> dict[str, Any]:
     """Collect the properties of a message type that decide its wire and text formats."""
     fields = {
@@ -35,7 +41,7 @@ def describe_message(message: Any) -> dict[str, Any]:
             field.number,
             field.type,
             field.is_repeated,
-            field.containing_oneof.name if field.containing_oneof else None,
+            _choice(field),
             field.message_type.full_name if field.message_type else None,
             field.enum_type.full_name if field.enum_type else None,
         )

@@ -128,24 +128,19 @@ def test_a_file_with_all_outputs_runs_alone(tmp_path: Path) -> None:
     assert not core.closed
 
 
-def test_a_part_that_cannot_be_loaded_closes_the_others(tmp_path: Path) -> None:
-    whole, core = Part((Y,)), Part((Z,))
-    files = published(tmp_path, ["model.onnx", "core.onnx"])
-    parts = {"model.onnx": whole, "core.onnx": core}
-    with pytest.raises(EngineLoadError):
-        _load_best_files(files, LoadOptions(factory=lambda path, options: parts[path.name]))
-    assert whole.closed
-    assert core.closed
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_part_that_cannot_be_loaded_closes_the_others(tmp_path: Path, damaged: bool) -> None:
+    opened: list[Part] = []
 
-    def broken(path: Path, options: EngineOptions) -> Part:
-        if path.name == "core.onnx":
+    def factory(path: Path, options: EngineOptions) -> Part:
+        if path.name == "core.onnx" and damaged:
             raise EngineLoadError("damaged")
-        return whole
+        opened.append(Part((Z,) if path.name == "core.onnx" else (Y,)))
+        return opened[-1]
 
-    whole.closed = False
-    with pytest.raises(EngineLoadError, match="damaged"):
-        _load_best_files(files, LoadOptions(factory=broken))
-    assert whole.closed
+    model = _load_best_files(published(tmp_path, ["model.onnx", "core.onnx"]), LoadOptions(factory=factory))
+    assert model.file == "model.onnx"
+    assert [part.closed for part in opened] == ([True, False] if damaged else [True, True, False])
 
 
 @pytest.mark.parametrize(("others", "runs"), [(["core.onnx"], "core.onnx"), ([], "model.onnx")])
@@ -192,14 +187,13 @@ def test_a_file_for_cpus_that_cannot_be_run_or_is_of_another_model_is_done_witho
     assert [part.closed for part in opened] == [True, True, False, False]
 
 
-def test_a_smaller_file_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
-    parts = {"model.onnx": Part((Y, Z)), "core.onnx": Failing((Y,))}
-    with pytest.raises(EngineLoadError, match=r"fails on a warm-up batch"):
-        _load_best_files(
-            published(tmp_path, ["model.onnx", "core.onnx"], on_request="z"),
-            LoadOptions(factory=lambda path, options: parts[path.name]),
-        )
-    assert all(part.closed for part in parts.values())
+def test_a_smaller_file_that_cannot_be_run_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def factory(path: Path, options: EngineOptions) -> Part:
+        return Failing((Y,)) if path.name == "core.onnx" else Part((Y, Z))
+
+    files = published(tmp_path, ["model.onnx", "core.onnx"], on_request="z")
+    assert _load_best_files(files, LoadOptions(factory=factory)).file == "model.onnx"
+    assert "runs without core.onnx" in caplog.text
 
 
 @pytest.mark.parametrize(

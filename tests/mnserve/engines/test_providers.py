@@ -50,7 +50,7 @@ def test_commas_separate_names_as_spaces_do() -> None:
     ("name", "words"),
     [
         ("openvino", "install onnxruntime-openvino in place of this one"),
-        ("trt", "install onnxruntime-gpu in place"),
+        ("trt", r"install onnxruntime-gpu\[cuda,cudnn\] in place"),
         ("VitisAIExecutionProvider", "install a build that has it"),
         ("cdua", "none of the name cdua; 'cuda' may be meant"),
         ("nonsense", "none of the name nonsense; there are cpu, cuda"),

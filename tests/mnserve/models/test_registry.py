@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,10 @@ import pytest
 
 from mnserve.batching.batcher import Batcher
 from mnserve.codec.decoding import InferenceWork
-from mnserve.engines.base import EngineOptions, TensorSpec
+from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import (
-    EngineLoadError,
-    EngineRunError,
     InvalidRequestError,
-    ModelConfigError,
     ModelNotReadyError,
     RepositoryNotFoundError,
     StoppingError,
@@ -179,62 +176,6 @@ def test_limits_come_from_the_configuration(repository: Path, double_model: Writ
     assert batching.queue.policy(0).max_requests == 20
 
 
-def test_warm_up_runs_one_row_and_the_maximum(repository: Path, double_model: WriteModel) -> None:
-    double_model("m", config="max_batch_size: 8")
-    engine = FakeEngine()
-    load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
-    assert [call["x"].shape for call in engine.calls] == [(1, 1), (8, 1)]
-
-
-def test_warm_up_asks_with_and_without_what_comes_on_request(repository: Path, double_model: WriteModel) -> None:
-    """Either may run on a file of its own, which the first request would otherwise find cold."""
-    asked: list[tuple[int, tuple[str, ...]]] = []
-
-    class Recording(FakeEngine):
-        def run(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> list[Any]:
-            asked.append((len(feeds["x"]), tuple(outputs)))
-            return super().run(feeds, outputs)
-
-    shape = (-1, -1)
-    engine = Recording(
-        outputs=[TensorSpec(name=name, datatype="FP32", shape=shape) for name in ("y", "why")],
-        function=lambda feeds: {"y": feeds["x"], "why": feeds["x"]},
-    )
-    on_request = r'parameters { key: "mn.on_request" value { string_value: "[\"why\"]" } }'
-    double_model("m", config=f"max_batch_size: 8 {on_request}")
-    load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
-    assert asked == [(rows, outputs) for rows in (1, 8) for outputs in (("y",), ("y", "why"))]
-
-
-def test_a_model_that_fails_its_warm_up_is_not_loaded(repository: Path, double_model: WriteModel) -> None:
-    def one_row_only(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        if len(feeds["x"]) > 1:
-            raise EngineRunError("one row only")
-        return {"y": feeds["x"]}
-
-    shape = (-1, 4)
-    engine = FakeEngine(
-        function=one_row_only,
-        inputs=[TensorSpec(name="x", datatype="FP32", shape=shape)],
-        outputs=[TensorSpec(name="y", datatype="FP32", shape=shape)],
-    )
-    double_model("m")
-    with pytest.raises(EngineLoadError, match="warm-up batch of 32 rows of zeros: one row only"):
-        load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
-
-
-def test_outputs_unlike_the_configuration_are_refused_at_warm_up(repository: Path, double_model: WriteModel) -> None:
-    double_model("m", config="max_batch_size: 8")
-    for function, words in (
-        (lambda feeds: {"y": feeds["x"].astype(np.float64)}, "float64, expected FP32"),
-        (lambda feeds: {"y": feeds["x"][..., None]}, r"shape \[1, 1, 1\]"),
-    ):
-        engine = FakeEngine(function=function)
-        with pytest.raises(EngineRunError, match=words):
-            load(repository, "m", 1, LoadOptions(factory=lambda path, options, engine=engine: engine))
-        assert engine.closed
-
-
 async def test_the_highest_version_that_is_ready_answers(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="version_policy { all {} }")
     double_model("m", version=2)
@@ -273,25 +214,3 @@ async def test_many_models_are_not_all_listed(repository: Path) -> None:
     models._entries = {f"m{number:02}": ModelEntry() for number in range(23)}
     with pytest.raises(UnknownModelError, match=r"has m00, .*, m19 and 3 more$"):
         models.find("n")
-
-
-def test_a_warm_up_batch_beyond_the_memory_is_skipped_with_a_warning(
-    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
-) -> None:
-    double_model("m", config="max_batch_size: 2000000000")
-    engine = FakeEngine()
-    loaded_model = load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
-    assert loaded_model.signature.max_batch_size == 2_000_000_000
-    assert [len(call["x"]) for call in engine.calls] == [1]
-    assert "no warm-up batch of 2000000000 rows" in caplog.text
-
-
-def test_a_warm_up_without_memory_names_the_remedy(repository: Path, double_model: WriteModel) -> None:
-    def exhaust(feeds: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise MemoryError
-
-    double_model("m")
-    engine = FakeEngine(function=exhaust)
-    with pytest.raises(ModelConfigError, match="no memory for a warm-up batch of 1 rows; lower max_batch_size"):
-        load(repository, "m", 1, LoadOptions(factory=lambda path, options: engine))
-    assert engine.closed

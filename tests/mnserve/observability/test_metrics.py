@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import re
 import select
@@ -10,13 +11,17 @@ import socket
 import struct
 import sys
 import urllib.request
+from errno import ECONNREFUSED
 from pathlib import Path
 
 import pytest
 
+from mnserve.access import addresses
+from mnserve.access.addresses import check_port_free, socket_addresses
 from mnserve.errors import StartError
 from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.models.statistics import ModelCounters
+from mnserve.observability import metrics
 from mnserve.observability.metrics import MetricsServer, ModelCollector
 
 PATIENCE = 30
@@ -113,6 +118,75 @@ def test_a_version_that_is_none_is_answered_in_the_default_format(
     finally:
         server.close()
     assert capfd.readouterr().err == ""
+
+
+def test_methods_that_do_not_read_are_refused_and_HEAD_has_the_headers_of_GET(counters: ModelCounters) -> None:
+    server = MetricsServer("127.0.0.1", 0, lambda: [counters])
+
+    def answer(method: str, body: bytes | None = None) -> tuple[int, dict[str, str], bytes]:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+            connection.request(method, "/metrics", body)
+            response = connection.getresponse()
+            return response.status, dict(response.getheaders()), response.read()
+
+    try:
+        (got, headers, text), (head, head_headers, nothing) = answer("GET"), answer("HEAD")
+        assert got == head == 200
+        assert text
+        assert nothing == b""
+        for name in ("Content-Type", "Content-Length"):
+            assert head_headers[name] == headers[name]
+        assert int(head_headers["Content-Length"]) == len(text)
+        for method, body in (("POST", b"x" * 10_000), ("PUT", None), ("DELETE", None), ("TRACE", None), ("get", None)):
+            status, headers, text = answer(method, body)
+            assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+            assert text == b"metrics are read with GET, HEAD, OPTIONS\n"
+        status, headers, text = answer("OPTIONS")
+        assert (status, headers["Allow"], text) == (200, "GET, HEAD, OPTIONS", b"")
+    finally:
+        server.close()
+
+
+def test_a_name_is_served_on_all_of_its_addresses(counters: ModelCounters) -> None:
+    server = MetricsServer("localhost", 0, lambda: [counters])
+    try:
+        for address in ("127.0.0.1", "[::1]"):
+            with urllib.request.urlopen(f"http://{address}:{server.port}/metrics", timeout=PATIENCE) as response:
+                assert b"nv_inference_count" in response.read()
+    finally:
+        server.close()
+    for family, address in socket_addresses("localhost", server.port):
+        with socket.socket(family) as after:
+            assert after.connect_ex(address) == ECONNREFUSED
+
+
+def test_a_port_in_use_on_one_address_of_a_name_is_refused(counters: ModelCounters) -> None:
+    with socket.socket(socket.AF_INET6) as other:
+        other.bind(("::1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(StartError, match=f"cannot serve metrics on localhost:{port}: Address already in use"):
+            MetricsServer("localhost", port, lambda: [counters])
+        with pytest.raises(StartError, match=f"cannot listen on localhost:{port}: Address already in use"):
+            check_port_free("localhost", port, "--grpc-port")
+
+
+def test_an_address_that_this_machine_lacks_is_left_out_where_another_is_there(
+    counters: ModelCounters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``::1`` is on a machine without IPv6."""
+    lacking = (socket.AF_INET6, ("2001:db8::1", 0, 0, 0))
+    for found in ([lacking, (socket.AF_INET, ("127.0.0.1", 0))], [lacking]):
+        for module in (addresses, metrics):
+            monkeypatch.setattr(module, "socket_addresses", lambda host, port, found=found: found)
+        if len(found) > 1:
+            check_port_free("both", 0, "--grpc-port")
+            MetricsServer("both", 0, lambda: [counters]).close()
+        else:
+            with pytest.raises(StartError, match="cannot serve metrics on lacking:0"):
+                MetricsServer("lacking", 0, lambda: [counters])
+            with pytest.raises(StartError, match="cannot listen on lacking:0"):
+                check_port_free("lacking", 0, "--grpc-port")
 
 
 def ask(port: int) -> socket.socket:

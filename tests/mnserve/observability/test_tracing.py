@@ -76,7 +76,7 @@ def tracing(exporter: SpanExporter) -> Tracing:
 async def test_a_request_is_a_span_below_its_callers_with_wait_batch_and_engine_below_it(
     repository: Path, double_model: Callable[..., Path], exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     async with serving(repository, tracing) as stub:
         metadata = (("traceparent", f"00-{TRACE}-{SPAN}-01"),)
         await stub.ModelInfer(request(id="r7"), metadata=metadata)
@@ -109,7 +109,7 @@ async def test_a_request_is_a_span_below_its_callers_with_wait_batch_and_engine_
 async def test_a_request_that_fails_has_a_span_with_its_status(
     repository: Path, double_model: Callable[..., Path], exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     async with serving(repository, tracing) as stub:
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.ModelInfer(request("nothing"), metadata=(("traceparent", "00-nonsense"),))
@@ -129,7 +129,7 @@ async def test_a_request_whose_trace_cannot_end_counts_once_as_a_failure(
         raise RuntimeError("no span")
 
     monkeypatch.setattr(RequestTrace, "answered", fault)
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     async with serving(repository, tracing) as stub:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stub.ModelInfer(request())
@@ -142,7 +142,7 @@ async def test_a_request_whose_trace_cannot_end_counts_once_as_a_failure(
 async def test_requests_of_a_stream_are_traced_each(
     repository: Path, double_model: Callable[..., Path], exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     async with serving(repository, tracing) as stub:
         call = stub.ModelStreamInfer(iter([request(id="1"), request(id="2")]))
         assert len([answer async for answer in call]) == 2
@@ -153,7 +153,7 @@ async def test_requests_of_a_stream_are_traced_each(
 async def test_trace_settings_can_be_changed_while_a_model_is_served(
     repository: Path, double_model: Callable[..., Path], exporter: InMemorySpanExporter, tracing: Tracing
 ) -> None:
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     async with serving(repository, tracing) as stub:
         off = pb.TraceSettingRequest(model_name="m")
         off.settings["trace_level"].value.append("OFF")
@@ -181,7 +181,7 @@ class Collector(trace_service_pb2_grpc.TraceServiceServicer):
 
 
 async def test_a_collector_gets_the_spans(repository: Path, double_model: Callable[..., Path]) -> None:
-    double_model("m")
+    double_model("m", config="max_batch_size: 32")
     collector = Collector()
     server = grpc.server(ThreadPoolExecutor(1))
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(collector, server)
@@ -219,3 +219,25 @@ def test_the_sampling_flag_of_the_caller_is_honoured(
     begun = tracing.begin("ModelInfer", "m", "", [("traceparent", traceparent), ("other", b"x")])
     assert (begun is not None) is traced
     tracing.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "options"),
+    [
+        ("http://localhost:4317", (("grpc.enable_http_proxy", 0),)),
+        ("https://[::1]:4317", (("grpc.enable_http_proxy", 0),)),
+        ("http://collector:4317", None),
+    ],
+)
+def test_a_collector_on_this_machine_is_reached_without_a_proxy(
+    endpoint: str, options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporter, given = InMemorySpanExporter(), []
+
+    def export(**named: Any) -> InMemorySpanExporter:
+        given.append((named["endpoint"], named["channel_options"]))
+        return exporter
+
+    monkeypatch.setattr("opentelemetry.exporter.otlp.proto.grpc.trace_exporter.OTLPSpanExporter", export)
+    Tracing.to_collector(endpoint, TraceSettings(TraceChoice(rate=1))).close()
+    assert given == [(endpoint, options)]

@@ -31,7 +31,6 @@ def parse(text: str) -> ModelConfig:
         "model_transaction_policy { decoupled: true }",
         "max_batch_size: -1",
         'batch_input { target_name: "n" }',
-        'input { name: "x" optional: true }',
         'input { name: "x" allow_ragged_batch: true }',
         'output { name: "y" is_shape_tensor: true }',
         'cc_model_filenames { key: "8.0" value: "model.onnx" }',

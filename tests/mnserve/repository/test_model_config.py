@@ -20,7 +20,7 @@ def parse(text: str) -> ModelConfig:
 
 
 def filled(text: str, inputs: tuple[TensorSpec, ...] = (X,), outputs: tuple[TensorSpec, ...] = (Y,)) -> ModelConfig:
-    return complete(parse(text), inputs, outputs, default_max_batch_size=32)
+    return complete(parse(text), inputs, outputs, max_batch_size=32)
 
 
 def test_an_empty_configuration_is_filled_from_the_engine() -> None:
@@ -37,9 +37,9 @@ def test_an_empty_configuration_is_filled_from_the_engine() -> None:
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (), (2,)])
-def test_a_fixed_leading_dimension_is_no_batch_dimension(shape: tuple[int, ...]) -> None:
+def test_without_batches_shapes_are_those_of_the_file(shape: tuple[int, ...]) -> None:
     fixed = TensorSpec(name="x", datatype="FP32", shape=shape)
-    config = filled("", (fixed,))
+    config = complete(parse(""), (fixed,), (Y,), max_batch_size=0)
     assert config.max_batch_size == 0
     assert not config.HasField("dynamic_batching")
     assert tuple(config.input[0].dims) == shape

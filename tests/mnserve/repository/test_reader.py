@@ -9,16 +9,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 from google.protobuf import text_format
 
+from mnserve.engines.base import EngineOptions
 from mnserve.errors import (
     CorruptModelError,
+    EngineLoadError,
     ModelConfigError,
     ModelNotFoundError,
     RepositoryNotFoundError,
     VersionNotFoundError,
 )
+from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models
 from mnserve.repository.model_files import verify
@@ -61,18 +66,34 @@ def test_the_configuration_can_name_the_model_file(repository: Path, double_mode
     assert read_model(repository, "m").model_path.name == "net.onnx"
 
 
-def test_a_model_may_be_a_folder_with_its_external_data(repository: Path, double_model: WriteModel) -> None:
-    for name, file in (("m", "model.onnx"), ("n", "net.onnx")):
-        folder = double_model(name, config=f'default_model_filename: "{file}"') / "1"
-        (folder / "model.onnx").rename(folder / "old")
-        (folder / file).mkdir()
-        with pytest.raises(CorruptModelError, match=rf"{file}/model\.onnx is missing; there is {file}, old; put"):
-            read_model(repository, name)
-        (folder / "old").rename(folder / file / "model.onnx")
-        (folder / "export.json").write_text('{"schema": 1}')
-        files = read_model(repository, name)
-        assert files.model_path == folder / file / "model.onnx"
-        assert (files.version_folder, files.export) == (folder, {"schema": 1})
+@pytest.mark.parametrize("file", ["model.onnx", "net.onnx"])
+def test_a_model_may_be_a_folder_with_its_external_data(repository: Path, double_model: WriteModel, file: str) -> None:
+    folder = double_model("m", config=f'default_model_filename: "{file}"') / "1"
+    weights = onnx.numpy_helper.from_array(np.full(4, 2, np.float32), "two")
+    model = onnx.load(folder / "model.onnx")
+    model.graph.initializer.append(weights)
+    model.graph.node[0].op_type = "Mul"
+    model.graph.node[0].input[1] = "two"
+    (folder / "model.onnx").unlink()
+    (folder / file).mkdir()
+    (folder / file / "readme").touch()
+    with pytest.raises(CorruptModelError, match=rf"{file}/model\.onnx is missing; there is readme; put"):
+        read_model(repository, "m")
+    (folder / file / "other.onnx").touch()
+    with pytest.raises(CorruptModelError, match=r"but there is other\.onnx: rename it to model\.onnx"):
+        read_model(repository, "m")
+    onnx.save(model, folder / file / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (folder / "export.json").write_text('{"schema": 1}')
+    files = read_model(repository, "m")
+    assert files.model_path == folder / file / "model.onnx"
+    assert (files.version_folder, files.export) == (folder, {"schema": 1})
+    loaded = load(repository, "m", 1, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    (y,) = loaded.engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])
+    assert y.tolist() == [[2.0] * 4]
+    loaded.engine.close()
+    (folder / file / "weights.bin").unlink()
+    with pytest.raises(EngineLoadError):
+        load(repository, "m", 1, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
 
 
 def test_a_model_file_of_another_name_is_pointed_out(repository: Path, double_model: WriteModel) -> None:

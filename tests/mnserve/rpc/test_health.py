@@ -54,6 +54,14 @@ async def stub(health: Health) -> AsyncIterator[Any]:
     await server.stop(0)
 
 
+@pytest.mark.skipif(not hasattr(health_pb2, "HealthListRequest"), reason="this grpcio-health-checking has no List")
+async def test_list_tells_of_the_server_and_of_all_models(stub: Any) -> None:
+    statuses = (await stub.List(vars(health_pb2)["HealthListRequest"]())).statuses
+    assert {name: item.status for name, item in statuses.items()} == {
+        "": SERVING, "inference.GRPCInferenceService": SERVING, "m": SERVING,
+    }  # fmt: skip
+
+
 async def test_check_tells_the_state_of_server_and_models(stub: Any, models: Models) -> None:
     for service in ("", "inference.GRPCInferenceService", "m"):
         assert (await stub.Check(question(service))).status == SERVING

@@ -1,0 +1,158 @@
+"""Comparison of the answers to joined rows with those to the same rows alone: may requests share a batch?
+
+Shapes: row i alone gives [1, ...]; B joined rows have to give [B, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import numpy as np
+
+from mnserve.codec.signature import RequestSignature, TensorRule
+from mnserve.engines.base import TensorSpec
+
+Array = np.ndarray[Any, Any]
+Tensors = Mapping[str, Array]
+
+_TOLERANCES: Final = {"FP64": 1e-9, "FP32": 1e-4, "FP16": 2e-2, "BF16": 2e-2}
+"""Largest difference of floats, relative to the largest value of the output. Kernels add up in another order in a
+batch; a model whose rows look at each other differs by far more."""
+_MACHINE_MADE: Final = ("unk__", "dynamicdimension", "p2o.dynamicdimension", "dim_param_", "none", "?")
+"""Beginnings of names that converters make up for every dimension anew. Two of them may mean the same."""
+
+
+class Verdict(Enum):
+    """Outcome of the comparison.
+
+    Attributes:
+        EQUAL: Joined rows gave the answers that they give alone.
+        DIFFERENT: They did not.
+        UNKNOWN: Nothing could be compared.
+    """
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinedRows:
+    """What was found out about joined rows.
+
+    Attributes:
+        verdict: The outcome.
+        reason: The reason, as a clause.
+    """
+
+    verdict: Verdict
+    reason: str
+
+
+def obstacle(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> str | None:
+    """Describes why the shapes of a model allow no batches; None where they may.
+
+    Every first dimension has to be open. Where names are given, it has to be the same for all.
+    """
+    tensors = [*(("input", spec) for spec in inputs if not spec.optional), *(("output", spec) for spec in outputs)]
+    if not any(kind == "input" for kind, _ in tensors):
+        return "it has no inputs"
+    for kind, spec in tensors:
+        if spec.shape[:1] != (-1,):
+            return f"the first dimension of {kind} '{spec.name}' {list(spec.shape)} is no batch of any size"
+    named = {spec.axis: f"{kind} '{spec.name}'" for kind, spec in reversed(tensors) if _means_something(spec.axis)}
+    if len(named) > 1:
+        (first, owner), (other, other_owner) = list(reversed(named.items()))[:2]
+        return f"first dimensions have different names, '{first[:40]}' in {owner} and '{other[:40]}' in {other_owner}"
+    return None
+
+
+def _means_something(axis: str) -> bool:
+    text = axis.lower()
+    made_up = text.startswith(_MACHINE_MADE) or "_dim_" in text or "_dynamic_axes_" in text
+    return bool(text) and not text.isdigit() and not made_up
+
+
+def join(rows: Sequence[Tensors]) -> Tensors:
+    """Joins rows: name -> [B, ...].
+
+    Raises:
+        ValueError: Their shapes differ.
+    """
+    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+
+
+def repeated(rows: Tensors, count: int) -> Tensors:
+    """Repeats joined rows in turn: name -> [count, ...]."""
+    return {name: np.take(array, np.arange(count) % len(array), axis=0) for name, array in rows.items()}
+
+
+def tell_apart(answers: Sequence[Tensors]) -> bool:
+    """Returns True if some output of two rows differs; where all are the same, joined rows show nothing."""
+    first = answers[0]
+    return any(
+        not (array.shape == first[name].shape and _same(array, first[name]))
+        for answer in answers[1:]
+        for name, array in answer.items()
+    )
+
+
+def difference(alone: Sequence[Tensors], joined: Tensors, rules: RequestSignature) -> str | None:
+    """Describes the first output in which joined rows differ from single ones; None where they agree.
+
+    Args:
+        alone: Answers to rows 0 to B - 1, [1, ...] each.
+        joined: Answer to all of them.
+        rules: Rules of the outputs.
+    """
+    count = len(alone)
+    for name, array in joined.items():
+        singles = [answer[name] for answer in alone]
+        if any(single.shape[:1] != (1,) for single in singles):
+            shape = next(list(single.shape) for single in singles if single.shape[:1] != (1,))
+            return f"output '{name}' has shape {shape} for one row"
+        if array.shape[:1] != (count,):
+            return f"output '{name}' has shape {list(array.shape)} for {count} joined rows"
+        if any(single.shape[1:] != array.shape[1:] for single in singles):
+            shape = next(list(single.shape) for single in singles if single.shape[1:] != array.shape[1:])
+            return f"output '{name}' has shape {shape} for a row alone and {list(array.shape)} for {count} joined rows"
+    return values_differ(join(alone), joined, rules)
+
+
+def values_differ(expected: Tensors, joined: Tensors, rules: RequestSignature) -> str | None:
+    """Describes the first output that differs from what is expected, both [B, ...]; None where they agree."""
+    for name, array in joined.items():
+        if array.shape != expected[name].shape:
+            return f"output '{name}' has shape {list(array.shape)} for {len(expected[name])} joined rows"
+        if (fault := _difference(expected[name], array, rules.output_rules[name])) is not None:
+            return f"output '{name}' of {len(array)} joined rows differs from that of the rows alone{fault}"
+    return None
+
+
+def _difference(expected: Array, actual: Array, rule: TensorRule) -> str | None:
+    """Says by how much, as the end of a sentence that may be empty; None where they agree."""
+    if not rule.datatype.floating:
+        return None if _same(expected, actual) else ""
+    a, b = _as_floats(expected, rule), _as_floats(actual, rule)
+    finite = np.isfinite(a) & np.isfinite(b)
+    if not np.array_equal(np.where(finite, 0.0, a), np.where(finite, 0.0, b), equal_nan=True):
+        return " in values that are NaN or infinite"
+    if not finite.any():
+        return None
+    largest, off = float(np.abs(a[finite]).max()), float(np.abs(a[finite] - b[finite]).max())
+    if off <= _TOLERANCES[rule.datatype.name] * largest:
+        return None
+    return f" by up to {off:.2g}, where the largest value is {largest:.2g}"
+
+
+def _as_floats(array: Array, rule: TensorRule) -> Array:
+    if rule.datatype.name == "BF16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)
+
+
+def _same(a: Array, b: Array) -> bool:
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
