@@ -230,6 +230,7 @@ class Server:
         )
         services = Services(server, self._limits)
         options = ServiceOptions(
+            name=self._settings.server_name,
             control=self._settings.model_control,
             regions=Regions(max_bytes=self._settings.max_queue_bytes) if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),
