@@ -37,6 +37,7 @@ from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.health import Health
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
+from mnserve.rpc.streaming import StreamMemory
 from mnserve.settings import ALL_MODELS, ServeSettings
 
 _log = logging.getLogger(__name__)
@@ -238,6 +239,7 @@ class Server:
             limits=_rate_limits(self._settings),
             by_token=self._settings.security.token_file is not None,
             refused=self._limits.refused,
+            stream_memory=StreamMemory(self._settings.max_queue_bytes),
         )
         services.add(add_GRPCInferenceServiceServicer_to_server, Servicer(self._models, limit, options))
         self._health.add_to(services)

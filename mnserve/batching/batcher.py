@@ -13,6 +13,7 @@ on the loop, so no locks are needed against threads. All times are monotonic.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
@@ -21,8 +22,9 @@ from mnserve.batching.failures import Failures
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.batching.request_queue import RequestQueue
+from mnserve.batching.waiting_line import WaitingLine
 from mnserve.codec.decoding import InferenceWork
-from mnserve.errors import DeadlineExceededError, ModelNotReadyError, StoppingError
+from mnserve.errors import DeadlineExceededError, ModelNotReadyError, QueueFullError, QueueTimeoutError, StoppingError
 from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
 from mnserve.execution.health_options import EngineHealthOptions
@@ -83,6 +85,7 @@ class Batcher:
         )
         self._failures = Failures(name, self._health, self._clock)
         self._default_limits = RequestLimits.under(options.queue)
+        self._line = WaitingLine()
         self._finished = asyncio.Event()
         self._state = ServingState.RUNNING
         self._fault = ""
@@ -113,7 +116,7 @@ class Batcher:
     @property
     def idle(self) -> bool:
         """True if nothing waits and nothing runs."""
-        return self._finished.is_set() or not (self._queue or self._instances.outstanding)
+        return self._finished.is_set() or not (self._queue or self._line or self._instances.outstanding)
 
     @property
     def hung(self) -> bool:
@@ -125,12 +128,19 @@ class Batcher:
         self._instances.start()
         self._dispatcher.wake()
 
-    async def infer(self, work: InferenceWork, limits: RequestLimits | None = None) -> InferenceResult:
+    async def infer(
+        self,
+        work: InferenceWork,
+        limits: RequestLimits | None = None,
+        on_admitted: Callable[[int], None] | None = None,
+    ) -> InferenceResult:
         """Queues a request, and waits for its outputs.
 
         Args:
             work: The request; at most ``max_batch_size`` rows.
             limits: Its priority and times; None for those of a request that asks for nothing.
+            on_admitted: Called with the bytes of its tensors once it is in the queue. A request that has one waits for
+                room, instead of being refused.
 
         Raises:
             QueueFullError: Too many requests, rows or bytes are waiting.
@@ -141,7 +151,10 @@ class Batcher:
             EngineRunError: The engine failed on this request alone.
         """
         limits = self._default_limits if limits is None else limits
-        self._check_admission(work.rows, work.nbytes, limits.level)
+        if on_admitted is None:
+            self._check_admission(work.rows, work.nbytes, limits.level)
+        else:
+            limits = await self._wait_for_room(work, limits)
         if limits.deadline is not None and limits.deadline <= self._clock.seconds():
             raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
         request = self._queue.add(
@@ -151,6 +164,8 @@ class Batcher:
             deadline=limits.deadline,
             delay_until=self._clock.seconds() + limits.max_wait / 2 if limits.refuses_late else None,
         )
+        if on_admitted is not None:
+            on_admitted(work.nbytes)
         self._dispatcher.on_arrival(limits)
         timers = limits.start_timers(request, self._queue)
         try:
@@ -159,6 +174,8 @@ class Batcher:
             for timer in timers:
                 timer.cancel()
             self._queue.remove(request)  # the caller may have been cancelled while it waited
+            if self._line:
+                self._line.wake()
             if request.future.done() and not request.future.cancelled():
                 request.future.exception()  # asyncio logs exceptions that were never looked at
 
@@ -203,6 +220,45 @@ class Batcher:
             raise StoppingError(f"model '{self._name}' is stopping and takes no new requests; try another server")
         self._queue.check_room(rows, nbytes, level, self._dispatcher.prepared)
 
+    async def _wait_for_room(self, work: InferenceWork, limits: RequestLimits) -> RequestLimits:
+        """Waits until a request may be queued, also while the batcher drains; what waits was read already.
+
+        Returns:
+            Its limits, with less time to wait in the queue by what it has waited here.
+        """
+        if not self._line.has(limits.level):
+            with contextlib.suppress(QueueFullError):
+                self._check_admission(work.rows, work.nbytes, limits.level)
+                return limits
+        elif self._state is not ServingState.RUNNING:
+            self._check_admission(work.rows, work.nbytes, limits.level)
+
+        def check() -> None:
+            if self._state is ServingState.DRAINING:
+                self._queue.check_room(work.rows, work.nbytes, limits.level, self._dispatcher.prepared)
+            else:
+                self._check_admission(work.rows, work.nbytes, limits.level)
+
+        began = self._clock.seconds()
+        refused_at = began + limits.max_wait if limits.refuses_late else None
+        times = [time for time in (limits.deadline, refused_at) if time is not None]
+        try:
+            await self._line.wait(limits.level, check, min(times, default=None))
+        except TimeoutError:
+            if limits.deadline is not None and limits.deadline == min(times):
+                raise DeadlineExceededError(
+                    f"model '{self._name}': the deadline passed before the answer was there"
+                ) from None
+            raise QueueTimeoutError(
+                f"model '{self._name}': Request timeout expired: it waited for room in the queue for "
+                f"{limits.max_wait * 1e3:.3g} ms, all that it may; try again later"
+            ) from None
+        finally:
+            if self._state is not ServingState.RUNNING:
+                self._dispatcher.wake()  # this may have been the last that a drain waits for
+        waited = self._clock.seconds() - began
+        return limits._replace(max_wait=max(1e-6, limits.max_wait - waited)) if limits.refuses_late else limits
+
     # Batches --------------------------------------------------------------------------------------------------
 
     def _form_batches(self) -> None:
@@ -210,7 +266,9 @@ class Batcher:
             self._dispatcher.form_batches(may_delay=self._state is ServingState.RUNNING)
         except BaseException as error:  # noqa: BLE001 (after any error, since no caller may wait for ever)
             self._die(error)
-        if self._state is not ServingState.RUNNING and not self._instances.outstanding and not self._queue:
+        if self._line:
+            self._line.wake()
+        elif self._state is not ServingState.RUNNING and not self._instances.outstanding and not self._queue:
             self._finished.set()
 
     def _done(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
@@ -274,6 +332,7 @@ class Batcher:
         for request in [*requests, *self._instances.requests(), *self._queue.take_all()]:
             if not request.future.done():
                 request.future.set_exception(error)
+        self._line.wake()
 
     def _discard_batches(self) -> None:
         """Takes back the batches that no engine has begun; their callers were told."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
@@ -21,6 +21,7 @@ from mnserve.observability.tracing import Tracing
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_override import parse_override
+from mnserve.rpc.streaming import StreamMemory
 from mnserve.rpc.unimplemented_calls import UnimplementedCalls
 from mnserve.settings import Control
 from mnserve.text.names import printable, shortened
@@ -44,6 +45,7 @@ class ServiceOptions:
         limits: Limits of requests of each caller; None for no limit.
         by_token: Tell callers apart by their tokens, and not by their addresses.
         refused: Counts the calls that no model was asked for; None counts nothing.
+        stream_memory: Memory of the requests and answers of all streams.
     """
 
     name: str = "mnserve"
@@ -54,6 +56,7 @@ class ServiceOptions:
     limits: RateLimits | None = None
     by_token: bool = False
     refused: RefusedCalls | None = None
+    stream_memory: StreamMemory = field(default_factory=StreamMemory)
 
     @property
     def extensions(self) -> list[str]:

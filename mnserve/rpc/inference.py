@@ -21,6 +21,7 @@ from mnserve.models.served import ServedModel
 from mnserve.observability.logs import REQUEST_ID
 from mnserve.observability.tracing import RequestTrace
 from mnserve.protocol import service_pb2 as pb
+from mnserve.rpc.streaming import StreamedRequest
 from mnserve.status import failure_reason
 
 _log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Inference:
         remaining: float | None = None,
         trace: RequestTrace | None = None,
         caller: bytes | str = "",
+        streamed: StreamedRequest | None = None,
     ) -> pb.ModelInferResponse:
         """Answers one request, and counts it.
 
@@ -66,20 +68,27 @@ class Inference:
             remaining: Seconds until the caller's deadline; None where there is none.
             trace: Takes the course of the request; None where it is not traced.
             caller: Sender of the request, for limits of rates.
+            streamed: Hears when the request is admitted and answered; with one it waits for room in the queue, instead
+                of being refused.
 
         Raises:
             RequestError, EngineError: An error that ``mnserve.status`` has a code for.
         """
         REQUEST_ID.set(request.id)
         try:
-            return await self._answer(request, remaining, trace, caller)
+            return await self._answer(request, remaining, trace, caller, streamed)
         except BaseException as error:
             if trace is not None:
                 trace.failed(error)
             raise
 
     async def _answer(
-        self, request: pb.ModelInferRequest, remaining: float | None, trace: RequestTrace | None, caller: bytes | str
+        self,
+        request: pb.ModelInferRequest,
+        remaining: float | None,
+        trace: RequestTrace | None,
+        caller: bytes | str,
+        streamed: StreamedRequest | None,
     ) -> pb.ModelInferResponse:
         started = time.perf_counter_ns()
         if self._rates is not None:
@@ -87,7 +96,7 @@ class Inference:
         while True:
             served = self._models.find(request.model_name, request.model_version)
             try:
-                return await self._run(served, request, started, remaining, trace)
+                return await self._run(served, request, started, remaining, trace, streamed)
             except BaseException as error:
                 if isinstance(error, StoppingError) and self._was_replaced(served, request):
                     continue  # between finding the model and asking it; nothing was admitted there
@@ -103,11 +112,13 @@ class Inference:
         started: int,
         remaining: float | None,
         trace: RequestTrace | None,
+        streamed: StreamedRequest | None,
     ) -> pb.ModelInferResponse:
         model, batcher, responses = served.model, served.batcher, served.model.responses
         limits = request_limits(request, model.batching.queue, now=time.monotonic(), remaining=remaining)
         checked = check_request(request, model.signature, self._regions)
-        batcher.reject_early(checked.layout.rows, limits.level)
+        if streamed is None:
+            batcher.reject_early(checked.layout.rows, limits.level)
         large = checked.large
         work = await asyncio.to_thread(checked.decode) if large else checked.decode()
         if trace is not None:
@@ -119,7 +130,7 @@ class Inference:
             cached = responses.find(cache_key)
             lookup_ns = time.perf_counter_ns() - lookup_started
         if cached is None:
-            result = await batcher.infer(work, limits)
+            result = await batcher.infer(work, limits, None if streamed is None else streamed.admitted)
         else:
             result = InferenceResult(arrays=cached, queue_ns=0, times=NO_TIMES)
         classes = checked.layout.classes
@@ -136,6 +147,13 @@ class Inference:
             classes=classes,
         )
         response = await asyncio.to_thread(encode) if is_large(result.arrays, classes) else encode()
+        if streamed is not None:
+            strings = any(array.dtype == object for array in result.arrays)  # what they take is known encoded only
+            streamed.answered(
+                await asyncio.to_thread(response.ByteSize)
+                if strings
+                else sum([array.nbytes for array in result.arrays])
+            )
         if responses is not None and cached is None:
             responses.keep(cache_key, result.arrays)
             served.counters.record_cache_miss(lookup_ns)

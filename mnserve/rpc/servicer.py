@@ -20,7 +20,7 @@ from mnserve.models.served import ServedModel
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.control_calls import ControlCalls, ServiceOptions
 from mnserve.rpc.inference import Inference
-from mnserve.rpc.streaming import answer_in_order
+from mnserve.rpc.streaming import StreamedRequest, answer_in_order
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -120,9 +120,9 @@ class Servicer(ControlCalls):
         A request that fails gets a message instead, and the stream goes on.
         """
 
-        async def answer(request: pb.ModelInferRequest) -> pb.ModelStreamInferResponse:
+        async def answer(request: pb.ModelInferRequest, streamed: StreamedRequest) -> pb.ModelStreamInferResponse:
             try:
-                response = await self._answer("ModelStreamInfer", request, context)
+                response = await self._answer("ModelStreamInfer", request, context, streamed)
             except Exception as error:  # noqa: BLE001 (every error becomes a message)
                 response = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
                 details = refusal(error).details
@@ -132,11 +132,15 @@ class Servicer(ControlCalls):
                 response.parameters[FINAL].bool_param = True
             return pb.ModelStreamInferResponse(infer_response=response)
 
-        ended = await answer_in_order(requests, answer, context.write, enough=self._models.closing)
+        ended = await answer_in_order(
+            requests, answer, context.write, enough=self._models.closing, memory=self._offered.stream_memory
+        )
         if not ended:
             await fail(context, StoppingError("the server is stopping; open the stream again, at another server"))
 
-    async def _answer(self, method: str, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
+    async def _answer(
+        self, method: str, request: pb.ModelInferRequest, context: Context, streamed: StreamedRequest | None = None
+    ) -> pb.ModelInferResponse:
         offered, trace = self._offered, None
         caller: bytes | str = ""
         if offered.tracing is not None:
@@ -144,7 +148,9 @@ class Servicer(ControlCalls):
             trace = offered.tracing.begin(method, request.model_name, request.id, metadata)
         if offered.limits is not None:
             caller = caller_of(context, by_token=offered.by_token)
-        return await self._inference.answer(request, remaining=context.time_remaining(), trace=trace, caller=caller)
+        return await self._inference.answer(
+            request, remaining=context.time_remaining(), trace=trace, caller=caller, streamed=streamed
+        )
 
     async def _find(
         self,
