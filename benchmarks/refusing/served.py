@@ -24,7 +24,7 @@ from refusing.messages import tensor
 INFER = "/inference.GRPCInferenceService/ModelInfer"
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 MEBIBYTE = 2**20
-_SETTLING = 1.0
+_SETTLING = 2.0
 _PAUSE = 0.005
 CHANNEL = (
     ("grpc.use_local_subchannel_pool", 1),
