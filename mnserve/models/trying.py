@@ -33,7 +33,7 @@ from mnserve.repository.model_files import ModelFiles
 
 _log = logging.getLogger(__name__)
 
-_UNASKED_SECONDS: Final = 2.0
+_UNASKED_SECONDS: Final = 3.0
 """Time of the trial runs for batching that nobody configured."""
 
 

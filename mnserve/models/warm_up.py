@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,8 @@ from mnserve.models.joined_rows import (
     JoinedRows,
     Verdict,
     difference,
+    every_second,
+    first_changed,
     join,
     repeated,
     tell_apart,
@@ -36,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
+MakeRow = Callable[[int], Tensors]
+"""Number -> inputs of a row."""
 
 _JOINED: Final = (2, 8)
 """Numbers of rows that are joined to see whether they influence each other."""
@@ -110,7 +114,8 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan) -> WarmUp
             break
         if inputs.style is Style.ZEROS and trial.probe is not None:
             continue
-        trial.compare(inputs.row)
+        others = [replace(inputs, style=style).row for style in (Style.WIDE, Style.SMALL) if style is not inputs.style]
+        trial.compare(inputs.row, others)
         if trial.settled:
             break
     return trial.outcome("made-up inputs")
@@ -187,11 +192,12 @@ class _Trial:
         self.probe = InferenceWork(feeds=feeds, rows=1, outputs=tuple(self._rules.default_outputs))
         self._shapes = {name: array.shape for name, array in outputs.items()}
 
-    def compare(self, row: Callable[[int], Tensors]) -> None:
+    def compare(self, row: MakeRow, others: Sequence[MakeRow] = ()) -> None:
         """Runs rows alone and joined. Inputs that the model refuses tell nothing.
 
         Args:
             row: Number -> inputs of a row.
+            others: The same for values of other kinds, beside which the answer to a row has to stay what it is.
         """
         first_time = self.probe is None
         try:
@@ -204,7 +210,7 @@ class _Trial:
         if self._rules.max_batch_size < 2:
             return
         try:
-            self._join(row, rows, alone)
+            self._join(row, others, rows, alone)
         except (MnServeError, MemoryError, ValueError) as error:
             reason = str(error) or "there is no memory for it"
             if len(alone) == len(rows) >= 2:
@@ -215,11 +221,11 @@ class _Trial:
         if first_time:
             self._grow(rows, alone)
 
-    def _join(self, row: Callable[[int], Tensors], rows: list[Tensors], alone: list[Tensors]) -> None:
+    def _join(self, row: MakeRow, others: Sequence[MakeRow], rows: list[Tensors], alone: list[Tensors]) -> None:
         for count in _JOINED:
             if count > self._rules.max_batch_size:
                 break
-            if reason := self._runs.obstacle(count - len(rows) + count, count):
+            if reason := self._runs.obstacle(count - len(rows) + 2 * count, count):
                 if len(rows) > 1:
                     break
                 if not self._equal:
@@ -228,7 +234,8 @@ class _Trial:
             while len(rows) < count:
                 rows.append(row(len(rows)))
                 alone.append(self._runs.run(rows[-1], 1))
-            fault = difference(alone, self._runs.run(join(rows), count), self._rules)
+            answer = self._runs.run(join(rows), count)
+            fault = difference(alone, answer, self._rules) or self._influence(rows, answer, (*others, row))
             if fault is not None:
                 self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
                 return
@@ -241,6 +248,27 @@ class _Trial:
         elif self._joined.verdict is Verdict.UNKNOWN:
             reason = "all made-up rows have the same answer, which shows nothing"
             self._joined = JoinedRows(verdict=Verdict.UNKNOWN, reason=reason)
+
+    def _influence(self, rows: Sequence[Tensors], answer: Tensors, others: Sequence[MakeRow]) -> str | None:
+        """Puts other rows beside every second one. With as many rows in the same places, not one bit may change."""
+        count = len(rows)
+        for kind, make in enumerate(others):
+            if kind and self._runs.obstacle(count, count):
+                break
+            mixed = [rows[number] if number % 2 == 0 else make(2 * count + number) for number in range(count)]
+            try:
+                beside_others = self._runs.run(join(mixed), count)
+            except (MnServeError, MemoryError, ValueError):
+                continue  # values that the model does not take; the last kind is that of the rows
+            name = first_changed(every_second(answer), every_second(beside_others))
+            if name is None:
+                continue
+            again = self._runs.run(join(rows), count)
+            if first_changed(answer, again) is None:
+                return f"output '{name}' of a row depends on the rows beside it"
+            # Kernels whose answers vary from run to run are compared as those of other batch sizes are.
+            return values_differ(every_second(answer), every_second(beside_others), self._rules)
+        return None
 
     def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:
         """Runs the batches that the configuration allows, the largest last; others only where they cost little."""

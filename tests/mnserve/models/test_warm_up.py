@@ -80,7 +80,7 @@ def test_a_size_that_nobody_configured_is_run_only_where_it_costs_little() -> No
 
 
 def test_slow_rows_are_not_run_again_and_again() -> None:
-    engine = FakeEngine(function=lambda feeds: {"y": (time.sleep(0.1 * len(feeds["x"])), feeds["x"])[1]})
+    engine = FakeEngine(function=lambda feeds: {"y": (time.sleep(0.05 * len(feeds["x"])), feeds["x"])[1]})
     limits = TrialLimits(seconds=0.6)
     result = warm_up(engine, rules(32), WarmUpPlan(grow=True, limits=limits))
     assert sizes(engine) == [1, 2], "8 rows would be late"
