@@ -58,7 +58,8 @@ DEPENDENT = {
     f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
     "many rows": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
     f"limit = Constant<value = int64 {{20}}>() c = Greater(n, limit) y = If<{SELECTED}>(c) }}",
-    "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) y = Add(x, part) }}",
+    "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) "
+    "y = Add(x, part) }",
     "beside large numbers": f"(float[N,4] x) => (float[N,8] y) {{ {MEAN} apart = Sub(x, mean) "
     "million = Constant<value = float {1000000}>() large = Mul(x, million) y = Concat<axis = 1>(large, apart) }",
     "position": f"{ROWS} {{ i = Constant<value = int64 {{0}}>() one = Constant<value = int64 {{1}}>() shape = Shape(x) "
