@@ -24,7 +24,6 @@ from mnserve.errors import StartError, UnknownModelError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.polling import Poller
 from mnserve.models.registry import Models
-from mnserve.models.response_cache import ResponseCache
 from mnserve.models.served import ModelState
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
@@ -90,18 +89,9 @@ class Server:
     def __init__(self, settings: ServeSettings, *, stop_times: StopTimes | None = None) -> None:
         self._settings = settings
         self._stop_times = StopTimes() if stop_times is None else stop_times
-        options = LoadOptions(
-            engine=settings.engine_options,
-            default_max_batch_size=settings.default_max_batch_size,
-            max_queue_rows=settings.max_queue_rows,
-            max_queue_bytes=settings.max_queue_bytes,
-            warm_up=settings.warm_up,
-            run_timeout=settings.run_timeout,
-            cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
-        )
         self._models = Models(
             Path(settings.repository),
-            options,
+            LoadOptions.of_server(settings),
             lambda: self._health.update(),
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
         )
@@ -230,7 +220,7 @@ class Server:
         services = Services(server, self._limits)
         options = ServiceOptions(
             control=self._settings.model_control,
-            regions=Regions() if self._settings.offers_shared_memory else None,
+            regions=Regions(max_bytes=self._settings.max_queue_bytes) if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),
             tracing=self._tracing,
             limits=_rate_limits(self._settings),

@@ -39,7 +39,7 @@ from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text, regular
 
 _VERSIONED = ("mn-runtime", "torch", "numpy", "safetensors")
 # Names of the two arrays of held-out samples.
@@ -222,7 +222,7 @@ def read_config(path: Path) -> ArtifactConfig:
         raise ArtifactError(f"There is no artifact folder {path}; `mntrain fit` writes one under runs/NAME/artifact.")
     file = path / "config.json"
     try:
-        values = json.loads(regular(file).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        values = json.loads(read_text(file), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise ArtifactError(
             f"{path} is not an artifact: it has no config.json. Give the folder runs/NAME/artifact."

@@ -17,7 +17,7 @@ from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.errors import ConfigError
 from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, family_named
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text
 from mntrain.training_config import TrainingConfig
 
 Normalization = Literal["per_channel", "none"]
@@ -218,7 +218,7 @@ def _read_recipe(recipe: str) -> tuple[str, str]:
         return packaged.read_text(encoding="utf-8"), recipe
     if path.suffix in (".yaml", ".yml") or path.is_file():
         try:
-            return regular(path).read_text(encoding="utf-8"), path.stem
+            return read_text(path), path.stem
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError(f"Recipe file {recipe!r} cannot be read: {reason}.") from error

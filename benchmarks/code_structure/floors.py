@@ -46,7 +46,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("process",),
         ("server",),
         ("rpc", "tuning"),
-        ("bench", "predicting", "observability"),
+        ("bench", "checking", "predicting", "observability"),
         ("models",),
         ("settings", "client", "batching"),
         ("repository", "access", "execution"),

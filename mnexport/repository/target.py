@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mnexport.errors import PublishError, UsageError
 from mnexport.repository.layout import CONFIG_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard, VersionKind
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text, regular
 
 # Triton counts versions in a signed 64-bit integer.
 MAX_VERSION = 2**63 - 1
@@ -178,7 +178,7 @@ def _recorded(target: Target, version: int) -> _RecordedVersion:
     """
     file = target.folder / str(version) / RECORD_NAME
     try:
-        record = json.loads(regular(file).read_text(encoding="utf-8"))
+        record = json.loads(read_text(file))
         engine = (record.get("engine") or {}).get("format")
         shared = {key: record[key] for key in _SHARED} | {"platform": _platform(engine)}
         shared["max_batch_size"] = record["max_batch_size"] if "max_batch_size" in record else _configured(target)
@@ -196,7 +196,7 @@ def _configured(target: Target) -> int:
     Raises:
         OSError, ValueError: the file or the number is missing.
     """
-    for line in regular(target.folder / CONFIG_NAME).read_text(encoding="utf-8").splitlines():
+    for line in read_text(target.folder / CONFIG_NAME).splitlines():
         if line.startswith("max_batch_size:"):
             return int(line.partition(":")[2])
     raise ValueError("config.pbtxt has no max_batch_size")

@@ -117,7 +117,10 @@ class CheckedRequest(NamedTuple):
         what = describe(rule, self.signature)
         if rule.name in self.sources:
             assert self.regions is not None
-            return raw_to_array(self.regions.read(self.sources[rule.name], what), rule.datatype, shape, what)
+            place = self.sources[rule.name]
+            if rule.datatype.is_bytes:
+                self.regions.check_strings(place, math.prod(shape), what)
+            return raw_to_array(self.regions.read(place, what), rule.datatype, shape, what)
         return contents_to_array(self.request.inputs[position].contents, rule.datatype, shape, what)
 
 

@@ -103,14 +103,21 @@ def read_layout(
                 )
             rows = shape[0]
         shapes.append(shape)
+    sizes = tuple(
+        None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
+        for rule, shape in zip(rules, shapes, strict=True)
+    )
+    for rule, shape, size in zip(rules, shapes, sizes, strict=True):
+        if rule.name in sources and size not in (None, sources[rule.name].byte_size):
+            raise InvalidRequestError(
+                f"{describe(rule, signature)} has {sources[rule.name].byte_size} bytes of raw contents, expected "
+                f"{size} for shape {shape} of {rule.datatype.name}"
+            )
     layout = RequestLayout(
         positions=tuple(positions[rule.name] for rule in rules),
         raw_positions=raw_positions,
         shapes=tuple(shapes),
-        nbytes=tuple(
-            None if rule.datatype.is_bytes else math.prod(shape) * rule.datatype.dtype.itemsize
-            for rule, shape in zip(rules, shapes, strict=True)
-        ),
+        nbytes=sizes,
         rows=1 if rows is None else rows,
         outputs=outputs,
         rules=rules,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,8 @@ MAX_REGIONS: Final = 1024
 _FOLDER: Final = Path("/dev/shm")
 _KEY: Final = re.compile(r"/?(?!\.{1,2}$)[A-Za-z0-9_.-]{1,254}")
 _MAX_NAME: Final = 256
+_LENGTH: Final = struct.Struct("<I")
+_WINDOW: Final = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,18 +61,34 @@ class Slice:
 
 
 class _Opened:
-    """A region with its open file, which stays open during every read and write."""
+    """A region with its open file, which stays open during every read and write; closing waits for none of them."""
 
     def __init__(self, region: Region, handle: int) -> None:
         self.region = region
-        self.handle = handle
-        self.lock = threading.Lock()
-        self.closed = False
+        self._handle = handle
+        self._lock = threading.Lock()
+        self._users = 1  # itself, until it is closed
 
     def close(self) -> None:
-        with self.lock:
-            self.closed = True
-            os.close(self.handle)
+        self._leave()
+
+    @contextmanager
+    def used(self) -> Iterator[int | None]:
+        """Keeps the file open, and gives its handle; None where the region is closed."""
+        with self._lock:
+            closed = not self._users
+            self._users += not closed
+        try:
+            yield None if closed else self._handle
+        finally:
+            if not closed:
+                self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                os.close(self._handle)
 
 
 class Regions:
@@ -76,10 +96,12 @@ class Regions:
 
     Args:
         folder: Folder in which the objects are files.
+        max_bytes: Most bytes of one tensor that is read.
     """
 
-    def __init__(self, folder: Path = _FOLDER) -> None:
+    def __init__(self, folder: Path = _FOLDER, *, max_bytes: int = 2**30) -> None:
         self._folder = folder
+        self._max_bytes = max_bytes
         self._open: dict[str, _Opened] = {}
 
     def register(self, region: Region) -> None:
@@ -149,14 +171,53 @@ class Regions:
             what: Name of the tensor, for messages.
 
         Raises:
-            InvalidRequestError: It does not lie in a region, or the object has become shorter.
+            InvalidRequestError: It does not lie in a region, is larger than a tensor may be, or the object has become
+                shorter.
         """
         opened, start = self._locate(place, what)
-        with opened.lock:
-            content = b"" if opened.closed else os.pread(opened.handle, place.byte_size, start)
+        if place.byte_size > self._max_bytes:
+            raise InvalidRequestError(
+                f"{what} has {place.byte_size} bytes in shared memory, expected at most {self._max_bytes}; send fewer "
+                "rows, or start the server with a larger --max-queue-bytes"
+            )
+        with opened.used() as handle:
+            content = b"" if handle is None else _read(handle, start, place.byte_size)
         if len(content) != place.byte_size:
             raise InvalidRequestError(_gone(place, what))
         return content
+
+    def check_strings(self, place: Slice, count: int, what: str) -> None:
+        """Adds the lengths of the elements of a BYTES tensor up, before any of them is read.
+
+        Args:
+            place: Slice of the tensor, elements of a length in four bytes and as many bytes.
+            count: Number of elements.
+            what: Name of the tensor, for messages.
+
+        Raises:
+            InvalidRequestError: They do not make up the slice, it does not lie in a region, or the object has become
+                shorter.
+        """
+        opened, start = self._locate(place, what)
+        position, window, window_start = 0, b"", 0
+        with opened.used() as handle:
+            for _ in range(count):
+                behind = position + _LENGTH.size
+                if handle is None or behind > place.byte_size:
+                    break
+                if not window_start <= position <= behind <= window_start + len(window):
+                    window_start = position
+                    window = os.pread(handle, min(_WINDOW, place.byte_size - position), start + position)
+                    if len(window) < _LENGTH.size:
+                        raise InvalidRequestError(_gone(place, what))
+                position = behind + _LENGTH.unpack_from(window, position - window_start)[0]
+        if handle is None:
+            raise InvalidRequestError(_gone(place, what))
+        if position != place.byte_size:
+            raise InvalidRequestError(
+                f"{what} has {place.byte_size} bytes in shared memory, which the lengths of its {count} elements of "
+                "BYTES do not make up"
+            )
 
     def write(self, place: Slice, content: bytes, what: str) -> None:
         """Writes bytes into a slice, at most as many as it has.
@@ -169,11 +230,14 @@ class Regions:
             raise InvalidRequestError(
                 f"{what} has {len(content)} bytes, more than the {place.byte_size} it has in region '{place.region}'"
             )
-        with opened.lock:
+        with opened.used() as handle:
             # Writing behind the end would make the object longer again.
-            if opened.closed or os.fstat(opened.handle).st_size < start + len(content):
+            if handle is None or os.fstat(handle).st_size < start + len(content):
                 raise InvalidRequestError(_gone(place, what))
-            os.pwrite(opened.handle, content, start)
+            left = memoryview(content)
+            while left:
+                written = os.pwrite(handle, left, start)
+                left, start = left[written:], start + written
 
     def _locate(self, place: Slice, what: str) -> tuple[_Opened, int]:
         opened = self._open.get(place.region)
@@ -188,6 +252,14 @@ class Regions:
                 f"{region.byte_size}"
             )
         return opened, region.offset + place.offset
+
+
+def _read(handle: int, start: int, size: int) -> bytes:
+    """Reads a part of a file; less where the file is shorter. One call reads 2 GiB at most."""
+    content = os.pread(handle, size, start)
+    while len(content) < size and (more := os.pread(handle, size - len(content), start + len(content))):
+        content += more
+    return content
 
 
 def _gone(place: Slice, what: str) -> str:

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 from mnserve.commands.bench import BENCH
+from mnserve.commands.check import CHECK
 from mnserve.commands.command import CommandSpec
 from mnserve.commands.dataclass_options import SettingsParser, settings_from
 from mnserve.commands.predict import PREDICT
@@ -24,7 +25,7 @@ from mnserve.text.names import printable
 
 _log = logging.getLogger(__name__)
 
-COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE)
+COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE, CHECK)
 
 _WITH_COMMAS: Final = ("provider_options",)
 _COMMA_LISTS: Final = ("batch", "callers")
@@ -82,7 +83,7 @@ def _overview(commands: dict[str, CommandSpec[Any]]) -> argparse.ArgumentParser:
     examples = "\n".join(command.examples.splitlines()[0] for command in commands.values())
     parser = argparse.ArgumentParser(
         prog="mnserve",
-        description="Serve ONNX models over the Open Inference Protocol, predict with them, time and tune them.",
+        description="Serve ONNX models over the Open Inference Protocol, predict with them, time, tune and check them.",
         epilog=f"examples:\n{examples}\n\n`mnserve COMMAND --help` lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

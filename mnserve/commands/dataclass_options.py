@@ -1,7 +1,7 @@
 """Command-line options from the fields of a settings dataclass.
 
-A field without a default is a positional argument. A field with a default is an option. A field that is a settings
-dataclass is a group of options. Docstrings of the fields are the help texts.
+A field without a default is a positional argument, and so is one whose metadata say ``positional``. Any other field is
+an option. A field that is a settings dataclass is a group of options. Docstrings of the fields are the help texts.
 """
 
 from __future__ import annotations
@@ -171,6 +171,9 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any], 
             group.add_argument(field.name, type=value_type, help=text, nargs="+" if is_list else None)
             continue
         default: Any = field.default if field.default_factory is MISSING else field.default_factory()
+        if field.metadata.get("positional"):
+            group.add_argument(field.name, type=value_type, nargs="?", default=default, help=text)
+            continue
         if hint is bool:
             yes_no = ActionYesNo(yes_prefix="", no_prefix="no-")
             group.add_argument(option, action=yes_no, default=default, help=text)

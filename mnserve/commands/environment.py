@@ -37,7 +37,7 @@ def unknown_variables(variables: Mapping[str, str], prefix: str, known: Collecti
     for name in sorted(variables):
         if not name.startswith(prefix) or name in known or _SERVICE_NAME.fullmatch(name):
             continue
-        close = difflib.get_close_matches(name, known, n=1)
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
         remedy = f"write {close[0]} if that is meant" if close else "`mnserve serve --help` lists them all"
         sentences.append(f"no option has the name {printable(shortened(name))}, and it is ignored; {remedy}")
     return tuple(sentences)

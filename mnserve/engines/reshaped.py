@@ -103,6 +103,11 @@ class ReshapedEngine:
         reshape = reshapes.get(spec.name)
         if reshape is None:
             return spec
+        if self._batch and spec.shape[:1] not in ((-1,), ()):
+            raise ModelConfigError(
+                f"{kind} '{spec.name}' has shape {list(spec.shape)} in the model file, whose first dimension is no "
+                f"batch of any size; set max_batch_size to 0, and the shape of its reshape to {list(spec.shape)}"
+            )
         if not self._may_have(kind, spec.shape, reshape.model):
             raise ModelConfigError(
                 f"{kind} '{spec.name}' has shape {list(spec.shape)} in the model file, but its reshape in config.pbtxt "

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.execution.run_watch import RunWatch
 from mnserve.models.response_cache import ResponseCache
 from mnserve.models.warm_up_samples import SampleLimits
+from mnserve.settings import ServeSettings
 
 EngineFactory = Callable[[Path, EngineOptions], Engine]
 """Loads a model file."""
@@ -45,3 +47,16 @@ class LoadOptions:
     alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
     watch: RunWatch = field(default_factory=RunWatch)
+
+    @classmethod
+    def of_server(cls, settings: ServeSettings) -> Self:
+        """Returns the options that a server gives all its models."""
+        return cls(
+            engine=settings.engine_options,
+            default_max_batch_size=settings.default_max_batch_size,
+            max_queue_rows=settings.max_queue_rows,
+            max_queue_bytes=settings.max_queue_bytes,
+            warm_up=settings.warm_up,
+            run_timeout=settings.run_timeout,
+            cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
+        )

@@ -108,6 +108,8 @@ class Poller:
                 pass  # logged with its reason, and kept in the list of models
             except MnServeError as error:
                 _log.error("model '%s' cannot be loaded: %s", name, error)
+            except Exception:  # noqa: BLE001 (one bad model must not stop the others)
+                _log.exception("model '%s' cannot be loaded; it is tried again when its files change", name)
 
     async def _look_through(self) -> tuple[dict[str, object], Mapping[str, str]]:
         """Returns model name -> a value that changes with its files, and what is left out with the reason."""

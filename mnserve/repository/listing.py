@@ -1,7 +1,7 @@
 """Models among the entries of a repository, and the folders that are none.
 
-A model is a folder with a ``config.pbtxt`` or with a version folder, or one that cannot be looked into. What file
-systems, network drives and Python leave behind is none.
+A model is a folder with a ``config.pbtxt`` or with a version folder (or a link for one, which may lead nowhere), or one
+that cannot be looked into. What file systems, network drives and Python leave behind is none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def look_through(root: Path) -> Listing:
     for name in names:
         path = root / name
         if not os.path.isdir(path):
-            if os.path.islink(path) and not os.path.exists(path):
+            if _leads_nowhere(path):
                 left_out[name] = "a link that leads to nothing"
         elif not is_text(name):
             left_out[name] = "its name is not UTF-8; rename it"
@@ -109,20 +109,22 @@ def is_model(folder: Path) -> bool:
         names = os.listdir(folder)
     except OSError as error:
         return error.errno not in (ENOENT, ENOTDIR)  # gone meanwhile
-    return CONFIG_NAME in names or bool(version_numbers(folder, names))
+    return CONFIG_NAME in names or any(
+        os.path.isdir(folder / name) or _leads_nowhere(folder / name) for name in names if _is_version(name)
+    )
 
 
 def version_numbers(folder: Path, names: Iterable[str]) -> list[int]:
     """Picks the version folders among the entries of a model's folder: positive integers of up to 18 digits."""
-    return sorted(
-        int(name)
-        for name in names
-        if name.isascii()
-        and name.isdigit()
-        and name[0] != "0"
-        and len(name) <= MAX_VERSION_DIGITS
-        and os.path.isdir(folder / name)
-    )
+    return sorted(int(name) for name in names if _is_version(name) and os.path.isdir(folder / name))
+
+
+def _is_version(name: str) -> bool:
+    return name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MAX_VERSION_DIGITS
+
+
+def _leads_nowhere(path: Path) -> bool:
+    return os.path.islink(path) and not os.path.exists(path)
 
 
 def _shown(name: str) -> str:

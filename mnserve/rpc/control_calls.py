@@ -90,7 +90,7 @@ class ControlCalls(UnimplementedCalls):
                     name=state.name,
                     version="" if state.version is None else str(state.version),
                     state="READY" if state.ready else "UNAVAILABLE",
-                    reason=state.reason,
+                    reason=printable(state.reason),
                 )
                 for state in self._models.states()
                 if state.ready or not request.ready

@@ -9,9 +9,9 @@ import grpc
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceServicer
 
 
-def _refusal(name: str) -> Any:
+def _refusal(name: str, remedy: str) -> Any:
     async def refuse(_self: Any, _request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"this server does not offer {name}")
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"this server does not offer {name}; {remedy}")
 
     return refuse
 
@@ -19,4 +19,6 @@ def _refusal(name: str) -> Any:
 class UnimplementedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer: refuses the calls that no subclass defines."""
 
-    CudaSharedMemoryRegister = _refusal("CudaSharedMemoryRegister")
+    CudaSharedMemoryRegister = _refusal(
+        "CudaSharedMemoryRegister", "use system shared memory, or send tensors as they are"
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mntrain.errors import ArtifactError
 from mntrain.plotting.style import LARGEST
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text
 from mntrain.training.evaluation import METRICS
 
 
@@ -54,7 +54,7 @@ def read_sweeps(file: Path) -> tuple[TrainedSweep, ...]:
         ArtifactError: the file cannot be read, or holds no comparison or no sweep.
     """
     try:
-        content = json.loads(regular(file).read_text(encoding="utf-8"))
+        content = json.loads(read_text(file))
         scores = {row["variant"]: tuple(float(run["score"]) for run in row["runs"]) for row in content["variants"]}
         sweeps = tuple(
             TrainedSweep(

@@ -10,7 +10,7 @@ import yaml
 from mntrain.config import ExperimentConfig
 from mntrain.config_fields import differing_fields
 from mntrain.errors import ConfigError
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text
 from mntrain.training.run_folder import is_empty
 
 RunState = Literal["missing", "broken_off", "finished"]
@@ -63,7 +63,7 @@ def read_metrics(folder: Path) -> dict[str, Any]:
 def _read(folder: Path, name: str, check: Callable[[Any], None]) -> dict[str, Any]:
     file = folder / name
     try:
-        values = json.loads(regular(file).read_text(encoding="utf-8"))
+        values = json.loads(read_text(file))
         check(values)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigError(f"{file} cannot be read ({error}); remove {folder} to train it again.") from error
@@ -85,7 +85,7 @@ def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:
     if is_empty(folder):
         return
     try:
-        stored = ExperimentConfig.from_dict(yaml.safe_load(regular(file).read_text(encoding="utf-8")))
+        stored = ExperimentConfig.from_dict(yaml.safe_load(read_text(file)))
     except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError, ConfigError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(

@@ -72,10 +72,9 @@ def test_every_example_of_the_folder_is_run_and_its_result_told(
     folder = examples(
         simple_grpc_infer_client=SUMS,
         reuse_infer_objects_client="raise SystemExit('wrong sum')",
-        grpc_image_client=CLASSES,
+        ensemble_image_client=CLASSES,
         simple_grpc_model_control=CONTROL,
         simple_grpc_custom_repeat="infer('repeat_int32', {}, '', None)",
-        simple_grpc_shm_client="print('PA' + 'SS'); '''PASS'''; raise SystemExit(3)",
         grpc_client="if False: print('PASS')",
         memory_growth_test="",
         another_program="",
@@ -88,16 +87,15 @@ def test_every_example_of_the_folder_is_run_and_its_result_told(
         "simple_grpc_infer_client": True,
         "reuse_infer_objects_client": False,
         "grpc_client": False,
-        "grpc_image_client": True,
+        "ensemble_image_client": True,
         "simple_grpc_model_control": True,
         "simple_grpc_custom_repeat": False,
-        "simple_grpc_shm_client": False,
     }, rows
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in done.stdout.splitlines()}
     assert lines["reuse_infer_objects_client"].endswith("FAILED: wrong sum")
     assert "cannot: its model is decoupled" in lines["simple_grpc_custom_repeat"]
     assert "there is no model 'repeat_int32'" in rows["simple_grpc_custom_repeat"]["told"]
-    assert done.stdout.endswith("5 of 9 pass, 3 failed\n")
+    assert done.stdout.endswith("3 of 6 pass, 2 failed\n")
 
 
 def test_a_folder_without_examples_cannot_be_run(run_script: Callable[..., Any], tmp_path: Path) -> None:

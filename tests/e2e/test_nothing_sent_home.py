@@ -74,6 +74,7 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
     )
     for seen in observe(
         ["-m", "mnserve", "serve", repository, "--grpc-port", "0", "--metrics-port", "0"],
+        ["-m", "mnserve", "check", repository],
         ["-m", "mnserve", "predict", str(models / "colours"), image],
         ["-m", "mnserve", "bench", repository, "colours", "--batch", "1", "--seconds", "0.1"],
         ["-c", library],

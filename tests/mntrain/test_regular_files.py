@@ -1,5 +1,6 @@
 """Pipes, sockets and devices in the place of files are refused: opening a pipe would wait for a writer for ever."""
 
+import codecs
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_source
 from mntrain.errors import ArtifactError, CheckpointError, ConfigError, DataError, MnTrainError
 from mntrain.neighbors.file import read_neighbors
-from mntrain.regular_files import regular
+from mntrain.regular_files import read_text, regular
 from mntrain.training.checkpoint import load_state
 from mntrain.training.stored_run import check_same_run, read_metrics
 
@@ -130,3 +131,19 @@ def test_a_pipe_among_the_files_of_a_saved_data_set(tmp_path: Path) -> None:
     pipe(tmp_path / "data" / "train" / "state.json")
     with pytest.raises(DataError, match="It is a pipe, a socket or a device"):
         load_source(DataConfig(source="datasets", path=str(tmp_path / "data")))
+
+
+def test_text_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_bytes(codecs.BOM_UTF8 + b"seed: 7\r\ndata:\r\n  source: digits\r\n")
+    assert load_experiment(str(recipe)).seed == 7
+    (tmp_path / "text").write_bytes(codecs.BOM_UTF8 + "größe\r\n".encode())
+    assert read_text(tmp_path / "text") == "größe\r\n"
+
+
+def test_text_that_nobody_writes_so_long_is_refused(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.yaml"
+    with recipe.open("wb") as file:
+        file.truncate(64 * 1024 * 1024 + 1)  # takes no room on the disk
+    with pytest.raises(ConfigError, match="It has more than 67108864 bytes, and no more are read of a text"):
+        load_experiment(str(recipe))

@@ -181,6 +181,83 @@ def test_a_tensor_sent_twice_is_refused(regions: Regions) -> None:
         decode_request(both, SIGNATURE, regions)
 
 
+TEXTS = RequestSignature(
+    model="m", max_batch_size=0, inputs=(TensorRule(name="t", datatype=DATATYPES["BYTES"], dims=(-1,)),), outputs=RULES
+)
+
+
+@pytest.fixture
+def read_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of all reads of files."""
+    sizes: list[int] = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda handle, size, start: sizes.append(size) or pread(handle, size, start))
+    return sizes
+
+
+def huge(regions: Regions, tmp_path: Path, content: bytes = b"") -> None:
+    """Region ``huge`` of 20 GiB, a file without blocks."""
+    (tmp_path / "huge").write_bytes(content)
+    os.truncate(tmp_path / "huge", 20 * 2**30)
+    regions.register(Region(name="huge", key="huge", offset=0, byte_size=20 * 2**30))
+
+
+def test_a_size_is_compared_before_anything_is_read(regions: Regions, tmp_path: Path, read_sizes: list[int]) -> None:
+    huge(regions, tmp_path)
+    with pytest.raises(InvalidRequestError, match=f"has {20 * 2**30} bytes of raw contents, expected 8"):
+        decode_request(request(region="huge", byte_size=20 * 2**30), SIGNATURE, regions)
+    decode_request(request(region="huge"), SIGNATURE, regions)
+    assert read_sizes == [8]
+
+
+def texts(byte_size: int, count: int) -> pb.ModelInferRequest:
+    message = pb.ModelInferRequest(model_name="m")
+    tensor = message.inputs.add(name="t", datatype="BYTES", shape=[count])
+    tensor.parameters["shared_memory_region"].string_param = "huge"
+    tensor.parameters["shared_memory_byte_size"].int64_param = byte_size
+    return message
+
+
+def test_lengths_of_strings_are_added_up_before_they_are_read(
+    regions: Regions, tmp_path: Path, read_sizes: list[int]
+) -> None:
+    items = [b"", b"abc", b"d" * 200_000, b"e"]
+    content = b"".join(len(item).to_bytes(4, "little") + item for item in items)
+    huge(regions, tmp_path, content)
+    assert decode_request(texts(len(content), 4), TEXTS, regions).feeds["t"].tolist() == items
+    read_sizes.clear()
+    for byte_size, count in ((20 * 2**30, 4), (len(content) - 1, 4), (len(content), 3), (2, 1), (20 * 2**30, 2**20)):
+        with pytest.raises(InvalidRequestError, match=f"which the lengths of its {count} elements of BYTES do not"):
+            decode_request(texts(byte_size, count), TEXTS, regions)
+    assert max(read_sizes) <= 2**16
+    (tmp_path / "huge").write_bytes(b"\xfb\xff\xff\xff")
+    os.truncate(tmp_path / "huge", 20 * 2**30)
+    with pytest.raises(InvalidRequestError, match="'t' has 4294967295 bytes in shared memory, expected at most"):
+        decode_request(texts(2**32 - 1, 1), TEXTS, regions)
+
+
+def test_reads_and_writes_go_on_where_one_call_ends_early(regions: Regions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux moves 2 GiB at most in one call."""
+    pread, pwrite = os.pread, os.pwrite
+    monkeypatch.setattr(os, "pread", lambda handle, size, start: pread(handle, min(size, 3), start))
+    monkeypatch.setattr(os, "pwrite", lambda handle, data, start: pwrite(handle, data[:3], start))
+    regions.write(part(0, 8), b"abcdefgh", "x")
+    assert regions.read(part(0, 8), "x") == b"abcdefgh"
+
+
+def test_unregistering_waits_for_no_read(regions: Regions, monkeypatch: pytest.MonkeyPatch) -> None:
+    pread = os.pread
+
+    def meanwhile(handle: int, size: int, start: int) -> bytes:
+        regions.unregister("r")
+        return pread(handle, size, start)
+
+    monkeypatch.setattr(os, "pread", meanwhile)
+    handles = len(os.listdir("/proc/self/fd"))
+    assert regions.read(part(0, 4), "x") == bytes([8, 9, 10, 11])
+    assert len(os.listdir("/proc/self/fd")) == handles - 1
+
+
 @pytest.mark.parametrize(
     ("host", "setting", "offered"),
     [

@@ -86,6 +86,28 @@ async def test_a_repository_that_is_gone_keeps_what_is_served(repository: Path, 
     assert await models.drain(20)
 
 
+async def test_an_unexpected_fault_of_one_model_leaves_the_others(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    models = Models(repository, LoadOptions(engine=EngineOptions(intra_op_threads=1)))
+    poller = Poller(repository, models, 1)
+    await poller.look()
+    for name in ("bad", "good"):
+        double_model(name)
+    load = models.load
+
+    async def fail_once(name: str) -> None:
+        if name == "bad":
+            raise RuntimeError("nobody thought of this")
+        await load(name)
+
+    monkeypatch.setattr(models, "load", fail_once)
+    await poller.poll()
+    assert models.is_ready("good")
+    assert "nobody thought of this" in caplog.text
+    assert await models.drain(20)
+
+
 async def test_an_unmounted_drive_keeps_what_is_served(
     repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,8 +53,10 @@ def test_a_folder_with_a_configuration_or_a_version_is_a_model(repository: Path,
     (repository / "linked").symlink_to(repository / "whole")
     (repository / "half-linked").mkdir()
     (repository / "half-linked" / "config.pbtxt").symlink_to("nowhere")
+    (repository / "unmounted").mkdir()
+    (repository / "unmounted" / "2").symlink_to("nowhere")
     listing = look_through(repository)
-    assert listing.models == ("configured", "half-linked", "linked", "versioned", "whole")
+    assert listing.models == ("configured", "half-linked", "linked", "unmounted", "versioned", "whole")
     assert not listing.left_out
 
 

@@ -109,7 +109,7 @@ def test_the_same_run_gives_the_same_figures(page: Path, runs: Path, sweep_file:
 
 
 def test_hostile_names_stay_text() -> None:
-    hostile = "<script>alert(1)</script>\"'&"
+    hostile = "<script>alert(1)</script>\"'&\u202e\x9b"
     html = render(
         [Section(anchor="a", title=hostile, text=(hostile,), facts=((hostile, hostile),), folded=(hostile, hostile))],
         title=hostile,
@@ -118,6 +118,8 @@ def test_hostile_names_stay_text() -> None:
     )
     assert "<script" not in html
     assert len(re.findall("&lt;script&gt;", html)) == 11
+    assert "\u202e" not in html
+    assert "\x9b" not in html
 
 
 def test_class_names_are_shown_as_they_are(runs: Path, browser: Chromium, tmp_path: Path) -> None:

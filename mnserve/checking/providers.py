@@ -1,0 +1,70 @@
+"""Execution providers: which of them compute here, and what the others lack."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from mnserve.checking.report import ProviderReport
+from mnserve.engines.base import EngineOptions
+from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.engines.provider_libraries import missing_libraries
+from mnserve.engines.providers import TENSORRT, ProviderOption, remedy
+from mnserve.engines.runtime import onnxruntime as ort
+from mnserve.errors import EngineError
+
+PROBE_MODEL: Final = bytes.fromhex(
+    "08083a4b0a0e0a01780a017812017922034d756c120570726f62655a180a017812130a110801120d0a07120562617463680a"
+    "02080462180a017912130a110801120d0a07120562617463680a02080442040a001011"
+)
+"""ONNX file of the product ``y`` of ``x`` with itself, both FP32 [batch, 4]."""
+_REMOTE: Final = "AzureExecutionProvider"  # computes no operator of an ordinary model
+
+
+def check_providers(options: EngineOptions) -> tuple[ProviderReport, ...]:
+    """Starts each provider of this build with a tiny model, and looks for those that were asked for.
+
+    Args:
+        options: Options of the engines that a server would have.
+    """
+    available = [name for name in ort.get_available_providers() if name != _REMOTE or name in options.providers]
+    return tuple(_check(name, options) for name in dict.fromkeys((*options.providers, *available)))
+
+
+def _check(name: str, options: EngineOptions) -> ProviderReport:
+    available = ort.get_available_providers()
+    if name not in available:
+        reason = f"this build of ONNX Runtime has {', '.join(available)}; {remedy([name], ort.get_all_providers())}"
+        return ProviderReport(name=name, starts=False, reason=reason)
+    missing = missing_libraries(name)
+    if missing:
+        reason = f"it lacks {', '.join(item.library for item in missing)}"
+        return ProviderReport(name=name, starts=False, missing=missing, reason=reason)
+    try:
+        _run_probe(name, options)
+    except EngineError as error:
+        return ProviderReport(name=name, starts=False, reason=str(error))
+    return ProviderReport(name=name, starts=True)
+
+
+def _run_probe(name: str, options: EngineOptions) -> None:
+    """Runs the tiny model once.
+
+    Raises:
+        EngineError: The provider does not start or does not compute.
+    """
+    given = tuple(option for option in options.provider_options if option.provider == name)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "probe.onnx"
+        file.write_bytes(PROBE_MODEL)
+        if name == TENSORRT:  # the cache of engines is for models
+            keys = ("trt_engine_cache_path", "trt_timing_cache_path")
+            given = (*given, *(ProviderOption(provider=name, key=key, value=folder) for key in keys))
+        engine = OnnxRuntimeEngine(file, EngineOptions(providers=(name,), provider_options=given, intra_op_threads=1))
+        try:
+            engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])
+        finally:
+            engine.close()

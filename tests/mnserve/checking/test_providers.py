@@ -1,0 +1,72 @@
+"""Execution providers: they start, or what they lack is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+
+from mnserve.checking import providers
+from mnserve.checking.providers import PROBE_MODEL, check_providers
+from mnserve.engines.base import EngineOptions
+from mnserve.engines.provider_libraries import MissingLibrary
+from mnserve.engines.providers import CUDA
+from mnserve.engines.runtime import onnxruntime as ort
+from mnserve.errors import EngineLoadError
+
+CPU = "CPUExecutionProvider"
+
+
+@pytest.fixture
+def with_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ort, "get_available_providers", lambda: [CUDA, CPU])
+
+
+def test_the_tiny_model_is_valid() -> None:
+    model = onnx.load_from_string(PROBE_MODEL)
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == ["Mul"]
+
+
+def test_a_provider_of_the_build_starts() -> None:
+    reports = {report.name: report for report in check_providers(EngineOptions())}
+    assert (reports[CPU].starts, reports[CPU].reason) == (True, "")
+    assert "AzureExecutionProvider" not in reports
+
+
+@pytest.mark.skipif(CUDA in ort.get_available_providers(), reason="this build has CUDA")
+def test_a_provider_that_the_build_lacks_is_told_with_the_remedy() -> None:
+    first, *others = check_providers(EngineOptions(providers=(CUDA, CPU)))
+    assert (first.name, first.starts) == (CUDA, False)
+    assert "install onnxruntime-gpu[cuda,cudnn] in place of this one" in first.reason
+    assert [report.starts for report in others] == [True]
+
+
+def test_a_provider_without_its_libraries_is_not_started(with_cuda: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    lacks = (MissingLibrary(library="libcuda.so.1", remedy="install NVIDIA's driver"),)
+    monkeypatch.setattr(providers, "missing_libraries", lambda name: lacks if name == CUDA else ())
+    monkeypatch.setattr(providers, "_run_probe", lambda name, options: None if name == CPU else 1 / 0)
+    reports = {report.name: report for report in check_providers(EngineOptions())}
+    assert (reports[CUDA].starts, reports[CUDA].missing) == (False, lacks)
+    assert reports[CUDA].reason == "it lacks libcuda.so.1"
+    assert reports[CPU].starts
+
+
+def test_a_provider_that_does_not_compute_has_the_reason_of_the_engine(
+    with_cuda: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Engine:
+        def __init__(self, path: Any, options: EngineOptions) -> None:
+            if options.providers == (CUDA,):
+                raise EngineLoadError("no device")
+
+        def run(self, feeds: Any, outputs: Any) -> None:
+            assert outputs == ["y"]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(providers, "OnnxRuntimeEngine", Engine)
+    reports = {report.name: report for report in check_providers(EngineOptions())}
+    assert (reports[CUDA].starts, reports[CUDA].reason) == (False, "no device")
+    assert reports[CPU].starts
