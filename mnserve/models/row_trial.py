@@ -5,6 +5,7 @@ Shapes: row i is [1, ...]; B joined rows are [B, ...].
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,7 +149,10 @@ class RowTrial:
         for count in JOINED:
             if count > self._rules.max_batch_size:
                 break
-            if reason := self._runs.obstacle(count - len(rows) + 2 * count, count):
+            further = count - len(rows) + 2 * count
+            if len(rows) > 1 and not self._runs.has_time(further):
+                break
+            if reason := self._runs.obstacle(further, count):
                 if len(rows) > 1:
                     break
                 if not self._equal:
@@ -176,7 +180,7 @@ class RowTrial:
         """Puts other rows beside every second one. With as many rows in the same places, not one bit may change."""
         count = len(rows)
         for kind, make in enumerate(others):
-            if kind and self._runs.obstacle(count, count):
+            if kind and not self._runs.has_time(count):
                 break
             mixed = [rows[number] if number % 2 == 0 else make(2 * count + number) for number in range(count)]
             try:
@@ -196,7 +200,9 @@ class RowTrial:
     def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:
         """Runs the batches that the configuration allows, the largest last; others only where they cost little."""
         maximum = self._rules.max_batch_size
-        if not self._plan.grow and (self._joined.verdict is not Verdict.EQUAL or not self._runs.is_cheap(maximum)):
+        if not self._plan.grow and not (
+            self._joined.verdict is Verdict.EQUAL and self._runs.is_cheap(maximum) and self._runs.has_time(maximum)
+        ):
             return
         for count in _sizes(maximum, self._plan.sizes) if self._plan.grow else (maximum,):
             feeds_bytes = sum(array.nbytes for array in rows[0].values()) * count
@@ -221,6 +227,12 @@ class RowTrial:
             fault = values_differ(repeated(join(alone), count), answer, self._rules)
             if fault is not None:
                 self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
+
+    def finish(self) -> None:
+        """Gives back the memory of batches that nobody asked for."""
+        if self.probe is not None and not self._plan.grow and self._runs.rows[-1] > 1:
+            with contextlib.suppress(MnServeError, MemoryError):  # it ran before
+                self._runs.trim(self.probe.feeds)
 
     def outcome(self, source: str) -> WarmUp:
         """Sums up."""

@@ -89,7 +89,8 @@ class _Trial:
         """Warms up; None where that is switched off."""
         if not self._runs:
             return None
-        limits = TrialLimits(seconds=_UNASKED_SECONDS) if shown else TrialLimits()
+        seconds = _UNASKED_SECONDS if shown else TrialLimits.seconds
+        limits = TrialLimits(seconds=seconds, thorough_seconds=self._options.thorough_seconds)
         folder = self._files.version_folder.parent
         return warm_up(
             self._engine,

@@ -51,10 +51,10 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: 
             trial.compare(lambda number: sampled.rows[number % len(sampled.rows)])
         return trial.outcome("the samples of config.pbtxt")
     for inputs in made_up_inputs(rules):
-        further = 0 if trial.probe is None else 2 * JOINED[0]
-        if reason := runs.input_obstacle(inputs.nbytes) or runs.obstacle(further, further):
-            if trial.probe is None:
-                trial.stop(reason)
+        if trial.probe is not None and not runs.has_time(4 * JOINED[0]):
+            break
+        if reason := runs.input_obstacle(inputs.nbytes) or runs.obstacle(0, 0):
+            trial.stop(reason)
             break
         if inputs.style is Style.ZEROS and trial.probe is not None:
             continue
@@ -62,6 +62,7 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: 
         trial.compare(inputs.row, others)
         if trial.settled:
             break
+    trial.finish()
     return trial.outcome("made-up inputs")
 
 
