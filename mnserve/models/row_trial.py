@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from mnserve.codec.decoding import InferenceWork
+from mnserve.codec.signature import RequestSignature
 from mnserve.errors import MnServeError
 from mnserve.execution.run_watch import RunWatch
 from mnserve.models.joined_rows import (
@@ -41,7 +42,7 @@ JOINED: Final = (2, 8)
 _STYLES: Final = 3
 """Styles of inputs that have to agree, since rows may influence each other for certain values only."""
 _PROBE_BYTES: Final = 2**24
-"""Largest request that is kept as a probe: it stays in memory for as long as the model."""
+"""Largest request that serves as a probe."""
 _COMPARED_ELEMENTS: Final = 2**22
 """Largest outputs of a larger warm-up batch that are compared with those of single rows."""
 
@@ -70,7 +71,7 @@ class WarmUp:
     Attributes:
         joined: Whether rows may share a batch.
         ran: The model answered something.
-        probe: A request that the model answered, unless it is too large to be kept.
+        probe: Makes a request that the model answered; None where there is none, or it is too large.
         text: What ran, or why nothing did, as a sentence.
         shapes: Shapes of the outputs of the first run, by name; empty where nothing ran.
         row_bytes: Memory that a row takes, roughly.
@@ -78,7 +79,7 @@ class WarmUp:
 
     joined: JoinedRows
     ran: bool
-    probe: InferenceWork | None
+    probe: Callable[[], InferenceWork] | None
     text: str
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     row_bytes: float = 0.0
@@ -88,7 +89,8 @@ class RowTrial:
     """Tries rows alone and joined, style by style, until enough is known."""
 
     def __init__(self, runs: TrialRuns, plan: WarmUpPlan) -> None:
-        self.probe: InferenceWork | None = None
+        self.probe: MakeRow | None = None
+        """Makes the inputs that the model answered first."""
         self._runs = runs
         self._rules = runs.rules
         self._plan = plan
@@ -111,9 +113,9 @@ class RowTrial:
         """Gives up, as a run would go too far."""
         self._stopped = reason
 
-    def note(self, feeds: Tensors, outputs: Tensors) -> None:
-        """Keeps a row that the model answered."""
-        self.probe = InferenceWork(feeds=feeds, rows=1, outputs=tuple(self._rules.default_outputs))
+    def note(self, row: MakeRow, outputs: Tensors) -> None:
+        """Keeps row 0 as one that the model answered."""
+        self.probe = row
         self._shapes = {name: array.shape for name, array in outputs.items()}
 
     def compare(self, row: MakeRow, others: Sequence[MakeRow] = ()) -> None:
@@ -130,7 +132,7 @@ class RowTrial:
             self._fault = self._fault or str(error) or "there is no memory for it"
             return
         if first_time:
-            self.note(rows[0], alone[0])
+            self.note(row, alone[0])
         if self._rules.max_batch_size < 2:
             return
         try:
@@ -232,7 +234,7 @@ class RowTrial:
         """Gives back the memory of batches that nobody asked for."""
         if self.probe is not None and not self._plan.grow and self._runs.rows[-1] > 1:
             with contextlib.suppress(MnServeError, MemoryError):  # it ran before
-                self._runs.trim(self.probe.feeds)
+                self._runs.trim(self.probe(0))
 
     def outcome(self, source: str) -> WarmUp:
         """Sums up."""
@@ -248,11 +250,18 @@ class RowTrial:
         return WarmUp(
             joined=joined,
             ran=True,
-            probe=self.probe if self.probe.nbytes <= _PROBE_BYTES else None,
+            probe=_probe(self.probe, self._rules),
             text=f"{batches} of {source} ran, in {self._runs.seconds:.2g} s",
             shapes=self._shapes,
             row_bytes=self._runs.row_bytes,
         )
+
+
+def _probe(row: MakeRow, rules: RequestSignature) -> Callable[[], InferenceWork] | None:
+    """Makes the probe anew where it is needed: its inputs would stay in memory for as long as the model."""
+    if sum(array.nbytes for array in row(0).values()) > _PROBE_BYTES:
+        return None
+    return lambda: InferenceWork(feeds=row(0), rows=1, outputs=tuple(rules.default_outputs))
 
 
 def _sizes(maximum: int, allowed: Sequence[int]) -> Iterator[int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.base import Engine
-from mnserve.engines.memory import available_bytes, resident_bytes
+from mnserve.engines.memory import available_bytes, give_back_free_memory, resident_bytes
 from mnserve.execution.run_watch import RunWatch
 
 _log = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ class TrialRuns:
         """Runs one more row, after which the memory of larger batches is given back."""
         self._engine.trim()
         self.run(feeds, 1)
+        give_back_free_memory()
 
     def is_cheap(self, rows: int) -> bool:
         """Returns True if a batch would probably cost next to nothing."""

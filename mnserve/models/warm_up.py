@@ -46,7 +46,7 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: 
     trial = RowTrial(runs, plan)
     if sampled is not None:
         if rules.max_batch_size < 2:
-            trial.note(sampled.rows[0], sampled.outputs)
+            trial.note(lambda number: sampled.rows[0], sampled.outputs)
         else:
             trial.compare(lambda number: sampled.rows[number % len(sampled.rows)])
         return trial.outcome("the samples of config.pbtxt")

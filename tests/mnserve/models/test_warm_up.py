@@ -173,7 +173,7 @@ def test_the_probe_is_what_the_model_has_answered(repository: Path, double_model
     double_model("m")
     probe = loaded(repository, FakeEngine(function=divide)).health.probe
     assert probe is not None
-    assert probe.feeds["x"].all()
+    assert probe().feeds["x"].all()
 
 
 @pytest.mark.parametrize("name", DATATYPES)
