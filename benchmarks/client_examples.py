@@ -24,6 +24,8 @@ from common.options import add_json, positive_number, script_parser
 from perf_analyzer import BenchmarkError, server
 
 DEFAULT_PORT = 8001
+OPTIONS = ("--server-name", "triton")
+"""Options of the server: one example checks its name."""
 MARK = "PASS"
 """Word that most examples print at their end."""
 
@@ -97,7 +99,12 @@ def _run_all(examples: Sequence[Example], arguments: argparse.Namespace) -> list
             group = [example for example in examples if example.explicit == explicit]
             if not group:
                 continue
-            options = ["--grpc-port", str(arguments.port), *(["--model-control", "explicit"] if explicit else [])]
+            options = [
+                *OPTIONS,
+                "--grpc-port",
+                str(arguments.port),
+                *(["--model-control", "explicit"] if explicit else []),
+            ]
             with server(repository, *options) as address:
                 for example in group:
                     outcomes.append(_run(example, arguments, image, address))

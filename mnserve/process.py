@@ -66,7 +66,10 @@ async def _serve(settings: ServeSettings) -> bool:
 
 
 def _handle_signals(stop: asyncio.Event) -> None:
-    """Handles signals: the first one starts the drain, the second ends the process at once."""
+    """Handles signals: the first one starts the drain, the second ends the process at once.
+
+    A SIGINT that is ignored stays so: a shell starts its background jobs like that, since Ctrl-C is not meant for them.
+    """
 
     def on_signal() -> None:
         if stop.is_set():
@@ -74,8 +77,9 @@ def _handle_signals(stop: asyncio.Event) -> None:
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGTERM, on_signal)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        loop.add_signal_handler(signal.SIGINT, on_signal)
 
 
 def _announce(addresses: Addresses, states: list[ModelState], console: Console) -> None:

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_g
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.authorization import AuthorizationInterceptor
 from mnserve.access.call_limits import CallLimits
+from mnserve.access.connections import end_connections, refuse_connections
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.tls import add_port, server_credentials
 from mnserve.codec.shared_memory import Regions
@@ -54,14 +55,15 @@ class StopTimes:
     """Seconds of each step of a stop, after the drain.
 
     Attributes:
-        refusal: Time in which new calls are still refused. Calls that arrive while gRPC itself stops are cut off
-            without a status of ours (clients see CANCELLED), so clients that keep calling get UNAVAILABLE before.
+        refusal: Time in which new calls are still refused, so that clients that keep calling hear why.
         last_answers: Time for computed answers to leave.
-        closing: Time for gRPC to close connections after that; a client that reads nothing would delay it for 20 s.
+        last_connections: Time for gRPC to accept connections that are there already.
+        closing: Time for clients to close their connections once ours are ended.
     """
 
     refusal: float = 0.5
     last_answers: float = 5.0
+    last_connections: float = 0.05
     closing: float = 1.0
 
 
@@ -98,6 +100,7 @@ class Server:
         self._health = Health(self._models)
         self._limits = CallLimits(settings.max_concurrent_requests)
         self._grpc: grpc.aio.Server | None = None
+        self._port = 0
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._tracing: Tracing | None = None
@@ -146,7 +149,7 @@ class Server:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
         self._grpc = server = self._make_grpc(authorization)
         address = join_address(settings.host, settings.grpc_port)
-        port = add_port(server, address, credentials)
+        self._port = port = add_port(server, address, credentials)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         self._health.update()
         await server.start()
@@ -166,15 +169,23 @@ class Server:
             self._polling.cancel()
         if self._settings.drain_delay:
             await asyncio.sleep(self._settings.drain_delay)
+        limits = self._limits
+        limits.inference.stop()
+        limits.loads.stop()
         finished = await self._models.drain(self._settings.drain_timeout)
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         times = self._stop_times
-        await asyncio.sleep(times.refusal)
         self._health.close()
+        await asyncio.sleep(times.refusal)
+        if answering := limits.inference.tasks | limits.loads.tasks:
+            await asyncio.wait(answering, timeout=times.last_answers)
         if self._grpc is not None:
+            refuse_connections(self._port)
+            await asyncio.sleep(times.last_connections)
+            end_connections(self._port)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._grpc.stop(times.last_answers), times.last_answers + times.closing)
+                await asyncio.wait_for(self._grpc.stop(times.closing), 2 * times.closing)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
@@ -219,6 +230,7 @@ class Server:
         )
         services = Services(server, self._limits)
         options = ServiceOptions(
+            name=self._settings.server_name,
             control=self._settings.model_control,
             regions=Regions(max_bytes=self._settings.max_queue_bytes) if self._settings.offers_shared_memory else None,
             log=LogControl(self._settings.log_format),

@@ -19,6 +19,7 @@ ALL_MODELS: Final = "*"
 """In place of names: every model, as Triton has it."""
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
+_MAX_NAME: Final = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class ServeSettings:
     """Port for gRPC; 0 takes a free one, which is printed."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
+    server_name: str = "mnserve"
+    """Name of the server in ServerMetadata, for clients that expect another one, such as triton."""
     strict: bool = False
     """Refuse to start if any model cannot be served."""
     model_control: Control = "none"
@@ -103,6 +106,10 @@ class ServeSettings:
     def __post_init__(self) -> None:
         if not self.repository:
             raise SettingsError("REPOSITORY is empty; give the folder that holds the model folders")
+        if not 0 < len(self.server_name) <= _MAX_NAME or not self.server_name.isprintable():
+            raise SettingsError(
+                f"--server-name is {self.server_name[:80]!r}; it must have 1 to {_MAX_NAME} printable characters"
+            )
         for option, port in (("--grpc-port", self.grpc_port), ("--metrics-port", self.metrics_port)):
             if not 0 <= port <= _MAX_PORT:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")

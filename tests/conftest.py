@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -22,7 +23,13 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def pytest_configure() -> None:
-    """Servers of tests are on this machine, where no proxy of the environment finds them."""
+    """Makes tests independent of what this process inherited.
+
+    Servers of tests are on this machine, where no proxy of the environment finds them. A shell starts its background
+    jobs with SIGINT ignored; commands that inherit that go on ignoring it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), "127.0.0.1", "localhost", "::1")))
 

@@ -47,7 +47,7 @@ EXAMPLES: Final = (
     Example("simple_grpc_string_infer_client.py"),
     Example("simple_grpc_shm_client.py"),
     Example("simple_grpc_shm_string_client.py"),
-    Example("simple_grpc_health_metadata.py", reason="wants a server whose name is triton; this one's is mnserve"),
+    Example("simple_grpc_health_metadata.py"),
     Example("simple_grpc_custom_args_client.py"),
     Example("simple_grpc_keepalive_client.py"),
     Example("grpc_client.py"),

@@ -25,8 +25,9 @@ def handle_early(command: str) -> None:
         command: Name of the command.
     """
     if command == "serve":
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _end_server)
+        signal.signal(signal.SIGTERM, _end_server)
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # background jobs of a shell ignore it
+            signal.signal(signal.SIGINT, _end_server)
     elif os.getpid() == _FIRST_PROCESS:
         signal.signal(signal.SIGTERM, _unwind)
 

@@ -48,6 +48,7 @@ class ReshapedEngine:
     ) -> None:
         self._engine = engine
         self._batch = 1 if batched else 0
+        self._optional = frozenset(spec.name for spec in engine.inputs if spec.optional)
         self._input_reshapes, self._output_reshapes = inputs, outputs
         self._inputs = tuple(self._seen("input", spec, inputs) for spec in engine.inputs)
         self._outputs = tuple(self._seen("output", spec, outputs) for spec in engine.outputs)
@@ -69,11 +70,7 @@ class ReshapedEngine:
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """See :meth:`mnserve.engines.base.Engine.run`."""
-        reshapes = self._input_reshapes
-        model_feeds = {
-            name: self._reshaped(array, reshapes[name].callers, reshapes[name].model) if name in reshapes else array
-            for name, array in feeds.items()
-        }
+        model_feeds = {name: self._feed(name, array) for name, array in feeds.items()}
         answers = self._engine.run(model_feeds, outputs)
         return [self._answer(name, array) for name, array in zip(outputs, answers, strict=True)]
 
@@ -85,6 +82,12 @@ class ReshapedEngine:
         """Frees the model."""
         self._engine.close()
 
+    def _feed(self, name: str, array: Array) -> Array:
+        reshape = self._input_reshapes.get(name)
+        if reshape is None:
+            return array
+        return _reshaped(array, reshape.callers, reshape.model, self._leading(name))
+
     def _answer(self, name: str, array: Array) -> Array:
         reshape = self._output_reshapes.get(name)
         if reshape is None:
@@ -92,47 +95,55 @@ class ReshapedEngine:
         if array.ndim < self._batch or not _fits(array.shape[self._batch :], reshape.model):
             raise EngineRunError(
                 f"output '{name}' comes with shape {list(array.shape)}, but its reshape in config.pbtxt says "
-                f"{self._full(reshape.model)}; correct the reshape"
+                f"{self._full(name, reshape.model)}; correct the reshape"
             )
-        return self._reshaped(array, reshape.model, reshape.callers)
-
-    def _reshaped(self, array: Array, before: Sequence[int], after: Sequence[int]) -> Array:
-        """Gives an array of the sizes ``before`` the sizes ``after``; open sizes keep their order."""
-        rows = array.shape[: self._batch]
-        found = iter([size for size, known in zip(array.shape[self._batch :], before, strict=True) if known == -1])
-        return array.reshape((*rows, *(next(found) if size == -1 else size for size in after)))
+        return _reshaped(array, reshape.model, reshape.callers, self._batch)
 
     def _seen(self, kind: str, spec: TensorSpec, reshapes: Mapping[str, Reshape]) -> TensorSpec:
         """Describes a tensor as callers see it."""
         reshape = reshapes.get(spec.name)
         if reshape is None:
             return spec
-        if self._batch and spec.shape[:1] not in ((-1,), ()):
+        leading, shape = self._leading(spec.name), spec.shape
+        if not shape:  # a scalar, or nothing declared: the configuration decides
+            return replace(spec, shape=tuple(self._full(spec.name, reshape.callers)))
+        if leading and shape[0] != -1:
             raise ModelConfigError(
-                f"{kind} '{spec.name}' has shape {list(spec.shape)} in the model file, whose first dimension is no "
-                f"batch of any size; set max_batch_size to 0, and the shape of its reshape to {list(spec.shape)}"
+                f"{kind} '{spec.name}' has shape {list(shape)} in the model file, whose first dimension is no batch of "
+                f"any size; set max_batch_size to 0, and the shape of its reshape to {list(shape)}"
             )
-        if not self._may_have(kind, spec.shape, reshape.model):
+        own = shape[leading:]
+        # Outputs with open sizes may come with another rank than the file says: there it is a hint.
+        hint = kind == "output" and -1 in own and len(own) != len(reshape.model)
+        if not hint and not _fits(reshape.model, own):
             raise ModelConfigError(
-                f"{kind} '{spec.name}' has shape {list(spec.shape)} in the model file, but its reshape in config.pbtxt "
-                f"says {self._full(reshape.model)}; correct the reshape"
-                f"{', which leaves the batch dimension out' if self._batch else ''}"
+                f"{kind} '{spec.name}' has shape {list(shape)} in the model file, but its reshape in config.pbtxt says "
+                f"{self._full(spec.name, reshape.model)}; correct the reshape"
+                f"{', which leaves the batch dimension out' if leading else ''}"
             )
-        return replace(spec, shape=(*spec.shape[: self._batch], *reshape.callers))
+        return replace(spec, shape=(*shape[:leading], *reshape.callers))
 
-    def _may_have(self, kind: str, shape: tuple[int, ...], sizes: Sequence[int]) -> bool:
-        """Finds if a tensor of the model file may have the sizes of a reshape.
+    def _leading(self, name: str) -> int:
+        """Counts the batch dimensions of a tensor; optional inputs have none."""
+        return 0 if name in self._optional else self._batch
 
-        Outputs with open sizes may come with another rank than the file says: there it is a hint.
-        """
-        own = shape[self._batch :]
-        if len(own) != len(sizes) or len(shape) < self._batch:
-            return kind == "output" and (-1 in own or not shape)
-        return all(known in (-1, size) for known, size in zip(own, sizes, strict=True))
+    def _full(self, name: str, sizes: Sequence[int]) -> list[int]:
+        return [-1, *sizes] if self._leading(name) else list(sizes)
 
-    def _full(self, sizes: Sequence[int]) -> list[int]:
-        return [-1, *sizes] if self._batch else list(sizes)
+
+def _reshaped(array: Array, before: Sequence[int], after: Sequence[int], leading: int) -> Array:
+    """Gives an array of the sizes ``before`` the sizes ``after``; open sizes keep their order.
+
+    Args:
+        array: Array (*leading dimensions, *before).
+        before: Its sizes, -1 for an open one.
+        after: Sizes with as many open ones.
+        leading: Dimensions in front that stay.
+    """
+    found = iter([size for size, known in zip(array.shape[leading:], before, strict=True) if known == -1])
+    return array.reshape((*array.shape[:leading], *(next(found) if size == -1 else size for size in after)))
 
 
 def _fits(shape: Sequence[int], expected: Sequence[int]) -> bool:
+    """Finds if every tensor of one shape has the other one too, whose sizes of -1 are open."""
     return len(shape) == len(expected) and all(known in (-1, size) for size, known in zip(shape, expected, strict=True))

@@ -31,10 +31,11 @@ _REFUSAL: Final = "graph capture feature"
 
 
 def runs_on_cpus_alone(options: EngineOptions) -> bool:
-    """Returns True if a session would compute on CPUs alone, by request or because this build has no other provider."""
+    """Returns True if a session would compute on CPUs alone, by request or because nothing else is there to start."""
     names = set(options.providers) - {_REMOTE}
     if options.allow_fallback:
         names &= set(ort.get_available_providers())
+        names -= {name for name in names if missing_libraries(name)}
     return names == {_CPU}
 
 

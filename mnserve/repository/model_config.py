@@ -14,6 +14,7 @@ from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
+from mnserve.repository.reshape import hold_as_many
 from mnserve.text.json_text import parse_json
 
 _log = logging.getLogger(__name__)
@@ -172,9 +173,11 @@ def _input_rule(config: ModelConfig, tensor: ModelInput, spec: TensorSpec) -> Te
             f"set max_batch_size to 0 instead of {config.max_batch_size}, and dims to {list(spec.shape)}"
         )
     if not _fits(full, spec.shape):
+        own = list(spec.shape[1:] if batched else spec.shape)
+        other = f", or keep them and add reshape {{ shape: {own} }}" if hold_as_many(dims, own) else ""
         raise ModelConfigError(
             f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; set its dims to "
-            f"{list(spec.shape[1:] if batched else spec.shape)}"
+            f"{own}{other}"
         )
     return TensorRule(name=tensor.name, datatype=datatype, dims=dims, optional=spec.optional)
 

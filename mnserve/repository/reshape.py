@@ -41,12 +41,17 @@ def _reshape(tensor: ModelInput | ModelOutput, what: str) -> Reshape:
         if any(size < 1 and size != -1 for size in sizes):
             raise ModelConfigError(f"{what} has {field} {list(sizes)}; each size is -1 (any) or 1 or more")
     # Open sizes keep their order, so the sizes between them have to have the same product on both sides.
-    if _products(callers) != _products(model):
+    if not hold_as_many(callers, model):
         raise ModelConfigError(
             f"{what} has dims {list(callers)} and reshape {list(model)}, which hold different numbers of elements; "
             "between sizes of -1, the products of both have to be equal"
         )
     return Reshape(callers=callers, model=model)
+
+
+def hold_as_many(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Finds if one shape can be a reshape of the other; sizes of -1 are open, and keep their order."""
+    return _products(first) == _products(second)
 
 
 def _products(sizes: Sequence[int]) -> list[int]:

@@ -36,6 +36,7 @@ class ServiceOptions:
     """Services for callers beside inference.
 
     Attributes:
+        name: Name of the server, for callers.
         control: Decides which models are served.
         regions: Shared memory of callers on this machine; None where it is not offered.
         log: Log settings that callers may change; None where they may not.
@@ -45,6 +46,7 @@ class ServiceOptions:
         refused: Counts the calls that no model was asked for; None counts nothing.
     """
 
+    name: str = "mnserve"
     control: Control = "none"
     regions: Regions | None = None
     log: LogControl | None = None

@@ -28,7 +28,6 @@ FINAL_ASKED: Final = "triton_enable_empty_final_response"
 """Parameter of a request in a stream whose client wants its last answer marked."""
 FINAL: Final = "triton_final_response"
 """Parameter that marks the last answer of a request. Here every request has one answer, which is its last."""
-SERVER_NAME: Final = "mnserve"
 EXTENSIONS: Final = ("classification", "model_configuration", "statistics", "schedule_policy")
 """Extensions of the protocol that work."""
 
@@ -68,7 +67,7 @@ class Servicer(ControlCalls):
     async def ServerMetadata(self, request: pb.ServerMetadataRequest, context: Context) -> pb.ServerMetadataResponse:
         """Tells name, version and the extensions that work."""
         return pb.ServerMetadataResponse(
-            name=SERVER_NAME,
+            name=self._offered.name,
             version=distribution_version("mn-runtime"),
             extensions=[*EXTENSIONS, *self._offered.extensions],
         )

@@ -100,6 +100,22 @@ def test_a_second_signal_ends_the_server_at_once(
     assert server.process.wait(20) == 130
 
 
+def test_an_ignored_interrupt_stays_ignored(
+    start_server: StartServer, repository: Path, double_model: WriteModel
+) -> None:
+    """A shell starts its background jobs like this: Ctrl-C is not meant for them."""
+    double_model()
+    server = start_server(repository, prefix=("bash", "-c", 'trap "" INT; exec "$0" "$@"'))
+    server.process.send_signal(signal.SIGINT)
+    results: list[Any] = []
+    ask(server.address, "double", 0, results)  # twice 0 is 0
+    assert results == [True]
+    assert server.process.poll() is None
+    server.process.terminate()
+    assert server.process.wait(20) == 0
+    assert server.log().count("stopping") == 1
+
+
 def test_a_signal_during_loading_ends_the_server(slow_root: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "mnserve", "serve", str(slow_root), "--grpc-port", "0", "--metrics-port", "0"],

@@ -60,8 +60,10 @@ def test_tensors_pass_through_shared_memory_in_both_directions(
 
 
 def test_shared_memory_can_be_switched_off(root: Path, start_server: StartServer, region: Any) -> None:
-    with triton.InferenceServerClient(start_server(root, "--shared-memory", "off").address) as client:
-        assert "system_shared_memory" not in client.get_server_metadata().extensions
+    options = ("--shared-memory", "off", "--server-name", "triton")
+    with triton.InferenceServerClient(start_server(root, *options).address) as client:
+        metadata = client.get_server_metadata()
+        assert (metadata.name, "system_shared_memory" in metadata.extensions) == ("triton", False)
         with pytest.raises(InferenceServerException, match="shared memory is switched off"):
             client.register_system_shared_memory("region", region._shm_key, 256)
         # Clients begin and end with these, whether they use shared memory or not.

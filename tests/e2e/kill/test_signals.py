@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
+import numpy as np
 import pytest
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 StartServer = Callable[..., Any]
 ClosedLoops = Callable[[str], Any]
@@ -57,6 +64,41 @@ def test_no_accepted_request_is_lost(
     loop.join()
     assert server.process.wait(60) == 0
     check_nothing_was_lost(loop, server)
+
+
+def test_no_call_that_arrives_during_a_stop_is_cancelled(start_server: StartServer, root: Path) -> None:
+    """Callers that ask at a steady rate, whatever they hear, on connections that they open again and again."""
+    server = start_server(root)
+    ended, outcomes = threading.Event(), collections.Counter[str]()
+    message = service_pb2.ModelInferRequest(model_name="double", raw_input_contents=[np.ones((1, 4), "<f4").tobytes()])
+    message.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+
+    def ask(ask_one: Callable[[Any], Any]) -> None:
+        calls = []
+        with grpc.insecure_channel(server.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            while not ended.wait(0.002):
+                calls.append(ask_one(channel))
+            outcomes.update(call.code().name for call in calls)
+
+    def infer(channel: grpc.Channel) -> Any:
+        return service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer.future(message, timeout=60)
+
+    def live(channel: grpc.Channel) -> Any:
+        question = service_pb2.ServerLiveRequest()
+        return service_pb2_grpc.GRPCInferenceServiceStub(channel).ServerLive.future(question, timeout=60)
+
+    with ThreadPoolExecutor() as pool:
+        asking = [pool.submit(ask, call) for call in (infer, infer, live)]
+        time.sleep(0.5)
+        server.process.terminate()
+        assert server.process.wait(60) == 0
+        time.sleep(0.2)
+        ended.set()
+        for caller in asking:
+            caller.result()
+    assert outcomes.keys() == {"OK", "UNAVAILABLE"}
+    assert "Traceback" not in server.log()
+    assert "E1" not in server.log()  # gRPC's own lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -105,7 +105,7 @@ def test_a_signal_during_a_callers_load_refuses_the_load(
         for caller in callers:
             caller.join(30)
     assert len(told) == 2
-    assert all(text.startswith("UNAVAILABLE: model 'slow' ") for text in told), told
+    assert all(text.startswith("UNAVAILABLE: failed to load 'slow': model 'slow' ") for text in told), told
     assert all("as the server is stopping" in text for text in told), told
 
 

@@ -126,6 +126,8 @@ def test_values_that_cannot_work_are_refused(fields: dict[str, object]) -> None:
     [
         (["--grpc-port", "many"], "--grpc-port is 'many'; it must be a whole number"),
         (["--grpc-port", "1.5"], "--grpc-port is '1.5'; it must be a whole number"),
+        (["--server-name", "a\nb"], "--server-name is 'a\\nb'; it must have 1 to 128 printable characters"),
+        (["--server-name", ""], "--server-name is ''; it must have 1 to 128 printable characters"),
         (["--drain-delay", "soon"], "--drain-delay is 'soon'; it must be a number"),
         (["--drain-delay", "nan"], "--drain-delay is nan; it must be from 0 to 86400 seconds"),
         (["--keepalive-time", "inf"], "--keepalive-time is inf; it must be from 0.1 to 604800 seconds"),

@@ -24,7 +24,7 @@ def write(onnx_model: WriteModel) -> Callable[..., None]:
     """Writes the model ``m``: y = 2 x, of these shapes in the file, with a config.pbtxt."""
     from onnx import helper
 
-    def make(shape: list[Any], config: str, out: list[Any] | None = None) -> None:
+    def make(shape: list[Any] | None, config: str, out: list[Any] | None = None) -> None:
         nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
         onnx_model("m", nodes, {"x": ("FLOAT", shape)}, {"y": ("FLOAT", shape if out is None else out)}, config=config)
 
@@ -51,12 +51,14 @@ def loaded(root: Path) -> LoadedModel:
         (["n", "a", 4, "b"], "[-1, 2, 2, -1]", "[-1, 4, -1]", 8, (2, 3, 2, 2, 5)),
         (["a", "b"], "[-1, 1, -1]", "[-1, -1]", 0, (3, 1, 2)),
         ([None, None], "[1, -1]", "[-1]", 4, (2, 1, 7)),
+        (None, "[2, 3]", "[6]", 4, (2, 2, 3)),
+        (None, "[-1, 1]", "[-1]", 0, (5, 1)),
     ],
 )
 def test_callers_see_dims_and_the_model_its_own_shape(
     repository: Path,
     write: Callable[..., None],
-    file: list[Any],
+    file: list[Any] | None,
     dims: str,
     reshape: str,
     batch: int,
@@ -115,3 +117,55 @@ def test_an_answer_of_another_shape_than_the_reshape_is_an_error() -> None:
     )
     with pytest.raises(EngineRunError, match=r"'y' comes with shape \[2, 3\], but its reshape .* says \[-1, 2\]"):
         engine.run({"x": np.zeros((2, 2), dtype=np.float32)}, ["y"])
+
+
+def test_an_optional_input_has_no_batch_dimension_to_keep(repository: Path, onnx_model: WriteModel) -> None:
+    tensor = "data_type: TYPE_FP32 dims: [2, 2] reshape { shape: [4] }"
+    optional = f'input {{ name: "plus" {tensor} optional: true }}'
+    onnx_model(
+        "m",
+        [("Add", ["x", "plus"], ["y"])],
+        {"x": ("FLOAT", ["n", 4]), "plus": ("FLOAT", [4])},
+        {"y": ("FLOAT", ["n", 4])},
+        initializers={"plus": np.ones(4, np.float32)},
+        config=f'max_batch_size: 8 input {{ name: "x" {tensor} }} {optional} output {{ name: "y" {tensor} }}',
+    )
+    model = loaded(repository)
+    x = np.zeros((3, 2, 2), np.float32)
+    (y,) = model.engine.run({"x": x}, ["y"])
+    np.testing.assert_array_equal(y, x + 1)
+    (y,) = model.engine.run({"x": x, "plus": np.full((2, 2), 5, np.float32)}, ["y"])
+    np.testing.assert_array_equal(y, x + 5)
+    model.engine.close()
+
+
+def test_outputs_of_another_rank_than_the_file_says_can_be_reshaped(
+    repository: Path, write: Callable[..., None]
+) -> None:
+    x = "data_type: TYPE_FP32 dims: [1, 1, 4]"
+    write(
+        [1, 1, 4],
+        f'input {{ name: "x" {x} }} output {{ name: "y" {x[:-9]}[4] reshape {{ shape: [1, 1, 4] }} }}',
+        [1, "n"],
+    )
+    model = loaded(repository)
+    (y,) = model.engine.run({"x": np.ones((1, 1, 4), np.float32)}, ["y"])
+    assert y.tolist() == [2.0] * 4
+    model.engine.close()
+
+
+def test_the_message_about_another_shape_leads_to_a_reshape(repository: Path, write: Callable[..., None]) -> None:
+    dims = 'input { name: "x" data_type: TYPE_FP32 dims: [4] '
+    write([1, 4], dims + "}")
+    with pytest.raises(
+        ModelConfigError, match=r"set its dims to \[1, 4\], or keep them and add (reshape .*)$"
+    ) as caught:
+        loaded(repository)
+    remedy = str(caught.value).rpartition(" add ")[2]
+    (repository / "m" / "config.pbtxt").write_text(f"{dims} {remedy} }}")
+    model = loaded(repository)
+    assert model.signature.full_shape(model.signature.inputs[0]) == [4]
+    model.engine.close()
+    (repository / "m" / "config.pbtxt").write_text('input { name: "x" data_type: TYPE_FP32 dims: [5] }')
+    with pytest.raises(ModelConfigError, match=r"set its dims to \[1, 4\]$"):
+        loaded(repository)
