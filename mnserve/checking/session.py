@@ -92,4 +92,8 @@ def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, .
 def _model_faults(settings: CheckSettings, models: tuple[ModelReport, ...]) -> list[str]:
     if settings.repository and not models:
         return [f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"]
-    return [f"model '{report.name}' cannot be served: {report.fault}" for report in models if report.fault]
+    return [
+        report.fault if report.fault.startswith("model '") else f"model '{report.name}': {report.fault}"
+        for report in models
+        if report.fault
+    ]

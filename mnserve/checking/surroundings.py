@@ -13,6 +13,7 @@ from typing import Final
 from mnserve.bench.machine import gpu_names
 from mnserve.engines.cpu import available_cpus, cgroup_quota
 from mnserve.engines.memory import memory_limit
+from mnserve.engines.providers import installed_builds
 from mnserve.engines.runtime import TELEMETRY_VARIABLE
 from mnserve.engines.runtime import onnxruntime as ort
 
@@ -100,7 +101,7 @@ def look_around() -> Surroundings:
         gpus=gpu_names(),
         driver=_driver(),
         telemetry=reports_usage(),
-        warnings=_warnings(versions),
+        warnings=_warnings(),
     )
 
 
@@ -115,9 +116,9 @@ def _versions() -> dict[str, str]:
     return {name: found[name] for name in (*_DISTRIBUTIONS, *of_families) if name in found}
 
 
-def _warnings(versions: dict[str, str]) -> tuple[str, ...]:
+def _warnings() -> tuple[str, ...]:
     """Finds several builds of ONNX Runtime, which overwrite each other's files."""
-    builds = [name for name in versions if name.startswith("onnxruntime") and not name.startswith("onnxruntime-ep-")]
+    builds = installed_builds()
     if len(builds) < 2:
         return ()
     names = " ".join(builds)

@@ -33,9 +33,9 @@ _SHORT: Final = {
     "azure": "Azure",
 }
 _PACKAGES: Final = {
-    "CPU": "onnxruntime",
-    "CUDA": "onnxruntime-gpu[cuda,cudnn]",
-    "Tensorrt": "onnxruntime-gpu[cuda,cudnn]",
+    "CPU": "'mn-runtime[serve]'",
+    "CUDA": "'mn-runtime[serve-gpu]'",
+    "Tensorrt": "'mn-runtime[serve-gpu,tensorrt]'",
     "OpenVINO": "onnxruntime-openvino",
     "ROCM": "onnxruntime-rocm",
     "MIGraphX": "onnxruntime-migraphx",
@@ -43,7 +43,7 @@ _PACKAGES: Final = {
     "WebGpu": "onnxruntime-webgpu",
     "Dml": "onnxruntime-directml",
 }
-"""Package of ONNX Runtime that has a provider."""
+"""What pip installs for a provider."""
 TENSORRT: Final = f"Tensorrt{_SUFFIX}"
 """ONNX Runtime's name of its TensorRT provider."""
 CUDA: Final = f"CUDA{_SUFFIX}"
@@ -88,8 +88,17 @@ def remedy(missing: Sequence[str], known: Sequence[str]) -> str:
         matches = get_close_matches(unknown[0].removesuffix(_SUFFIX).lower(), _SHORT, n=1)
         suggestion = f"'{matches[0]}' may be meant" if matches else f"there are {', '.join(_SHORT)}"
         return f"ONNX Runtime has none of the name {unknown[0]}; {suggestion}"
-    packages = {_PACKAGES.get(name.removesuffix(_SUFFIX), "a build that has it") for name in missing}
-    return f"install {' and '.join(sorted(packages))} in place of this one, or name another provider"
+    packages = [_PACKAGES.get(name.removesuffix(_SUFFIX), "") for name in missing]
+    if "" in packages:
+        return "install a build of ONNX Runtime that has it in place of this one, or name another provider"
+    first = f"pip uninstall {' '.join(installed_builds())}, then "  # all builds install the same module
+    return f"{first}pip install {' '.join(dict.fromkeys(packages))}; or name another provider"
+
+
+def installed_builds() -> list[str]:
+    """Lists the installed packages that hold ONNX Runtime itself; there should be one."""
+    names = sorted({(item.metadata["Name"] or "").lower().replace("_", "-") for item in distributions()})
+    return [name for name in names if name.startswith("onnxruntime") and not name.startswith("onnxruntime-ep-")]
 
 
 def parse_option(text: str) -> ProviderOption:

@@ -31,10 +31,11 @@ _REFUSAL: Final = "graph capture feature"
 
 
 def runs_on_cpus_alone(options: EngineOptions) -> bool:
-    """Returns True if a session would compute on CPUs alone, by request or because this build has no other provider."""
+    """Returns True if a session would compute on CPUs alone, by request or because nothing else is there to start."""
     names = set(options.providers) - {_REMOTE}
     if options.allow_fallback:
         names &= set(ort.get_available_providers())
+        names -= {name for name in names if missing_libraries(name)}
     return names == {_CPU}
 
 
@@ -130,6 +131,14 @@ def run_options(options: EngineOptions, *, graphs: bool) -> ort.RunOptions | Non
         result = result or ort.RunOptions()
         result.log_severity_level = _FATAL_ONLY
         result.add_run_config_entry("memory.enable_memory_arena_shrinkage", options.session.arena_shrinkage)
+    return result
+
+
+def trimming_options() -> ort.RunOptions:
+    """Returns the options of a run after which the arena of the CPU gives back what nobody uses."""
+    result = ort.RunOptions()
+    result.log_severity_level = _FATAL_ONLY
+    result.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     return result
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.base import Engine
-from mnserve.engines.memory import available_bytes, resident_bytes
+from mnserve.engines.memory import available_bytes, give_back_free_memory, resident_bytes
 from mnserve.execution.run_watch import RunWatch
 
 _log = logging.getLogger(__name__)
@@ -39,9 +39,11 @@ class TrialLimits:
         seconds: Time of all runs together. A run that would probably end later is not begun.
         input_bytes: Largest inputs of one run. By default a message has a quarter of this at most.
         memory_share: Largest part of the free memory that a run may probably take.
+        thorough_seconds: Time after which no further evidence is looked for, once there is some.
     """
 
     seconds: float = 5.0
+    thorough_seconds: float = 1.0
     input_bytes: int = 2**28
     memory_share: float = 0.5
 
@@ -106,6 +108,16 @@ class TrialRuns:
         if rows not in self.rows:
             self.rows = sorted([*self.rows, rows])
         return answers
+
+    def has_time(self, rows: int) -> bool:
+        """Returns True if there is time left for runs that are not needed, of that many rows together."""
+        return self.seconds + self._row_seconds * rows <= self._limits.thorough_seconds
+
+    def trim(self, feeds: Tensors) -> None:
+        """Runs one more row, after which the memory of larger batches is given back."""
+        self._engine.trim()
+        self.run(feeds, 1)
+        give_back_free_memory()
 
     def is_cheap(self, rows: int) -> bool:
         """Returns True if a batch would probably cost next to nothing."""

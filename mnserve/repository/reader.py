@@ -69,8 +69,10 @@ def read_config(root: Path, name: str) -> ModelConfig:
             )
         try:
             text_format.Parse(read_text(path).replace("\r\n", "\n").replace("\r", "\n"), config)
-        except (text_format.ParseError, ValueError) as error:
+        except text_format.ParseError as error:
             raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
+        except ValueError as error:
+            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} cannot be read: {error}") from error
         except OSError as error:
             raise ModelConfigError(f"model '{name}': cannot read {path}: {error.strerror}") from error
     if config.name and config.name != name:

@@ -39,7 +39,7 @@ def test_a_provider_of_the_build_starts() -> None:
 def test_a_provider_that_the_build_lacks_is_told_with_the_remedy() -> None:
     first, *others = check_providers(EngineOptions(providers=(CUDA, CPU)))
     assert (first.name, first.starts) == (CUDA, False)
-    assert "install onnxruntime-gpu[cuda,cudnn] in place of this one" in first.reason
+    assert "pip uninstall onnxruntime, then pip install 'mn-runtime[serve-gpu]'" in first.reason
     assert [report.starts for report in others] == [True]
 
 

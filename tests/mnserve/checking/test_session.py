@@ -71,9 +71,9 @@ def test_a_model_that_cannot_be_served_is_a_fault(
     assert code == 1
     assert "cannot load" in broken["fault"]
     assert good["fault"] == ""
-    assert report["faults"] == [f"model 'broken' cannot be served: {broken['fault']}"]
+    assert report["faults"] == [f"model 'broken': {broken['fault']}"]
     assert main(["check", str(repository)]) == 1
-    assert "fault: model 'broken' cannot be served" in capsys.readouterr().out
+    assert "fault: model 'broken': ONNX Runtime cannot load" in capsys.readouterr().out
 
 
 def test_warnings_of_a_server_stand_beside_their_model(

@@ -8,6 +8,7 @@ import pytest
 
 from mnserve.checking import surroundings
 from mnserve.checking.surroundings import Cpus, look_around, reports_usage
+from mnserve.engines import providers
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,10 @@ def test_two_builds_of_onnx_runtime_are_warned_about(monkeypatch: pytest.MonkeyP
             self.metadata: dict[str, Any] = {"Name": name}
 
     names = ("onnxruntime", "onnxruntime_gpu", "onnxruntime-ep-nv-tensorrt-rtx-cu13")
-    monkeypatch.setattr(surroundings, "distributions", lambda: [Distribution(name) for name in names])
+    monkeypatch.setattr(providers, "distributions", lambda: [Distribution(name) for name in names])
     assert look_around().warnings == (
         "onnxruntime, onnxruntime-gpu are installed over each other: pip uninstall onnxruntime onnxruntime-gpu, then "
         "install one again",
     )
-    monkeypatch.setattr(surroundings, "distributions", lambda: [Distribution(name) for name in names[1:]])
+    monkeypatch.setattr(providers, "distributions", lambda: [Distribution(name) for name in names[1:]])
     assert look_around().warnings == ()

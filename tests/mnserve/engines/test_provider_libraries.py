@@ -17,6 +17,7 @@ from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.provider_libraries import missing_libraries, preload
 from mnserve.engines.providers import CUDA, TENSORRT
 from mnserve.engines.runtime import onnxruntime as ort
+from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.engines.shared_library import linkage, load
 from mnserve.errors import EngineLoadError
 
@@ -119,6 +120,7 @@ def test_a_provider_without_its_libraries_is_explained_or_left_out(
     options = EngineOptions(providers=(CUDA, "CPUExecutionProvider"), allow_fallback=fallback)
     if fallback:
         assert OnnxRuntimeEngine(file, options).providers == ("CPUExecutionProvider",)
+        assert runs_on_cpus_alone(options), "the file for CPUs suits"
     else:
         with pytest.raises(EngineLoadError, match=r"Please install; CUDA.* lacks libcuda.so.1 .*NVIDIA's driver"):
             OnnxRuntimeEngine(file, options)

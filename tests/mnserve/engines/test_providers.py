@@ -49,9 +49,9 @@ def test_commas_separate_names_as_spaces_do() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("openvino", "install onnxruntime-openvino in place of this one"),
-        ("trt", r"install onnxruntime-gpu\[cuda,cudnn\] in place"),
-        ("VitisAIExecutionProvider", "install a build that has it"),
+        ("openvino", "pip uninstall onnxruntime, then pip install onnxruntime-openvino"),
+        ("trt", r"then pip install 'mn-runtime\[serve-gpu,tensorrt\]'"),
+        ("VitisAIExecutionProvider", "install a build of ONNX Runtime that has it"),
         ("cdua", "none of the name cdua; 'cuda' may be meant"),
         ("nonsense", "none of the name nonsense; there are cpu, cuda"),
     ],

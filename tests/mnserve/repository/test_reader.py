@@ -151,7 +151,7 @@ def test_a_malformed_configuration_is_refused(
 
 def test_a_config_pbtxt_that_is_no_text_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelConfigError, match="does not parse"):
+    with pytest.raises(ModelConfigError, match="cannot be read: it is UTF-16"):
         read_model(repository, "m")
 
 

@@ -195,7 +195,7 @@ async def test_no_refusal_keeps_its_frames(
     no_collection: None,
 ) -> None:
     before = living_errors()
-    double_model("m")
+    double_model("m", config='parameters { key: "allow_non_finite" value { string_value: "false" } }')
     models = Models(repository, LoadOptions(warm_up=False, factory=lambda *_: FakeEngine(function=_fail)))
     await models.load_all()
     server = grpc.aio.server()
