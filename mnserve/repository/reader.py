@@ -25,7 +25,7 @@ from mnserve.errors import (
     VersionNotFoundError,
 )
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.listing import CONFIG_NAME, list_models, version_numbers
+from mnserve.repository.listing import CONFIG_NAME, is_folder, list_models, version_numbers
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
 from mnserve.text.names import is_text, listed, printable, shortened
 from mnserve.text.text_files import read_text
@@ -147,7 +147,7 @@ def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
 def _model_folder(root: Path, name: str) -> Path:
     folder = root / name
     plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
-    if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
+    if not plain or not is_folder(folder):
         known = listed(list_models(root))  # raises with the reason if there is no repository
         shown = printable(shortened(name))
         raise ModelNotFoundError(f"model repository '{root}' has no model '{shown}'; it has {known}")

@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
-from mnserve.failing import fail, without_frames
+from mnserve.failing import errors_to_status
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -93,12 +94,18 @@ class CheckedService(grpc.GenericRpcHandler):
         inner: The service.
         small: Makes the handler of a method that is not one of ``large``.
         large: Methods whose messages may be large, and their calls in progress.
+        heap: Gives the memory of large messages back.
     """
 
     def __init__(
-        self, inner: grpc.GenericRpcHandler, small: Callable[[Any], Handler], large: Mapping[str, LargeCalls]
+        self,
+        inner: grpc.GenericRpcHandler,
+        small: Callable[[Any], Handler],
+        large: Mapping[str, LargeCalls],
+        heap: HeapTrimming,
     ) -> None:
         self._inner = inner
+        self._heap = heap
         self._small = small
         self._large = large
         self._handlers: dict[str, Handler] = {}
@@ -111,8 +118,9 @@ class CheckedService(grpc.GenericRpcHandler):
             unchecked = self._inner.service(handler_call_details)
             if unchecked is None:
                 return None  # not kept: clients may make up as many methods as they like
-            make = checked if method in self._large else self._small
-            handler = self._handlers[method] = make(unchecked)
+            is_large = method in self._large
+            handler = checked(unchecked, self._heap) if is_large else self._small(unchecked)
+            self._handlers[method] = handler
         large = self._large.get(method)
         if large is not None:
             if len(large.tasks) >= large.most:
@@ -124,13 +132,14 @@ class CheckedService(grpc.GenericRpcHandler):
         return handler
 
 
-def checked(handler: Any) -> Handler:
+def checked(handler: Any, heap: HeapTrimming) -> Handler:
     """Takes the parsing of messages over from gRPC, and has every error become a status.
 
     A stream ends at the first message that is refused; those before it have their answers by then.
 
     Args:
         handler: Handler of a method, whose function is a coroutine; any other stays as it is.
+        heap: Gives the memory of large messages back.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     if handler.request_deserializer is None or not iscoroutinefunction(call):
@@ -138,25 +147,18 @@ def checked(handler: Any) -> Handler:
         return unchanged
     parser = Parser(handler.request_deserializer)
 
-    @without_frames
+    @errors_to_status
     async def answer(data: Any, context: Context) -> Any:
+        if len(data) <= _UNCOUNTED_BYTES:
+            return await call(parser.parse_small(data), context)
         try:
-            if len(data) <= _UNCOUNTED_BYTES:
-                return await call(parser.parse_small(data), context)
             return await call(await parser.parse(data), context)
-        except grpc.aio.BaseError:  # the status has been sent, or cannot be
-            raise
-        except Exception as error:  # noqa: BLE001 (every error becomes a status)
-            await fail(context, error)
+        finally:
+            heap.ended(len(data))
 
-    @without_frames
+    @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:
-        try:
-            return await call(_messages(parser, context), context)
-        except grpc.aio.BaseError:
-            raise
-        except Exception as error:  # noqa: BLE001 (every error becomes a status)
-            await fail(context, error)
+        return await call(_messages(parser, context, heap), context)
 
     serialize = handler.response_serializer
     if handler.request_streaming:
@@ -167,12 +169,13 @@ def checked(handler: Any) -> Handler:
     return result
 
 
-async def _messages(parser: Parser, context: Context) -> AsyncIterator[Any]:
+async def _messages(parser: Parser, context: Context, heap: HeapTrimming) -> AsyncIterator[Any]:
     """Reads the messages of a stream, and holds none while it waits for the next.
 
     The iterator of gRPC would hold the last one.
     """
     while (data := await context.read()) is not grpc.aio.EOF:
+        heap.ended(len(data))  # it is trimmed later
         parsed = [await parser.parse(data)]
         del data
         yield parsed.pop()

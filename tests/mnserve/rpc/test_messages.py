@@ -24,6 +24,7 @@ from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.messages import LIMITS, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
@@ -95,7 +96,9 @@ ENDS = {
 @asynccontextmanager
 async def served(handler: Any) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("m", {"call": checked(handler)}),))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("m", {"call": checked(handler, HeapTrimming())}),)
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
