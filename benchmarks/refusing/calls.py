@@ -125,7 +125,7 @@ async def _watch_long_names(server: Served) -> tuple[Counter[str], float]:
     request = health_pb2.HealthCheckRequest(service="n" * _NAME).SerializeToString()
     peak, statuses = 0.0, Counter[str]()
     async with _channel(server.address) as channel:
-        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
         calls = [watch(request) for _ in range(_WATCHES)]
         first = [asyncio.ensure_future(_status(call.read())) for call in calls]
         end = time.monotonic() + 30
@@ -196,7 +196,7 @@ async def _read_nothing(server: Served) -> tuple[int, float]:
             sent += 1
 
     async with _channel(server.address) as channel:
-        call = channel.stream_stream(STREAM)()
+        call: Any = channel.stream_stream(STREAM)()
         writing = asyncio.ensure_future(write(call))
         end = time.monotonic() + _READING_NOTHING
         while time.monotonic() < end:

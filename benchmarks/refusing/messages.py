@@ -22,9 +22,9 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes([*head, length]) + data
 
 
-def tensor(model: str, raw: bytes, shape: tuple[int, ...] = (1, 8), **fields: str) -> pb.ModelInferRequest:
+def tensor(model: str, raw: bytes, shape: tuple[int, ...] = (1, 8)) -> pb.ModelInferRequest:
     """Make a request with one tensor of raw bytes."""
-    request = pb.ModelInferRequest(model_name=model, **fields)
+    request = pb.ModelInferRequest(model_name=model)
     request.inputs.add(name="x", datatype="FP32", shape=shape)
     request.raw_input_contents.append(raw)
     return request

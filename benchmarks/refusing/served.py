@@ -95,7 +95,7 @@ def served(*words: str) -> Iterator[Served]:
 
 def _write_wide(repository: Path) -> None:
     """Write the model ``wide``, which doubles x [1, any width]."""
-    shape = [1, "width"]
+    shape: list[str | int | None] = [1, "width"]
     graph = helper.make_graph(
         [helper.make_node("Mul", ["x", "factor"], ["y"])],
         "wide",
@@ -118,7 +118,7 @@ def send(address: str, method: str, message: bytes, count: int) -> Counter[str]:
     """Send a message again and again, each time after the answer, and count the statuses."""
     statuses: Counter[str] = Counter()
     with grpc.insecure_channel(address, options=CHANNEL) as channel:
-        call = channel.unary_unary(method)
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
         for _ in range(count):
             try:
                 call(message, timeout=120)
@@ -154,7 +154,7 @@ class SmallCaller:
     def _run(self) -> None:
         message = small_request().SerializeToString()
         with grpc.insecure_channel(self._address, options=CHANNEL) as channel:
-            call = channel.unary_unary(INFER)
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(INFER)
             while not self._stop.is_set():
                 started = time.monotonic()
                 try:

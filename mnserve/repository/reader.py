@@ -43,8 +43,12 @@ def list_versions(root: Path, name: str) -> list[int]:
     try:
         entries = os.listdir(folder)
     except OSError as error:  # deleted meanwhile, or not readable
-        reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
-        raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
+        fault = (
+            "is gone; publish it again"
+            if error.errno == ENOENT
+            else f"cannot be read: {error.strerror}; let the server read it, or move it out of the repository"
+        )
+        raise ModelNotFoundError(f"model '{name}': {folder} {fault}") from error
     versions = version_numbers(folder, entries)
     if not versions and CONFIG_NAME not in entries:
         raise ModelNotFoundError(
