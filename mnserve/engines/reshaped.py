@@ -74,6 +74,10 @@ class ReshapedEngine:
         answers = self._engine.run(model_feeds, outputs)
         return [self._answer(name, array) for name, array in zip(outputs, answers, strict=True)]
 
+    def trim(self) -> None:
+        """See :meth:`mnserve.engines.base.Engine.trim`."""
+        self._engine.trim()
+
     def close(self) -> None:
         """Frees the model."""
         self._engine.close()
