@@ -57,7 +57,7 @@ class ServeSettings:
     max_queue_rows: int = 0
     """Most rows that may wait for one model; 0 is 64 batches, or what max_queue_size in config.pbtxt asks for."""
     max_queue_bytes: int = 1024 * _MEBIBYTE
-    """Most bytes of tensors that may wait for one model; memory holds them and the messages they came in."""
+    """Most bytes of tensors that may wait for one model, or that streams hold; their messages are in memory beside."""
     run_timeout: float = 300.0
     """Seconds that a run of an engine may take; beyond it the model goes not ready for good. 0 is no limit."""
     cache_bytes: int = 0

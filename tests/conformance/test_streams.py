@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,18 @@ def test_requests_of_a_stream_share_batches(stub: Any, slow: Callable[..., Any])
     answers = stream(stub, [slow(0.5), *(slow(0, value) for value in range(8))])
     assert len(answers) == 9
     assert runs(stub) - before < 9
+
+
+def test_streams_that_send_more_than_the_queue_takes_are_slowed_down_and_not_refused(stub: Any) -> None:
+    """Together they have twice as many rows in work as may wait."""
+
+    def ask(base: int) -> list[Any]:
+        return stream(stub, [request("mix", {"x": np.full((8, 16), base + n, "<f4")}, id=str(n)) for n in range(300)])
+
+    with ThreadPoolExecutor() as pool:
+        for answers in pool.map(ask, (0, 1000, 2000)):
+            assert {answer.error_message for answer in answers} == {""}
+            assert [answer.infer_response.id for answer in answers] == [str(number) for number in range(300)]
 
 
 def test_a_cancelled_stream_delays_no_other_call(stub: Any, slow: Callable[..., Any]) -> None:
