@@ -51,4 +51,4 @@ class Failures:
         if probe is None or isinstance(error, EngineInputError) or now - self._last_probe < self._health.probe_seconds:
             return []
         self._last_probe = now
-        return [Batch([], [probe])]
+        return [Batch([], [probe()])]

@@ -126,6 +126,10 @@ class Engine(Protocol):
         """
         ...
 
+    def trim(self) -> None:
+        """Has the next run give back the memory of past runs, as far as the runtime can."""
+        ...
+
     def close(self) -> None:
         """Frees the model. ``run`` must not be called afterwards."""
         ...

@@ -45,6 +45,7 @@ class FakeEngine:
         self.calls: list[dict[str, Array]] = []
         """The feeds of every run so far."""
         self.closed = False
+        self.trimmed = False
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -69,6 +70,9 @@ class FakeEngine:
             time.sleep(self._seconds)
         result = self._function(feeds)
         return [result[name] for name in outputs]
+
+    def trim(self) -> None:
+        self.trimmed = True
 
     def close(self) -> None:
         self.closed = True

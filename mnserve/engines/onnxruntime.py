@@ -20,7 +20,7 @@ from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.device import cuda_device
 from mnserve.engines.fixed_batches import FixedBatches, obstacle
 from mnserve.engines.runtime import onnxruntime as ort
-from mnserve.engines.sessions import open_session, reason, run_options
+from mnserve.engines.sessions import open_session, reason, run_options, trimming_options
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError
 
 Array = np.ndarray[Any, Any]
@@ -69,6 +69,8 @@ class OnnxRuntimeEngine:
         self._plain = not any(spec.datatype in ("BF16", "BYTES") for spec in (*self._inputs, *self._outputs))
         self._has_bfloat16 = any(spec.datatype == "BF16" for spec in (*self._inputs, *self._outputs))
         self._run_options = run_options(options, graphs=graphs)
+        self._trimming = None if graphs or not options.session.memory_arena else trimming_options()
+        self._trims_next = False
         self._fixed = self._capture(session, options) if graphs else None
 
     @property
@@ -101,6 +103,8 @@ class OnnxRuntimeEngine:
         session = self._session
         if session is None:
             raise EngineRunError(f"{self._path} was closed")
+        if self._trims_next:
+            return self._run_trimming(feeds, outputs)
         try:
             replayed = None if self._fixed is None else self._fixed.run(feeds, outputs)
             if replayed is not None:
@@ -119,6 +123,18 @@ class OnnxRuntimeEngine:
             raise
         except Exception as error:
             raise EngineRunError(f"ONNX Runtime failed on {self._path.name}: {reason(error)}") from error
+
+    def trim(self) -> None:
+        """See :meth:`mnserve.engines.base.Engine.trim`; only the arena of the CPU can be given back."""
+        self._trims_next = self._trimming is not None
+
+    def _run_trimming(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        self._trims_next = False
+        usual, self._run_options = self._run_options, self._trimming
+        try:
+            return self.run(feeds, outputs)
+        finally:
+            self._run_options = usual
 
     def close(self) -> None:
         """Frees the session and its memory."""

@@ -60,6 +60,11 @@ class CoreFirstEngine:
         engine = self._core if self._core_names.issuperset(outputs) else self._whole
         return engine.run(feeds, outputs)
 
+    def trim(self) -> None:
+        """See :meth:`mnserve.engines.base.Engine.trim`."""
+        self._whole.trim()
+        self._core.trim()
+
     def close(self) -> None:
         """Frees both engines."""
         self._whole.close()

@@ -85,6 +85,10 @@ class PaddedEngine:
                 )
         return [array[:rows] for array in answers]
 
+    def trim(self) -> None:
+        """See :meth:`mnserve.engines.base.Engine.trim`."""
+        self._engine.trim()
+
     def close(self) -> None:
         """Frees the model."""
         self._engine.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from mnserve.codec.decoding import InferenceWork
@@ -16,10 +17,11 @@ class EngineHealthOptions:
 
     Attributes:
         run_timeout: Seconds that a batch may take; 0 for no limit.
-        probe: Work that the engine did when it was loaded, done again after a request fails; None for no probe.
+        probe: Makes the work that the engine did when it was loaded, done again after a request fails; None for no
+            probe.
         probe_seconds: Shortest time between two probes.
     """
 
     run_timeout: float = 0.0
-    probe: InferenceWork | None = None
+    probe: Callable[[], InferenceWork] | None = None
     probe_seconds: float = PROBE_SECONDS

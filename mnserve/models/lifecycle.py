@@ -146,6 +146,7 @@ async def _within_run_timeout(call: Coroutine[Any, Any, _Result], name: str, opt
         return task.result()
     finally:
         task.cancel()
+        await asyncio.wait((task,))  # the thread is told to close the engine before it is told to end
 
 
 def _explain(name: str, version: int | None, error: Exception) -> str:

@@ -33,6 +33,7 @@ class LoadOptions:
         sample_limits: Limits of the warm-up samples of a configuration.
         alone: Run one instance of each model with the engine options unchanged, in spite of its instance_group.
         factory: Loads model files.
+        thorough_seconds: Time for further evidence on the batching of a model, once there is some.
         watch: Told of the runs of a model that is being loaded.
     """
 
@@ -46,6 +47,7 @@ class LoadOptions:
     sample_limits: SampleLimits = field(default_factory=SampleLimits)
     alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
+    thorough_seconds: float = 1.0
     watch: RunWatch = field(default_factory=RunWatch)
 
     @classmethod

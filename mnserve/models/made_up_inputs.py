@@ -26,6 +26,8 @@ _OPEN_SIZES: Final = (8, 64, 1, 2, 224)
 """Sizes of dimensions that are left open: a sequence, a small image, the smallest, and an image as many models want."""
 _MAX_BYTES: Final = 2**26
 """Most bytes of the inputs of one row with open dimensions."""
+_PERIOD: Final = 4093
+"""Floats of a row that are drawn; larger rows repeat them. A prime, so that lines and channels differ."""
 _SCALES: Final = (1.0, 3.0, 0.5, 2.0)
 """Scales of rows 0, 1, 2, 3, 0, …: a model that looks at the largest of all rows gives itself away."""
 
@@ -102,11 +104,13 @@ def _values(rule: TensorRule, shape: list[int], style: Style, number: int) -> Ar
 
 
 def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int], style: Style, scale: float) -> Array:
+    count = min(math.prod(shape), _PERIOD)
     if style is Style.SMALL:
-        values = generator.random(shape, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
+        values = generator.random(count, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
     else:
         factor = scale * (200.0 if style is Style.WIDE else 1.0)
-        values = generator.standard_normal(shape, dtype=np.float32) * np.float32(factor)
+        values = generator.standard_normal(count, dtype=np.float32) * np.float32(factor)
+    values = np.resize(values, shape)
     if datatype.name == "BF16":  # the upper half of a float32
         return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(shape)
     return values.astype(datatype.dtype)

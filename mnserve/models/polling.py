@@ -126,7 +126,7 @@ def _fingerprints(root: Path, names: Iterable[str]) -> dict[str, object]:
 def _fingerprint(folder: Path) -> object:
     files = []
     try:
-        paths = [*folder.glob("*"), *folder.glob("*/*")]
+        paths = [path for pattern in ("*", "*/*", "*/*/*") for path in folder.glob(pattern)]
     except OSError:  # deleted during the walk; the next look sees the rest
         return None
     for path in paths:

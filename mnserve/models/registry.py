@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from mnserve.errors import (
     LoadFailedError,
@@ -32,6 +34,9 @@ from mnserve.repository.reader import list_versions
 from mnserve.text.names import listed
 
 _log = logging.getLogger(__name__)
+
+_THOROUGH_START: Final = 4.0
+"""Seconds that the first load of all models may spend on further evidence about their batching."""
 
 
 class Models:
@@ -83,11 +88,14 @@ class Models:
             raise UnknownModelError(f"there is no model '{unknown[0]}' in {self._root}; it has {listed(names)}")
         for name in names:
             self._entries[name] = ModelEntry(loaded=only is None or name in only)
+        count = sum(entry.loaded for entry in self._entries.values())
+        thorough = min(self._options.thorough_seconds, _THOROUGH_START / max(1, count))
+        options = replace(self._options, thorough_seconds=thorough)
         loads: set[asyncio.Task[None]] = set()
         for name, entry in self._entries.items():
             if entry.loaded:
                 entry.faults = {None: LOADING}
-                load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name))
+                load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name, options))
                 loads.add(load)
                 await asyncio.wait((load,), timeout=patience)
         while loads := {load for load in loads if not load.done()}:
@@ -99,8 +107,8 @@ class Models:
             if LOADING in entry.faults.values():
                 _log.warning("model '%s' is still being loaded; the others are served without it until then", name)
 
-    async def _load_first(self, entry: ModelEntry, name: str) -> None:
-        served, faults = await self._load(name, {})
+    async def _load_first(self, entry: ModelEntry, name: str, options: LoadOptions) -> None:
+        served, faults = await load_versions(self._root, name, options, {}, self._on_change)
         self._draining.add(_replace(entry, served, faults).values())
         if self._started:
             self._on_change()

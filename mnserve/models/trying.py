@@ -18,8 +18,9 @@ from mnserve.errors import ModelConfigError
 from mnserve.models.findings import Findings
 from mnserve.models.joined_rows import Verdict, obstacle
 from mnserve.models.load_options import LoadOptions
+from mnserve.models.row_trial import WarmUp, WarmUpPlan
 from mnserve.models.trial_runs import TrialLimits
-from mnserve.models.warm_up import WarmUp, WarmUpPlan, warm_up
+from mnserve.models.warm_up import warm_up
 from mnserve.models.warm_up_samples import samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import (
@@ -33,7 +34,7 @@ from mnserve.repository.model_files import ModelFiles
 
 _log = logging.getLogger(__name__)
 
-_UNASKED_SECONDS: Final = 2.0
+_UNASKED_SECONDS: Final = 3.0
 """Time of the trial runs for batching that nobody configured."""
 
 
@@ -88,7 +89,8 @@ class _Trial:
         """Warms up; None where that is switched off."""
         if not self._runs:
             return None
-        limits = TrialLimits(seconds=_UNASKED_SECONDS) if shown else TrialLimits()
+        seconds = _UNASKED_SECONDS if shown else TrialLimits.seconds
+        limits = TrialLimits(seconds=seconds, thorough_seconds=self._options.thorough_seconds)
         folder = self._files.version_folder.parent
         return warm_up(
             self._engine,
@@ -96,10 +98,10 @@ class _Trial:
             WarmUpPlan(
                 grow=not shown and rules.max_batch_size > 1,
                 sizes=sizes,
-                samples=samples(self._config, rules, folder, self._options.sample_limits),
                 limits=limits,
                 watch=self._options.watch,
             ),
+            samples(self._config, rules, folder, self._options.sample_limits),
         )
 
     def as_configured(self, rules: RequestSignature, sizes: Sequence[int]) -> TriedModel:

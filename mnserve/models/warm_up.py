@@ -7,29 +7,20 @@ cannot run on made-up inputs is served all the same: nobody has to send such inp
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from mnserve.codec.decoding import InferenceWork
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.base import Engine
 from mnserve.errors import EngineLoadError, MnServeError
 from mnserve.execution.batch import execute
 from mnserve.execution.run_watch import RunWatch
-from mnserve.models.joined_rows import (
-    JoinedRows,
-    Verdict,
-    difference,
-    join,
-    repeated,
-    tell_apart,
-    values_differ,
-)
 from mnserve.models.made_up_inputs import Style, made_up_inputs
-from mnserve.models.trial_runs import TrialLimits, TrialRuns
+from mnserve.models.row_trial import JOINED, RowTrial, WarmUp, WarmUpPlan
+from mnserve.models.trial_runs import TrialRuns
 from mnserve.models.warm_up_samples import Sample
 
 _log = logging.getLogger(__name__)
@@ -37,82 +28,41 @@ _log = logging.getLogger(__name__)
 Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array]
 
-_JOINED: Final = (2, 8)
-"""Numbers of rows that are joined to see whether they influence each other."""
-_STYLES: Final = 3
-"""Styles of inputs that have to agree, since rows may influence each other for certain values only."""
-_PROBE_BYTES: Final = 2**24
-"""Largest request that is kept as a probe: it stays in memory for as long as the model."""
-_COMPARED_ELEMENTS: Final = 2**22
-"""Largest outputs of a larger warm-up batch that are compared with those of single rows."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class WarmUpPlan:
-    """What is to be run.
-
-    Attributes:
-        grow: Run batches up to ``max_batch_size``, since the configuration asks for it.
-        sizes: The only batch sizes that the engine runs at; empty for any.
-        samples: Samples of the configuration, in place of made-up inputs.
-        limits: Bounds of time and memory.
-        watch: Told of every run.
-    """
-
-    grow: bool
-    sizes: Sequence[int] = ()
-    samples: Iterable[Sample] = ()
-    limits: TrialLimits = field(default_factory=TrialLimits)
-    watch: RunWatch = field(default_factory=RunWatch)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmUp:
-    """What a warm-up showed.
-
-    Attributes:
-        joined: Whether rows may share a batch.
-        ran: The model answered something.
-        probe: A request that the model answered, unless it is too large to be kept.
-        text: What ran, or why nothing did, as a sentence.
-        shapes: Shapes of the outputs of the first run, by name; empty where nothing ran.
-        row_bytes: Memory that a row takes, roughly.
-    """
-
-    joined: JoinedRows
-    ran: bool
-    probe: InferenceWork | None
-    text: str
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    row_bytes: float = 0.0
-
-
-def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan) -> WarmUp:
+def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: Iterable[Sample] = ()) -> WarmUp:
     """Runs the samples of the configuration, or made-up inputs where it has none.
+
+    Args:
+        engine: The engine.
+        rules: Rules for requests.
+        plan: What is to be run.
+        samples: Samples of the configuration.
 
     Raises:
         EngineLoadError: A sample of the configuration fails; the message names it.
     """
+    sampled = run_samples(engine, rules, samples, plan.watch)
     runs = TrialRuns(engine, rules, plan.limits, plan.watch)
-    trial = _Trial(runs, plan)
-    sampled = run_samples(engine, rules, plan.samples, plan.watch)
+    trial = RowTrial(runs, plan)
     if sampled is not None:
         if rules.max_batch_size < 2:
-            trial.note(sampled.rows[0], sampled.outputs)
+            trial.note(lambda number: sampled.rows[0], sampled.outputs)
         else:
             trial.compare(lambda number: sampled.rows[number % len(sampled.rows)])
         return trial.outcome("the samples of config.pbtxt")
     for inputs in made_up_inputs(rules):
-        further = 0 if trial.probe is None else 2 * _JOINED[0]
-        if reason := runs.input_obstacle(inputs.nbytes) or runs.obstacle(further, further):
-            if trial.probe is None:
-                trial.stop(reason)
+        if trial.probe is not None and not runs.has_time(4 * JOINED[0]):
+            break
+        if reason := runs.input_obstacle(inputs.nbytes) or runs.obstacle(0, 0):
+            trial.stop(reason)
             break
         if inputs.style is Style.ZEROS and trial.probe is not None:
             continue
-        trial.compare(inputs.row)
+        others = [replace(inputs, style=style).row for style in (Style.WIDE, Style.SMALL) if style is not inputs.style]
+        trial.compare(inputs.row, others)
         if trial.settled:
             break
+    trial.finish()
     return trial.outcome("made-up inputs")
 
 
@@ -151,159 +101,8 @@ def run_samples(
                 f"model '{rules.model}' fails on the warm-up sample '{sample.name}' of config.pbtxt: "
                 f"{str(error) or 'there is no memory for it'}"
             ) from error
-        rows += _like(rows, _single_rows(sample, rules))[: _JOINED[-1] - len(rows)]
+        rows += _like(rows, _single_rows(sample, rules))[: JOINED[-1] - len(rows)]
     return SampleRuns(rows=rows, outputs=outputs) if rows else None
-
-
-class _Trial:
-    """Tries rows alone and joined, style by style, until enough is known."""
-
-    def __init__(self, runs: TrialRuns, plan: WarmUpPlan) -> None:
-        self.probe: InferenceWork | None = None
-        self._runs = runs
-        self._rules = runs.rules
-        self._plan = plan
-        self._equal = 0
-        self._joined = JoinedRows(verdict=Verdict.UNKNOWN, reason="nothing could be run")
-        self._fault = ""
-        self._stopped = ""
-        self._shapes: dict[str, tuple[int, ...]] = {}
-
-    @property
-    def settled(self) -> bool:
-        """True once further inputs would tell nothing new."""
-        if self.probe is None:
-            return bool(self._stopped)
-        if self._rules.max_batch_size < 2 or self._stopped:
-            return True
-        return self._joined.verdict is Verdict.DIFFERENT or self._equal == _STYLES
-
-    def stop(self, reason: str) -> None:
-        """Gives up, as a run would go too far."""
-        self._stopped = reason
-
-    def note(self, feeds: Tensors, outputs: Tensors) -> None:
-        """Keeps a row that the model answered."""
-        self.probe = InferenceWork(feeds=feeds, rows=1, outputs=tuple(self._rules.default_outputs))
-        self._shapes = {name: array.shape for name, array in outputs.items()}
-
-    def compare(self, row: Callable[[int], Tensors]) -> None:
-        """Runs rows alone and joined. Inputs that the model refuses tell nothing.
-
-        Args:
-            row: Number -> inputs of a row.
-        """
-        first_time = self.probe is None
-        try:
-            rows, alone = [row(0)], [self._runs.run(row(0), 1)]
-        except (MnServeError, MemoryError) as error:
-            self._fault = self._fault or str(error) or "there is no memory for it"
-            return
-        if first_time:
-            self.note(rows[0], alone[0])
-        if self._rules.max_batch_size < 2:
-            return
-        try:
-            self._join(row, rows, alone)
-        except (MnServeError, MemoryError, ValueError) as error:
-            reason = str(error) or "there is no memory for it"
-            if len(alone) == len(rows) >= 2:
-                self._joined = JoinedRows(
-                    verdict=Verdict.DIFFERENT, reason=f"joined rows fail, which are answered alone: {reason}"
-                )
-            return
-        if first_time:
-            self._grow(rows, alone)
-
-    def _join(self, row: Callable[[int], Tensors], rows: list[Tensors], alone: list[Tensors]) -> None:
-        for count in _JOINED:
-            if count > self._rules.max_batch_size:
-                break
-            if reason := self._runs.obstacle(count - len(rows) + count, count):
-                if len(rows) > 1:
-                    break
-                if not self._equal:
-                    self.stop(reason)
-                return
-            while len(rows) < count:
-                rows.append(row(len(rows)))
-                alone.append(self._runs.run(rows[-1], 1))
-            fault = difference(alone, self._runs.run(join(rows), count), self._rules)
-            if fault is not None:
-                self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
-                return
-        if self._joined.verdict is Verdict.DIFFERENT:
-            return
-        if len(rows) > 1 and tell_apart(alone):
-            self._equal += 1
-            reason = "joined rows gave the answers that they give alone"
-            self._joined = JoinedRows(verdict=Verdict.EQUAL, reason=reason)
-        elif self._joined.verdict is Verdict.UNKNOWN:
-            reason = "all made-up rows have the same answer, which shows nothing"
-            self._joined = JoinedRows(verdict=Verdict.UNKNOWN, reason=reason)
-
-    def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:
-        """Runs the batches that the configuration allows, the largest last; others only where they cost little."""
-        maximum = self._rules.max_batch_size
-        if not self._plan.grow and (self._joined.verdict is not Verdict.EQUAL or not self._runs.is_cheap(maximum)):
-            return
-        for count in _sizes(maximum, self._plan.sizes) if self._plan.grow else (maximum,):
-            feeds_bytes = sum(array.nbytes for array in rows[0].values()) * count
-            reason = self._runs.input_obstacle(feeds_bytes) or self._runs.obstacle(count, count)
-            if reason is not None:
-                _log.warning(
-                    "model '%s': no warm-up batch of %d rows: %s; lower max_batch_size if no request is that large",
-                    *(self._rules.model, count, reason),
-                )
-                return
-            try:
-                answer = self._runs.run(repeated(join(rows), count), count)
-            except (MnServeError, MemoryError) as error:
-                reason = f"a warm-up batch of {count} rows fails: {str(error) or 'there is no memory for it'}"
-                self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=reason)
-                return
-            if sum(array.size for array in answer.values()) <= _COMPARED_ELEMENTS:
-                self._check_repeated(alone, answer, count)
-
-    def _check_repeated(self, alone: Sequence[Tensors], answer: Tensors, count: int) -> None:
-        if self._joined.verdict is Verdict.EQUAL:
-            fault = values_differ(repeated(join(alone), count), answer, self._rules)
-            if fault is not None:
-                self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
-
-    def outcome(self, source: str) -> WarmUp:
-        """Sums up."""
-        joined = self._joined
-        if joined.verdict is Verdict.UNKNOWN and (self._stopped or self._fault):
-            joined = JoinedRows(verdict=Verdict.UNKNOWN, reason=self._stopped or self._fault)
-        if self.probe is None:
-            reason = self._stopped or self._fault or "there is nothing to run"
-            _log.warning("model '%s': not warmed up: %s", self._rules.model, reason)
-            return WarmUp(joined=joined, ran=False, probe=None, text=f"not run: {reason}")
-        sizes = self._runs.rows
-        batches = f"batches of {', '.join(map(str, sizes))} rows" if sizes[-1:] > [1] else "single requests"
-        return WarmUp(
-            joined=joined,
-            ran=True,
-            probe=self.probe if self.probe.nbytes <= _PROBE_BYTES else None,
-            text=f"{batches} of {source} ran, in {self._runs.seconds:.2g} s",
-            shapes=self._shapes,
-            row_bytes=self._runs.row_bytes,
-        )
-
-
-def _sizes(maximum: int, allowed: Sequence[int]) -> Iterator[int]:
-    """Yields the batch sizes beyond those of the comparison, ascending up to the maximum."""
-    if allowed:
-        yield from (size for size in allowed if size < maximum)
-        yield maximum
-        return
-    size = 2 * _JOINED[-1]
-    while size < maximum:
-        yield size
-        size *= 2
-    if maximum > _JOINED[0] and maximum not in _JOINED:
-        yield maximum
 
 
 def _single_rows(sample: Sample, rules: RequestSignature) -> list[Tensors]:
@@ -312,7 +111,7 @@ def _single_rows(sample: Sample, rules: RequestSignature) -> list[Tensors]:
         return [sample.work.feeds]
     return [
         {name: array[number : number + 1].copy() for name, array in sample.work.feeds.items()}
-        for number in range(min(sample.work.rows, _JOINED[-1]))
+        for number in range(min(sample.work.rows, JOINED[-1]))
     ]
 
 

@@ -8,6 +8,8 @@ import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from mnexport.errors import PublishError
@@ -147,3 +149,11 @@ def test_text_that_nobody_writes_so_long_is_refused(tmp_path: Path) -> None:
         file.truncate(64 * 1024 * 1024 + 1)  # takes no room on the disk
     with pytest.raises(ConfigError, match="It has more than 67108864 bytes, and no more are read of a text"):
         load_experiment(str(recipe))
+
+
+def test_a_pipe_that_a_table_of_images_names(tmp_path: Path) -> None:
+    image = {"bytes": None, "path": str(pipe(tmp_path / "pipe.png"))}
+    rows = pa.table({"image": [image] * 3, "label": [0, 1, 0]})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    with pytest.raises(DataError, match=r"image 0 .*pipe\.png.* It is a pipe, a socket or a device"):
+        load_source(DataConfig(source="datasets", path=str(tmp_path / "rows.parquet")))

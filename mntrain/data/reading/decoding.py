@@ -23,6 +23,7 @@ from mntrain.data.hugging_face import datasets
 from mntrain.data.images import ImageArray
 from mntrain.data.reading.pixels import stack, to_array
 from mntrain.errors import DataError
+from mntrain.regular_files import regular
 from mntrain.terminal_text import printable
 
 _BLOCK = 256
@@ -94,7 +95,7 @@ def _open(row: Mapping[str, Any] | None, name: str) -> Image.Image:
         raise DataError(f"{name} is missing (None); remove the row or supply the image.")
     if row["bytes"] is not None:
         return Image.open(io.BytesIO(row["bytes"]))
-    if Path(row["path"]).is_file():
+    if regular(Path(row["path"])).is_file():
         return Image.open(row["path"])
     # A path inside an archive or on the hub, which `datasets` knows how to open.
     opened: Image.Image = datasets.Image().decode_example(dict(row))

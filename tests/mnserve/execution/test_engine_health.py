@@ -143,7 +143,7 @@ class Flaky:
 async def test_an_engine_that_fails_its_probe_breaks_the_model() -> None:
     deaths: list[str] = []
     function = Flaky()
-    batcher = start([FakeEngine(function=function)], EngineHealthOptions(probe=work(0)), deaths)
+    batcher = start([FakeEngine(function=function)], EngineHealthOptions(probe=lambda: work(0)), deaths)
     function.broken = True
     with pytest.raises(EngineRunError, match="the device is lost"):
         await batcher.infer(work(1))
@@ -158,7 +158,7 @@ async def test_an_engine_that_fails_its_probe_breaks_the_model() -> None:
 async def test_a_request_that_fails_alone_breaks_nothing_and_is_not_probed_each_time() -> None:
     deaths: list[str] = []
     engine = FakeEngine(function=Flaky())
-    batcher = start([engine], EngineHealthOptions(probe=work(0)), deaths)
+    batcher = start([engine], EngineHealthOptions(probe=lambda: work(0)), deaths)
     for _ in range(5):
         with pytest.raises(EngineRunError):
             await batcher.infer(work(-1))
@@ -171,7 +171,8 @@ async def test_a_request_that_fails_alone_breaks_nothing_and_is_not_probed_each_
 async def test_the_engine_is_probed_again_after_a_while() -> None:
     deaths: list[str] = []
     function = Flaky()
-    batcher = start([FakeEngine(function=function)], EngineHealthOptions(probe=work(0), probe_seconds=0.0), deaths)
+    options = EngineHealthOptions(probe=lambda: work(0), probe_seconds=0.0)
+    batcher = start([FakeEngine(function=function)], options, deaths)
     with pytest.raises(EngineRunError):
         await batcher.infer(work(-1))
     await batcher.infer(work(1))
@@ -185,7 +186,7 @@ async def test_the_engine_is_probed_again_after_a_while() -> None:
 
 async def test_values_that_no_engine_takes_cause_no_probe() -> None:
     engine = FakeEngine(function=Flaky(EngineInputError))
-    batcher = start([engine], EngineHealthOptions(probe=work(0)), [])
+    batcher = start([engine], EngineHealthOptions(probe=lambda: work(0)), [])
     with pytest.raises(EngineInputError):
         await batcher.infer(work(-1))
     await batcher.infer(work(1))

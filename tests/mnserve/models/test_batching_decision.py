@@ -36,9 +36,9 @@ def write(repository: Path, graph: str, config: str | None = None) -> None:
         path.write_text(config)
 
 
-def opened(repository: Path, override: str | None = None) -> LoadedModel:
+def opened(repository: Path, override: str | None = None, options: LoadOptions | None = None) -> LoadedModel:
     config = None if override is None else parse_override(override, "m")
-    model = load(repository, "m", 1, LoadOptions(), config)
+    model = load(repository, "m", 1, options or LoadOptions(), config)
     model.engine.close()
     return model
 
@@ -58,6 +58,13 @@ DEPENDENT = {
     f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
     "many rows": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
     f"limit = Constant<value = int64 {{20}}>() c = Greater(n, limit) y = If<{SELECTED}>(c) }}",
+    "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) "
+    "y = Add(x, part) }",
+    "beside large numbers": f"(float[N,4] x) => (float[N,8] y) {{ {MEAN} apart = Sub(x, mean) "
+    "million = Constant<value = float {1000000}>() large = Mul(x, million) y = Concat<axis = 1>(large, apart) }",
+    "position": f"{ROWS} {{ i = Constant<value = int64 {{0}}>() one = Constant<value = int64 {{1}}>() shape = Shape(x) "
+    "n = Gather(shape, i) r = Range(i, n, one) axis = Constant<value = int64[1] {1}>() c = Unsqueeze(r, axis) "
+    "f = Cast<to = 1>(c) y = Add(x, f) }",
     "repeated": "(float[N,4] x) => (float[N,4] y) { y = Concat<axis = 0>(x, x) }",
     "constant": f"{ROWS} {{ zero = Constant<value = float {{0}}>() y = Mul(x, zero) }}",
     "random": f"{ROWS} {{ r = RandomNormalLike(x) y = Add(x, r) }}",
@@ -65,10 +72,11 @@ DEPENDENT = {
 }
 
 
+@pytest.mark.parametrize("seconds", [1.0, 0.0], ids=["time", "no time"])
 @pytest.mark.parametrize("graph", DEPENDENT.values(), ids=DEPENDENT)
-def test_rows_that_look_at_each_other_share_no_batch(repository: Path, graph: str) -> None:
+def test_rows_that_look_at_each_other_share_no_batch(repository: Path, graph: str, seconds: float) -> None:
     write(repository, graph)
-    model = opened(repository)
+    model = opened(repository, options=LoadOptions(thorough_seconds=seconds))
     assert model.signature.max_batch_size == 0
     assert model.batching.max_batch_size == 0
     assert model.findings.batching.startswith("one request at a time: ")

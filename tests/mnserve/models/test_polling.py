@@ -56,6 +56,15 @@ async def test_changes_on_disk_load_and_unload_models(repository: Path, double_m
     await poller.poll()
     assert models.find("stays") is not third
     assert models.find("stays").model.signature.max_batch_size == 3
+
+    (stays / "4" / "model.onnx").mkdir(parents=True)
+    (stays / "3" / "model.onnx").rename(stays / "4" / "model.onnx" / "model.onnx")
+    await poller.poll()
+    fourth = models.find("stays")
+    assert fourth.model.version == 4
+    (stays / "4" / "model.onnx" / "weights.bin").write_bytes(b"external data")
+    await poller.poll()
+    assert models.find("stays") is not fourth
     assert await models.drain(20)
 
 

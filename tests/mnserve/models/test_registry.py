@@ -23,7 +23,8 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
-from mnserve.models.loading import LoadOptions, load
+from mnserve.models.load_options import LoadOptions
+from mnserve.models.loading import load
 from mnserve.models.registry import Models
 from mnserve.models.served import ModelEntry
 
@@ -214,3 +215,50 @@ async def test_many_models_are_not_all_listed(repository: Path) -> None:
     models._entries = {f"m{number:02}": ModelEntry() for number in range(23)}
     with pytest.raises(UnknownModelError, match=r"has m00, .*, m19 and 3 more$"):
         models.find("n")
+
+
+async def test_a_load_that_takes_long_holds_up_no_other(repository: Path, double_model: WriteModel) -> None:
+    for name in ("a", "endless", "z"):
+        double_model(name, config="max_batch_size: 2")
+    gate, changes = threading.Event(), list[bool]()
+
+    def factory(path: Path, options: EngineOptions) -> FakeEngine:
+        return FakeEngine(gate=gate if "endless" in path.parts else None)
+
+    models = Models(repository, LoadOptions(factory=factory), lambda: changes.append(True))
+    await models.load_all(patience=0.05)
+    assert models.is_ready("a")
+    assert models.is_ready("z")
+    assert not models.ready
+    with pytest.raises(ModelNotReadyError, match="'endless' is not ready: it is being loaded; try again later"):
+        models.find("endless")
+    assert changes == []
+    gate.set()
+    async with asyncio.timeout(20):
+        while not models.ready:
+            await asyncio.sleep(0.01)
+    assert changes == [True]
+    assert await models.drain(20)
+
+
+async def test_a_load_that_is_all_there_is_is_waited_for(repository: Path, double_model: WriteModel) -> None:
+    double_model("only", config="max_batch_size: 2")
+    models = Models(repository, LoadOptions(factory=lambda path, options: FakeEngine(seconds=0.05)))
+    await models.load_all(patience=0.01)
+    assert models.ready
+    assert await models.drain(20)
+
+
+async def test_a_warm_up_run_has_the_time_of_any_run(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="max_batch_size: 2")
+    gate = threading.Event()
+    engine = FakeEngine(gate=gate)
+    models = Models(repository, LoadOptions(run_timeout=0.1, factory=lambda path, options: engine))
+    await models.load_all()
+    (state,) = models.states()
+    assert "a warm-up run has not ended after 0.1 s (--run-timeout)" in state.reason
+    gate.set()
+    async with asyncio.timeout(20):
+        while not engine.closed:
+            await asyncio.sleep(0.01)
+    assert await models.drain(20)

@@ -19,8 +19,9 @@ from mnserve.models.joined_rows import Verdict
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import LoadedModel, load
 from mnserve.models.made_up_inputs import made_up_inputs
+from mnserve.models.row_trial import WarmUpPlan
 from mnserve.models.trial_runs import TrialLimits
-from mnserve.models.warm_up import WarmUpPlan, warm_up
+from mnserve.models.warm_up import warm_up
 
 WriteModel = Callable[..., Path]
 Array = np.ndarray[Any, Any]
@@ -80,7 +81,7 @@ def test_a_size_that_nobody_configured_is_run_only_where_it_costs_little() -> No
 
 
 def test_slow_rows_are_not_run_again_and_again() -> None:
-    engine = FakeEngine(function=lambda feeds: {"y": (time.sleep(0.1 * len(feeds["x"])), feeds["x"])[1]})
+    engine = FakeEngine(function=lambda feeds: {"y": (time.sleep(0.05 * len(feeds["x"])), feeds["x"])[1]})
     limits = TrialLimits(seconds=0.6)
     result = warm_up(engine, rules(32), WarmUpPlan(grow=True, limits=limits))
     assert sizes(engine) == [1, 2], "8 rows would be late"
@@ -172,7 +173,7 @@ def test_the_probe_is_what_the_model_has_answered(repository: Path, double_model
     double_model("m")
     probe = loaded(repository, FakeEngine(function=divide)).health.probe
     assert probe is not None
-    assert probe.feeds["x"].all()
+    assert probe().feeds["x"].all()
 
 
 @pytest.mark.parametrize("name", DATATYPES)

@@ -25,6 +25,7 @@ from mnserve.errors import (
 )
 from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository import reader
 from mnserve.repository.listing import list_models
 from mnserve.repository.model_files import verify
 from mnserve.repository.reader import list_versions, read_model, served_versions
@@ -151,7 +152,7 @@ def test_a_malformed_configuration_is_refused(
 
 def test_a_config_pbtxt_that_is_no_text_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ModelConfigError, match="does not parse"):
+    with pytest.raises(ModelConfigError, match="cannot be read: it is UTF-16"):
         read_model(repository, "m")
 
 
@@ -296,6 +297,6 @@ def test_a_model_that_vanishes_meanwhile_is_not_found(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(double_model("m"))
-    monkeypatch.setattr(os.path, "isdir", lambda path: True)  # it was there a moment ago
+    monkeypatch.setattr(reader, "is_folder", lambda path: True)  # it was there a moment ago
     with pytest.raises(ModelNotFoundError, match="is gone; publish it again"):
         list_versions(repository, "m")
