@@ -35,7 +35,7 @@ from mnserve.bench.machine import describe_machine
 def main() -> int:
     exempt_loopback()
     parser = script_parser(__doc__)
-    parser.add_argument("--only", default="*", metavar="GLOB", help="names of models, such as 'node-reduce_*' (*)")
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="GLOB", help="names, such as 'node-reduce_*' (all)")
     parser.add_argument("--group-size", type=positive_integer, default=100, help="most models of a server (100)")
     parser.add_argument("--groups", type=positive_integer, help="serve no more than so many groups")
     parser.add_argument("--expect", type=whole_number, default=0, metavar="N", help="exit 1 if fewer are equal (0)")
@@ -47,7 +47,7 @@ def main() -> int:
         expected = _run_alone(arguments.only, outcomes, progress)
         _serve_groups(expected, outcomes, arguments, progress)
     if not outcomes.suite:
-        print(f"onnx_backend: the suite has no model {arguments.only}", file=sys.stderr)
+        print(f"onnx_backend: the suite has no model {' '.join(arguments.only)}", file=sys.stderr)
         return 1
     outcomes.table().show(Console(), title="onnx_backend", notes=[])
     write_json(arguments.json, {"machine": asdict(describe_machine()), **outcomes.record()})
@@ -57,10 +57,10 @@ def main() -> int:
     return 1 if outcomes.count("wrong") else 0
 
 
-def _run_alone(pattern: str, outcomes: Outcomes, progress: Progress) -> list[Expected]:
+def _run_alone(patterns: list[str], outcomes: Outcomes, progress: Progress) -> list[Expected]:
     task = progress.add_task("ONNX Runtime alone", total=None)
     expected = []
-    for case in collect(pattern):
+    for case in collect(*patterns):
         outcomes.suite += 1
         progress.update(task, advance=1, description=f"ONNX Runtime alone: {case.name}")
         found = _expect(case, outcomes)

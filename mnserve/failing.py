@@ -100,15 +100,20 @@ def drop_frames(error: BaseException) -> None:
             one.__traceback__ = one.__cause__ = one.__context__ = None
 
 
-def without_frames(behavior: Behavior) -> Behavior:
-    """Has a handler of gRPC, a coroutine of a request and a context, end without what an error of it holds.
+def errors_to_status(behavior: Behavior) -> Behavior:
+    """Has every error of a handler of gRPC, a coroutine of a request and a context, end its call with a status.
 
-    gRPC keeps the error that ends a call for long.
+    gRPC keeps the error that ends a call for long, so it leaves without what it holds.
     """
 
     async def answer(request: Any, context: Any) -> Any:
         try:
-            return await behavior(request, context)
+            try:
+                return await behavior(request, context)
+            except grpc.aio.BaseError:  # the status has been sent, or cannot be
+                raise
+            except Exception as error:  # noqa: BLE001 (a bug of ours)
+                await fail(context, error)
         except BaseException as error:
             request = context = None  # the frame of this function alone leaves with the error
             drop_frames(error)

@@ -6,6 +6,7 @@ request keeps the model's rules, and comes back bit for bit from an answer that 
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ from fuzzing.dice import Dice
 from fuzzing.signatures import RULES, SIGNATURES
 from fuzzing.structured import nearly_valid
 from mnserve.batching.request_limits import request_limits
+from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.decoding import InferenceWork, check_request
 from mnserve.codec.encoding import encode_response
 from mnserve.codec.shared_memory import Region, Regions
@@ -100,19 +102,33 @@ class Target:
                 max_bytes=_MAX_ANSWER if number % 3 == 1 else None,
                 targets=checked.targets,
                 regions=regions,
+                classes=checked.layout.classes,
             )
-            self._check_answer(pb.ModelInferResponse.FromString(response.SerializeToString()), work, signature)
+            parsed = pb.ModelInferResponse.FromString(response.SerializeToString())
+            self._check_answer(parsed, work, signature, checked.layout.classes or {})
         except MnServeError as error:
             _check_refusal(error)
             self.outcomes[type(error).__name__] += 1
         else:
             self.outcomes["answered"] += 1
 
-    def _check_answer(self, response: pb.ModelInferResponse, work: InferenceWork, signature: RequestSignature) -> None:
+    def _check_answer(
+        self,
+        response: pb.ModelInferResponse,
+        work: InferenceWork,
+        signature: RequestSignature,
+        classes: Mapping[str, int],
+    ) -> None:
         for output, raw in zip(response.outputs, response.raw_output_contents, strict=True):
             rule = signature.output_rules[output.name]
             if "shared_memory_region" in output.parameters:
                 continue  # two outputs may lie in the same place
+            if output.name in classes:
+                scores = work.feeds[output.name].size
+                texts = raw_to_array(raw, DATATYPES[output.datatype], list(output.shape), output.name)
+                if texts.size != min(scores, classes[output.name] * (work.rows if signature.max_batch_size else 1)):
+                    raise Finding(f"'{output.name}' has {texts.size} classes of {scores} scores")
+                continue
             array = raw_to_array(raw, rule.datatype, list(output.shape), output.name)
             sent = work.feeds[output.name]
             if array.shape != sent.shape or (array.tobytes() != sent.tobytes() and array.tolist() != sent.tolist()):

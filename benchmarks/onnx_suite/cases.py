@@ -47,10 +47,10 @@ class SuiteCase:
     data_sets: Sequence[Sequence[Any]]
 
 
-def collect(pattern: str = "*") -> Iterator[SuiteCase]:
-    """Yield the cases whose names fit a shell pattern, in the order of their names."""
+def collect(*patterns: str) -> Iterator[SuiteCase]:
+    """Yield the cases whose names fit one of some shell patterns, in the order of their names."""
     for name, case in sorted(_suite().items()):
-        if fnmatch.fnmatch(name, pattern):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
             yield _complete(name, case)
 
 

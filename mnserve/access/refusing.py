@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from mnserve.errors import RequestError
-from mnserve.failing import fail, without_frames
+from mnserve.failing import errors_to_status, fail
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def refusing(reason: Callable[[Context], RequestError]) -> Handler:
         reason: Makes the error of a call.
     """
 
-    @without_frames
+    @errors_to_status
     async def refuse(_requests: Any, context: Context) -> None:
         error = reason(context)
         _log.debug("a call from %s was refused: %s", context.peer(), error)

@@ -6,6 +6,7 @@ Shapes: feeds are [B, ...], or [...] for a model without a batch dimension.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ Tensors = Mapping[str, Array]
 _WORTH_A_LINE: Final = 2**26
 """Expected memory of a run, in bytes, from which on it has a line of its own and is compared with what is free."""
 
+_NEGLIGIBLE_SECONDS: Final = 0.005
+"""Time of further runs that is always spent."""
 _CHEAP_SECONDS: Final = 0.1
 _CHEAP_BYTES: Final = 2**26
 """Most time and memory of a batch that is run although nobody configured its size."""
@@ -68,6 +71,7 @@ class TrialRuns:
         self._started = time.monotonic()
         self._resident = resident_bytes()
         self._row_seconds = 0.0
+        self._quickest_row = math.inf
         self._announced = False
         # A model in two files computes its default outputs in another engine than all of them.
         self._output_sets = sorted({tuple(rules.output_rules), tuple(rules.default_outputs)}, key=len)
@@ -105,12 +109,18 @@ class TrialRuns:
             for name, array in zip(names, arrays, strict=True):
                 answers.setdefault(name, array)
         self._row_seconds = (time.monotonic() - started) / rows
+        self._quickest_row = min(self._quickest_row, self._row_seconds)
         if rows not in self.rows:
             self.rows = sorted([*self.rows, rows])
         return answers
 
     def has_time(self, rows: int) -> bool:
-        """Returns True if there is time left for runs that are not needed, of that many rows together."""
+        """Returns True if there is time left for runs that are not needed, of that many rows together.
+
+        There is for runs of a tiny model, whatever time is left: many models or a busy machine make no proof weaker.
+        """
+        if self._quickest_row * rows <= _NEGLIGIBLE_SECONDS:
+            return True
         return self.seconds + self._row_seconds * rows <= self._limits.thorough_seconds
 
     def trim(self, feeds: Tensors) -> None:

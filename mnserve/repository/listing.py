@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from errno import ENOENT, ENOTDIR
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ CONFIG_NAME: Final = "config.pbtxt"
 MAX_VERSION_DIGITS: Final = 18
 """Digits of the longest version number: any number with as many digits fits into 64 bits."""
 
+_NOTHING_THERE: Final = (ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG)
 _SYSTEM_FOLDERS: Final = frozenset(
     {
         "lost+found",
@@ -80,7 +82,7 @@ def look_through(root: Path) -> Listing:
     left_out: dict[str, str] = {}
     for name in names:
         path = root / name
-        if not os.path.isdir(path):
+        if not is_folder(path):
             if _leads_nowhere(path):
                 left_out[name] = "a link that leads to nothing"
         elif not is_text(name):
@@ -103,12 +105,22 @@ def list_models(root: Path) -> list[str]:
     return list(look_through(root).models)
 
 
+def is_folder(path: Path) -> bool:
+    """Tells if a path is a folder; True for one on a drive that does not answer or that may not be looked at."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except ValueError:  # a NUL in the path
+        return False
+    except OSError as error:
+        return error.errno not in _NOTHING_THERE
+
+
 def is_model(folder: Path) -> bool:
     """Tells if a folder is that of a model; True for one that cannot be looked into, which is a fault to be shown."""
     try:
         names = os.listdir(folder)
     except OSError as error:
-        return error.errno not in (ENOENT, ENOTDIR)  # gone meanwhile
+        return error.errno not in _NOTHING_THERE  # gone meanwhile
     return CONFIG_NAME in names or any(
         os.path.isdir(folder / name) or _leads_nowhere(folder / name) for name in names if _is_version(name)
     )

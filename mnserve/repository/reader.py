@@ -25,7 +25,7 @@ from mnserve.errors import (
     VersionNotFoundError,
 )
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.listing import CONFIG_NAME, list_models, version_numbers
+from mnserve.repository.listing import CONFIG_NAME, is_folder, list_models, version_numbers
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
 from mnserve.text.names import is_text, listed, printable, shortened
 from mnserve.text.text_files import read_text
@@ -43,8 +43,12 @@ def list_versions(root: Path, name: str) -> list[int]:
     try:
         entries = os.listdir(folder)
     except OSError as error:  # deleted meanwhile, or not readable
-        reason = "is gone" if error.errno == ENOENT else f"cannot be read: {error.strerror}"
-        raise ModelNotFoundError(f"model '{name}': {folder} {reason}; publish it again") from error
+        fault = (
+            "is gone; publish it again"
+            if error.errno == ENOENT
+            else f"cannot be read: {error.strerror}; let the server read it, or move it out of the repository"
+        )
+        raise ModelNotFoundError(f"model '{name}': {folder} {fault}") from error
     versions = version_numbers(folder, entries)
     if not versions and CONFIG_NAME not in entries:
         raise ModelNotFoundError(
@@ -147,7 +151,7 @@ def served_versions(config: ModelConfig, versions: list[int]) -> list[int]:
 def _model_folder(root: Path, name: str) -> Path:
     folder = root / name
     plain = name and not name.startswith(".") and not any(mark in name for mark in "/\\\0") and is_text(name)
-    if not plain or not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
+    if not plain or not is_folder(folder):
         known = listed(list_models(root))  # raises with the reason if there is no repository
         shown = printable(shortened(name))
         raise ModelNotFoundError(f"model repository '{root}' has no model '{shown}'; it has {known}")

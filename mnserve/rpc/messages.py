@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +17,8 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
-from mnserve.failing import fail, without_frames
+from mnserve.failing import errors_to_status
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -36,15 +38,31 @@ _INLINE_BYTES: Final = 2**20
 _INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18)
 
 
+@dataclass(frozen=True)
+class LargeMessages:
+    """What the large messages of all methods share.
+
+    Attributes:
+        heap: Gives their memory back.
+        turn: Held while the many elements of a message are counted. Several threads at that would keep the event loop
+            waiting for the interpreter, and be no faster.
+    """
+
+    heap: HeapTrimming = field(default_factory=HeapTrimming)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class Parser:
     """Parses the messages of one method.
 
     Args:
         parse: Makes a message of bytes; the bound ``FromString`` of its class.
+        shared: What it shares with other methods.
     """
 
-    def __init__(self, parse: Callable[[bytes], Any]) -> None:
+    def __init__(self, parse: Callable[[bytes], Any], shared: LargeMessages) -> None:
         self._parse = parse
+        self._turn = shared.turn
         # Messages of our services and of others (health) alike; a bound FromString has its class as __self__.
         descriptor = parse.__self__.DESCRIPTOR  # type: ignore[attr-defined]
         self._kind: str = descriptor.name
@@ -58,12 +76,14 @@ class Parser:
         """
         if len(data) <= _UNCOUNTED_BYTES:
             return self.parse_small(data)
-        try:
-            if len(data) <= _INLINE_BYTES and first_excess(data, self._shape, _INLINE) is None:
-                return self.parse_small(data)
-        except NotAMessageError:
-            raise self._invalid() from None
-        return await asyncio.to_thread(self._parse_large, data)
+        if not self._excess(data, _INLINE):
+            return (
+                self.parse_small(data)
+                if len(data) <= _INLINE_BYTES
+                else await asyncio.to_thread(self.parse_small, data)
+            )
+        async with self._turn:
+            return await asyncio.to_thread(self._parse_counted, data)
 
     def parse_small(self, data: bytes) -> Any:
         """Parses a message without a look at its elements."""
@@ -72,15 +92,18 @@ class Parser:
         except DecodeError:
             raise self._invalid() from None
 
-    def _parse_large(self, data: bytes) -> Any:
-        try:
-            excess = first_excess(data, self._shape, LIMITS)
-        except NotAMessageError:
-            raise self._invalid() from None
+    def _parse_counted(self, data: bytes) -> Any:
+        excess = self._excess(data, LIMITS)
         if excess is not None:
             most = getattr(LIMITS, excess)
             raise InvalidRequestError(f"the {self._kind} has more than {most} {_REMEDIES[excess]}")
         return self.parse_small(data)
+
+    def _excess(self, data: bytes, limits: ElementLimits) -> str | None:
+        try:
+            return first_excess(data, self._shape, limits)
+        except NotAMessageError:
+            raise self._invalid() from None
 
     def _invalid(self) -> InvalidRequestError:
         return InvalidRequestError(f"the message is not a valid {self._kind}")
@@ -93,12 +116,18 @@ class CheckedService(grpc.GenericRpcHandler):
         inner: The service.
         small: Makes the handler of a method that is not one of ``large``.
         large: Methods whose messages may be large, and their calls in progress.
+        shared: What the large messages of all methods share.
     """
 
     def __init__(
-        self, inner: grpc.GenericRpcHandler, small: Callable[[Any], Handler], large: Mapping[str, LargeCalls]
+        self,
+        inner: grpc.GenericRpcHandler,
+        small: Callable[[Any], Handler],
+        large: Mapping[str, LargeCalls],
+        shared: LargeMessages,
     ) -> None:
         self._inner = inner
+        self._shared = shared
         self._small = small
         self._large = large
         self._handlers: dict[str, Handler] = {}
@@ -111,8 +140,9 @@ class CheckedService(grpc.GenericRpcHandler):
             unchecked = self._inner.service(handler_call_details)
             if unchecked is None:
                 return None  # not kept: clients may make up as many methods as they like
-            make = checked if method in self._large else self._small
-            handler = self._handlers[method] = make(unchecked)
+            is_large = method in self._large
+            handler = checked(unchecked, self._shared) if is_large else self._small(unchecked)
+            self._handlers[method] = handler
         large = self._large.get(method)
         if large is not None:
             if len(large.tasks) >= large.most:
@@ -124,39 +154,33 @@ class CheckedService(grpc.GenericRpcHandler):
         return handler
 
 
-def checked(handler: Any) -> Handler:
+def checked(handler: Any, shared: LargeMessages) -> Handler:
     """Takes the parsing of messages over from gRPC, and has every error become a status.
 
     A stream ends at the first message that is refused; those before it have their answers by then.
 
     Args:
         handler: Handler of a method, whose function is a coroutine; any other stays as it is.
+        shared: What the large messages of all methods share.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     if handler.request_deserializer is None or not iscoroutinefunction(call):
         unchanged: Handler = handler
         return unchanged
-    parser = Parser(handler.request_deserializer)
+    parser, heap = Parser(handler.request_deserializer, shared), shared.heap
 
-    @without_frames
+    @errors_to_status
     async def answer(data: Any, context: Context) -> Any:
+        if len(data) <= _UNCOUNTED_BYTES:
+            return await call(parser.parse_small(data), context)
         try:
-            if len(data) <= _UNCOUNTED_BYTES:
-                return await call(parser.parse_small(data), context)
             return await call(await parser.parse(data), context)
-        except grpc.aio.BaseError:  # the status has been sent, or cannot be
-            raise
-        except Exception as error:  # noqa: BLE001 (every error becomes a status)
-            await fail(context, error)
+        finally:
+            heap.ended(len(data))
 
-    @without_frames
+    @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:
-        try:
-            return await call(_messages(parser, context), context)
-        except grpc.aio.BaseError:
-            raise
-        except Exception as error:  # noqa: BLE001 (every error becomes a status)
-            await fail(context, error)
+        return await call(_messages(parser, context, heap), context)
 
     serialize = handler.response_serializer
     if handler.request_streaming:
@@ -167,12 +191,13 @@ def checked(handler: Any) -> Handler:
     return result
 
 
-async def _messages(parser: Parser, context: Context) -> AsyncIterator[Any]:
+async def _messages(parser: Parser, context: Context, heap: HeapTrimming) -> AsyncIterator[Any]:
     """Reads the messages of a stream, and holds none while it waits for the next.
 
     The iterator of gRPC would hold the last one.
     """
     while (data := await context.read()) is not grpc.aio.EOF:
+        heap.ended(len(data))  # it is trimmed later
         parsed = [await parser.parse(data)]
         del data
         yield parsed.pop()

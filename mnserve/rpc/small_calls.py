@@ -16,7 +16,8 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import CallLimits
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, RequestError, TooManyCallsError
-from mnserve.failing import drop_frames, fail, without_frames
+from mnserve.failing import drop_frames, errors_to_status, fail
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.message_turns import MessageTurns, received
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -35,10 +36,12 @@ class SmallCalls:
 
     Args:
         limits: Places of the calls, and the counter of refusals.
+        heap: Gives the memory of large messages back.
     """
 
-    def __init__(self, limits: CallLimits) -> None:
+    def __init__(self, limits: CallLimits, heap: HeapTrimming) -> None:
         self._limits = limits
+        self._heap = heap
         self._turns = MessageTurns()
 
     def handler(self, inner: Any) -> Handler:
@@ -52,7 +55,7 @@ class SmallCalls:
         places = self._limits.watches if inner.response_streaming else self._limits.calls
         call = inner.unary_stream or inner.unary_unary
 
-        @without_frames
+        @errors_to_status
         async def answer(_requests: Any, context: Context) -> None:
             try:
                 with places.place(peer := context.peer()):
@@ -72,10 +75,11 @@ class SmallCalls:
         call: Callable[..., Any] = inner.stream_stream
         assert isasyncgenfunction(call)
 
-        @without_frames
+        @errors_to_status
         async def answer(_requests: Any, context: Context) -> None:
             async def requests() -> AsyncIterator[Any]:
                 while (data := await received(context.read, _IDLE_SECONDS)) is not grpc.aio.EOF:
+                    self._heap.ended(len(data))
                     yield _parsed(inner, data)
 
             try:
@@ -95,6 +99,7 @@ class SmallCalls:
         if data is grpc.aio.EOF:
             await asyncio.sleep(_GRPC_SECONDS)  # the caller has left, most likely
             raise InvalidRequestError("the call has no message")
+        self._heap.ended(len(data))
         return _parsed(inner, data)
 
     def _counted(self, error: RequestError) -> RequestError:

@@ -82,10 +82,38 @@ def test_wrong_and_refused_models_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_the_script_counts_and_records(run_script: Callable[..., Any], tmp_path: Path) -> None:
-    words = ["--only", "node-identity*", "--json", tmp_path / "suite.json"]
+    words = ["--only", "node-identity*", "gone*", "--json", tmp_path / "suite.json"]
     done = run_script("onnx_backend", *words, "--expect", "2")
     assert (done.code, done.stderr.strip()) == (1, "onnx_backend: 1 equal, expected 2")
     record = json.loads((tmp_path / "suite.json").read_text())
     assert (record["suite"], record["run"], record["counts"]["equal"]) == (3, 3, 1)
     assert record["models"]["node-identity_sequence"]["outcome"] == "no type"
     assert run_script("onnx_backend", "--only", "gone*").code == 1
+
+
+SLICE = """
+ai_onnx_ml_label_encoder_string_int ai_onnx_ml_tree_ensemble_set_membership argmax_keepdims_example
+attention_4d_softcap_neginf_mask matmulinteger castlike_FLOAT_to_BFLOAT16 cast_FLOAT_to_FLOAT16
+center_crop_pad_crop clip_default_inbounds compress_0 constant constantofshape_int_zeros cumsum_1d div_uint8
+dropout_default_mask dynamicquantizelinear equal_string gather_elements_0 gridsample if isnan isinf_float16
+layer_normalization_2d_axis0 loop11 lstm_with_initial_bias maxunpool_export_with_output_shape mod_mixed_sign_int32
+nonmaxsuppression_two_classes nonzero_example onehot_with_axis qlinearmatmul_2D_uint8_float32
+range_bfloat16_type_positive_delta reduce_sum_empty_axes_input_noop reduce_max_empty_set reshape_negative_dim
+resize_upsample_sizes_nearest reversesequence_time scan9_sum slice_end_out_of_bounds split_zero_size_splits_opset13
+strnormalizer_export_monday_casesensintive_nochangecase string_split_basic tfidfvectorizer_tf_onlybigrams_skip5
+tile_precomputed top_k_smallest triu_zero unique_sorted_without_axis where_long_example
+"""
+"""Operators of many kinds: with sizes, axes or indices as inputs, with answers of another shape for other values, with
+strings, halves and optional inputs, NaN, infinity and nothing at all."""
+
+
+def test_operators_of_every_kind_are_served_bit_equal(run_script: Callable[..., Any]) -> None:
+    graphs = [
+        "simple-shrink",
+        "simple-sequence_model7",
+        "pytorch-converted-Conv2d_groups",
+        "pytorch-operator-operator_maxpool",
+    ]
+    names = [*(f"node-{name}" for name in SLICE.split()), *graphs]
+    done = run_script("onnx_backend", "--only", *names, "--expect", len(names))
+    assert (done.code, done.stderr.strip()) == (0, ""), done.stdout

@@ -152,9 +152,20 @@ def test_too_many_string_elements_are_refused(stub: Any) -> None:
         stub.ModelInfer(request("same_BYTES", {"x": Tensor("BYTES", (1, many), b"")}))
 
 
-def test_too_many_fields_of_a_message_are_refused(stub: Any) -> None:
+@pytest.mark.parametrize("what", ["raw contents", "parameters", "inputs", "parameters of an input", "outputs"])
+def test_too_many_fields_of_a_message_are_refused(stub: Any, what: str) -> None:
     message = request("double")
-    message.raw_input_contents.extend([bytes(16)] * 70_000)
+    if what == "raw contents":
+        message.raw_input_contents.extend([bytes(16)] * 70_000)
+    for number in range(20_000):
+        if what == "parameters":
+            message.parameters[str(number)].int64_param = 1
+        elif what == "inputs":
+            message.inputs.add(name=str(number), datatype="FP32", shape=[1, 4])
+        elif what == "parameters of an input":
+            message.inputs[0].parameters[str(number)].int64_param = 1
+        elif what == "outputs":
+            message.outputs.add(name=str(number)).parameters["a"].int64_param = 1
     with refused(INVALID, "65536"):
         stub.ModelInfer(message)
 

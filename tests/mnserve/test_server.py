@@ -19,7 +19,7 @@ from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import ModelNotReadyError, StartError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
-from mnserve.server import Server
+from mnserve.server import Server, StopTimes
 from mnserve.settings import ServeSettings
 
 WriteModel = Callable[..., Path]
@@ -149,3 +149,27 @@ async def test_messages_that_do_not_parse_are_refused(
         assert caught.value.details() == f"the message is not a valid {kind}"
     assert await server.stop()
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "ready"),
+    [
+        ({"model_control": "poll"}, False),
+        ({"model_control": "poll", "allow_empty": True}, True),
+        ({"model_control": "none", "allow_empty": True}, True),
+        ({"model_control": "explicit"}, True),
+    ],
+)
+async def test_a_server_without_models_is_ready_where_that_was_asked_for(
+    repository: Path, fields: dict[str, object], ready: bool
+) -> None:
+    (repository / "lost+found").mkdir()
+    server = Server(settings(repository, **fields), stop_times=StopTimes(refusal=0.0, last_answers=0.2))
+    addresses = await server.start()
+    async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
+        health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())  # type: ignore[misc]
+        assert health.status == (STATUS.SERVING if ready else STATUS.NOT_SERVING)
+        stub = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]
+        assert (await stub.ServerReady(pb.ServerReadyRequest())).ready is ready  # type: ignore[misc]
+        assert (await stub.ServerLive(pb.ServerLiveRequest())).live  # type: ignore[misc]
+    assert await server.stop()

@@ -36,9 +36,9 @@ def write(repository: Path, graph: str, config: str | None = None) -> None:
         path.write_text(config)
 
 
-def opened(repository: Path, override: str | None = None) -> LoadedModel:
+def opened(repository: Path, override: str | None = None, options: LoadOptions | None = None) -> LoadedModel:
     config = None if override is None else parse_override(override, "m")
-    model = load(repository, "m", 1, LoadOptions(), config)
+    model = load(repository, "m", 1, options or LoadOptions(), config)
     model.engine.close()
     return model
 
@@ -72,10 +72,11 @@ DEPENDENT = {
 }
 
 
+@pytest.mark.parametrize("seconds", [1.0, 0.0], ids=["time", "no time"])
 @pytest.mark.parametrize("graph", DEPENDENT.values(), ids=DEPENDENT)
-def test_rows_that_look_at_each_other_share_no_batch(repository: Path, graph: str) -> None:
+def test_rows_that_look_at_each_other_share_no_batch(repository: Path, graph: str, seconds: float) -> None:
     write(repository, graph)
-    model = opened(repository)
+    model = opened(repository, options=LoadOptions(thorough_seconds=seconds))
     assert model.signature.max_batch_size == 0
     assert model.batching.max_batch_size == 0
     assert model.findings.batching.startswith("one request at a time: ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -110,4 +111,26 @@ def test_a_folder_that_cannot_be_looked_into_is_a_model_unless_it_is_the_system_
     assert listing.models == ("m",)
     assert listing.left_out == {"lost+found": "a folder of the system"}
     with pytest.raises(ModelNotFoundError, match="cannot be read: Permission denied"):
+        read_model(repository, "m")
+
+
+def test_a_folder_on_a_drive_that_does_not_answer_is_a_model(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a mount point whose server is gone is, for which every call fails."""
+    folder = double_model("m")
+    asked = os.stat
+
+    def refuse(path: Path, **named: object) -> os.stat_result:
+        if Path(path) == folder:
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+        return asked(path, **named)  # type: ignore[arg-type]
+
+    def refuse_list(path: Path) -> list[str]:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    monkeypatch.setattr(os, "stat", refuse)
+    monkeypatch.setattr(os, "listdir", refuse_list)
+    assert look_through(repository).models == ("m",)
+    with pytest.raises(ModelNotFoundError, match="cannot be read: Transport endpoint is not connected"):
         read_model(repository, "m")

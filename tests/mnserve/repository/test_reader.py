@@ -25,6 +25,7 @@ from mnserve.errors import (
 )
 from mnserve.models.loading import LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository import reader
 from mnserve.repository.listing import list_models
 from mnserve.repository.model_files import verify
 from mnserve.repository.reader import list_versions, read_model, served_versions
@@ -296,6 +297,6 @@ def test_a_model_that_vanishes_meanwhile_is_not_found(
     repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(double_model("m"))
-    monkeypatch.setattr(os.path, "isdir", lambda path: True)  # it was there a moment ago
+    monkeypatch.setattr(reader, "is_folder", lambda path: True)  # it was there a moment ago
     with pytest.raises(ModelNotFoundError, match="is gone; publish it again"):
         list_versions(repository, "m")

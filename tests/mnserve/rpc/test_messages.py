@@ -24,7 +24,7 @@ from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
-from mnserve.rpc.messages import LIMITS, Parser, checked
+from mnserve.rpc.messages import LIMITS, LargeMessages, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
 from mnserve.rpc.wire import ElementLimits
@@ -95,7 +95,9 @@ ENDS = {
 @asynccontextmanager
 async def served(handler: Any) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("m", {"call": checked(handler)}),))
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("m", {"call": checked(handler, LargeMessages())}),)
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -242,7 +244,7 @@ MANY = {
 async def test_too_many_elements_are_refused_before_they_are_parsed(
     data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parser = Parser(pb.ModelInferRequest.FromString)
+    parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
     pb.ModelInferRequest.FromString(data)
     monkeypatch.setattr(messages, "LIMITS", FEW)
     monkeypatch.setattr(parser, "_parse", lambda data: pytest.fail("it was parsed"))
@@ -251,14 +253,14 @@ async def test_too_many_elements_are_refused_before_they_are_parsed(
 
 
 async def test_tensors_within_the_limits_are_parsed() -> None:
-    parser = Parser(pb.ModelInferRequest.FromString)
+    parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
     for contents in ({"bytes_contents": [b"x"] * 2**20}, {"int64_contents": [7] * LIMITS.numbers}):
         data = tensor(**contents)
         assert (await parser.parse(data)).SerializeToString() == data
 
 
 async def test_large_messages_are_parsed_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = Parser(pb.ModelInferRequest.FromString)
+    parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
     threads: list[threading.Thread] = []
     monkeypatch.setattr(parser, "_parse", lambda data: threads.append(threading.current_thread()))
     plain = pb.ModelInferRequest(raw_input_contents=[bytes(2**19)]).SerializeToString()
@@ -269,9 +271,21 @@ async def test_large_messages_are_parsed_beside_the_event_loop(monkeypatch: pyte
     assert [thread is threading.main_thread() for thread in threads] == [True, True, False, False]
 
 
+async def test_one_message_at_a_time_is_counted_and_plain_ones_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = LargeMessages()
+    parser = Parser(pb.ModelInferRequest.FromString, shared)
+    many_elements = b"\x3a\x00" * 50_000
+    plain = pb.ModelInferRequest(raw_input_contents=[bytes(2**21)]).SerializeToString()
+    async with shared.turn:
+        counted = asyncio.ensure_future(parser.parse(many_elements))
+        assert (await parser.parse(plain)).SerializeToString() == plain
+        assert not counted.done()
+    assert (await counted).SerializeToString() == many_elements
+
+
 @pytest.mark.parametrize("size", [100, 2**17, 2**20 + 1])
 async def test_bytes_that_are_no_message_are_refused_at_every_size(size: int) -> None:
-    parser = Parser(pb.ModelInferRequest.FromString)
+    parser = Parser(pb.ModelInferRequest.FromString, LargeMessages())
     with pytest.raises(InvalidRequestError, match="the message is not a valid ModelInferRequest"):
         await parser.parse(pb.ModelInferRequest(raw_input_contents=[bytes(size)]).SerializeToString() + b"\xff")
 

@@ -1,0 +1,1 @@
+"""Measurements of a server under callers that it has to refuse."""
