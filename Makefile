@@ -12,7 +12,9 @@ INSTALLED := $(VENV)/.installed
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
 
-test: lint types protos-check docs unit
+test:
+	$(MAKE) --jobs=2 --output-sync lint types protos-check docs
+	$(MAKE) unit
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .

@@ -48,7 +48,9 @@ def read_labels(folder: Path, output: ModelOutput, model: str) -> tuple[str, ...
     name = PurePosixPath(output.label_filename)
     where = f"model '{model}': the label file {folder / name} of output '{output.name}'"
     if name.is_absolute() or ".." in name.parts or "\0" in output.label_filename:
-        raise ModelConfigError(f"{where} lies outside of the model's folder; put it there, beside config.pbtxt")
+        raise ModelConfigError(
+            f"{where} lies outside of the model's folder; put it beside config.pbtxt, and give its name alone"
+        )
     try:
         text = read_text(folder / name)
     except (OSError, ValueError) as error:

@@ -4,9 +4,13 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from mntrain.commands.cli import main as mntrain
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,22 +54,20 @@ def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
     assert "images/s" in out
 
 
-def test_gpu_training_passes_the_data_path_on(tmp_path: Path) -> None:
+def test_gpu_training_passes_the_data_path_on(run_script: Callable[..., Any], tmp_path: Path) -> None:
     """The command as the documentation has it, as far as a folder that is not there."""
-    command = [sys.executable, "benchmarks/gpu_training.py", "--data.path", str(tmp_path / "cifar10"), "--accelerator"]
-    done = subprocess.run([*command, "cpu"], cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode == 1
+    done = run_script("gpu_training", "--data.path", tmp_path / "cifar10", "--accelerator", "cpu")
+    assert done.code == 1
     assert done.stderr.startswith("gpu_training: ")
     assert "cifar10" in done.stderr
     assert "Traceback" not in done.stderr
     assert "recipe" not in done.stderr
 
 
-def test_training_cost_names_a_wrong_value() -> None:
+def test_training_cost_names_a_wrong_value(run_script: Callable[..., Any]) -> None:
     for words in (["--backbones", "convnet4x"], ["--entries", "x"], ["--entries", "0"]):
-        command = [sys.executable, "benchmarks/training_cost.py", *words]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
-        assert done.returncode != 0
+        done = run_script("training_cost", *words)
+        assert done.code != 0
         assert words[1] in done.stderr
         assert "Traceback" not in done.stderr
 
@@ -95,10 +97,12 @@ def test_parity_table_has_a_cell_for_every_form_and_dtype(tmp_path: Path) -> Non
     assert not any(one["failure"] for one in records)
 
 
-def test_adaptive_price_and_node_profile_measure_exported_models(tmp_path: Path) -> None:
+def test_adaptive_price_and_node_profile_measure_exported_models(
+    run_script: Callable[..., Any], tmp_path: Path
+) -> None:
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
     words = ["fit", "digits", "--name", "small", "--runs", str(tmp_path / "runs"), "--training.epochs", "1", *small]
-    run("-m", "mntrain", *words)
+    assert mntrain(words) == 0
     # A name of the published table: only models of that table are measured.
     (tmp_path / "runs" / "small" / "artifact").rename(tmp_path / "convnet4-10-5000")
     short = ["--seconds", "0.02", "--rounds", "2", "--json", str(tmp_path / "price.json")]
@@ -112,11 +116,12 @@ def test_adaptive_price_and_node_profile_measure_exported_models(tmp_path: Path)
     assert "1.40 / 1.15 / 1.15" in out
 
     models = [str(tmp_path / "repository" / name) for name in ("convnet4-10-5000", "convnet4-10-5000-vanilla")]
-    out = run("benchmarks/node_profile.py", *models, "--runs", "3", "--json", str(tmp_path / "profile.json"))
+    done = run_script("node_profile", *models, "--runs", 3, "--json", tmp_path / "profile.json")
+    assert done.code == 0, done.stderr
     adaptive, plain = json.loads((tmp_path / "profile.json").read_text()).values()
     assert adaptive["Conv"][0] == plain["Conv"][0] == 4
     assert adaptive["MatMul"][0] > plain["MatMul"][0]
-    assert "MatMul" in out
+    assert "MatMul" in done.stdout
 
 
 def test_rank_margin_keeps_the_chosen_share_on_its_own_images(runs: Path, tmp_path: Path) -> None:

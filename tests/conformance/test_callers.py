@@ -175,7 +175,7 @@ def test_large_messages_to_a_watch_take_little_memory(open_server: Any) -> None:
     """Few arrive at a time, whoever sends them, and none is kept."""
     size = 16 * 2**20
     with grpc.insecure_channel(open_server.address, options=[("grpc.max_send_message_length", -1)]) as channel:
-        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
         before = peak_bytes(open_server)
         calls = [watch(b"\x0a" + bytes(size)) for _ in range(20)]
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
