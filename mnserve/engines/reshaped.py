@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mnserve.engines.base import Engine, TensorSpec
-from mnserve.errors import EngineRunError, ModelConfigError
+from mnserve.errors import EngineInputError, EngineRunError, ModelConfigError
 
 Array = np.ndarray[Any, Any]
 
@@ -86,7 +86,12 @@ class ReshapedEngine:
         reshape = self._input_reshapes.get(name)
         if reshape is None:
             return array
-        return _reshaped(array, reshape.callers, reshape.model, self._leading(name))
+        leading = self._leading(name)
+        if array.ndim < leading or not _fits(array.shape[leading:], reshape.callers):
+            raise EngineInputError(
+                f"input '{name}' has shape {list(array.shape)}, expected {self._full(name, reshape.callers)}"
+            )
+        return _reshaped(array, reshape.callers, reshape.model, leading)
 
     def _answer(self, name: str, array: Array) -> Array:
         reshape = self._output_reshapes.get(name)

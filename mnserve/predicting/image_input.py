@@ -36,6 +36,8 @@ class ImageInput:
     """Channels, height and width."""
     max_batch: int
     """Images that one call may carry."""
+    alone: bool = False
+    """The one image of a call has no batch dimension."""
     assumed: tuple[str, ...] = ()
     """Assumptions in place of missing settings, as sentences for the user."""
 
@@ -61,6 +63,7 @@ class ImageInput:
         image = config.input[0]
         dims = tuple(image.dims)
         max_batch = config.max_batch_size or 1
+        alone = config.max_batch_size == 0 and len(dims) == 3
         if config.max_batch_size == 0 and len(dims) == 4 and dims[0] in (-1, 1):
             dims = dims[1:]  # the model has a batch dimension of its own, and gets one image at a time
         if len(dims) != 3:
@@ -89,18 +92,22 @@ class ImageInput:
                 channels=channels, height=None if height < 0 else height, width=None if width < 0 else width
             ),
             max_batch=max_batch,
+            alone=alone,
             assumed=tuple(assumed),
         )
 
     def encode(self, images: Sequence[Pixels]) -> NDArray[Any]:
-        """Encodes images uint8 [H, W, C] of one size as the batch [B, C, H, W] or [B, H, W, C]."""
+        """Encodes images uint8 [H, W, C] of one size as the batch [B, C, H, W] or [B, H, W, C].
+
+        A model that takes one image without a batch dimension gets [C, H, W] or [H, W, C].
+        """
         batch: NDArray[Any] = np.stack(images)
         if not self.channels_last:
             batch = batch.transpose(0, 3, 1, 2)
         if self.unit_scale:
             # Divided in float32 and then rounded to the type of the input, as in training.
             batch = batch.astype(np.float32) / np.float32(255.0)
-        return np.ascontiguousarray(batch, dtype=self.dtype)
+        return np.ascontiguousarray(batch[0] if self.alone else batch, dtype=self.dtype)
 
 
 def _stated_input(config: pb.ModelConfig) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
 from mnserve.engines.reshaped import Reshape, ReshapedEngine
-from mnserve.errors import EngineRunError, ModelConfigError
+from mnserve.errors import EngineInputError, EngineRunError, ModelConfigError
 from mnserve.models.loading import LoadedModel, LoadOptions, load
 
 WriteModel = Callable[..., Path]
@@ -111,12 +111,14 @@ def test_padding_stays_below_the_reshape(repository: Path, write: Callable[..., 
 def test_an_answer_of_another_shape_than_the_reshape_is_an_error() -> None:
     engine = ReshapedEngine(
         FakeEngine(function=lambda feeds: {"y": np.zeros((2, 3), dtype=np.float32)}),
-        {},
+        {"x": Reshape(callers=(1, 2), model=(2,))},
         {"y": Reshape(callers=(1, 2), model=(2,))},
         batched=True,
     )
+    with pytest.raises(EngineInputError, match=r"input 'x' has shape \[2, 3\], expected \[-1, 1, 2\]"):
+        engine.run({"x": np.zeros((2, 3), dtype=np.float32)}, ["y"])
     with pytest.raises(EngineRunError, match=r"'y' comes with shape \[2, 3\], but its reshape .* says \[-1, 2\]"):
-        engine.run({"x": np.zeros((2, 2), dtype=np.float32)}, ["y"])
+        engine.run({"x": np.zeros((2, 1, 2), dtype=np.float32)}, ["y"])
 
 
 def test_an_optional_input_has_no_batch_dimension_to_keep(repository: Path, onnx_model: WriteModel) -> None:

@@ -112,3 +112,10 @@ def test_models_that_take_no_image_are_refused_with_what_they_take(model: ModelC
 def test_a_damaged_parameter_is_named(stated: str) -> None:
     with pytest.raises(ImageModelError, match=r"mn\.input = .*correct its config\.pbtxt"):
         ImageInput.from_config(one_input("TYPE_UINT8", [3, 2, 4], input=stated))
+
+
+@pytest.mark.parametrize(("dims", "shape"), [([3, 2, 4], (3, 2, 4)), ([1, 3, 2, 4], (1, 3, 2, 4))])
+def test_a_model_without_batches_gets_one_image_of_its_own_rank(dims: list[int], shape: tuple[int, ...]) -> None:
+    image_input = ImageInput.from_config(one_input("TYPE_UINT8", dims, batch=0))
+    assert image_input.max_batch == 1
+    assert image_input.encode([PIXELS]).shape == shape
