@@ -1,6 +1,6 @@
 """Runs commands in a network namespace of its own: which names each asks for, and which files it writes at home.
 
-``unshare --map-root-user --net --mount python observed_commands.py``. Standard input has a JSON list of lists of words,
+``unshare --net --mount --map-root-user python observed_commands.py``. Standard input has a JSON list of lists of words,
 standard output one JSON object for each. A command that serves is stopped once it says so.
 """
 

@@ -18,7 +18,9 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-_UNSHARE = ("unshare", "--map-root-user", "--net", "--mount")
+_NAMESPACE = ("unshare", "--net", "--mount")
+_WAYS = ((*_NAMESPACE, "--map-root-user"), _NAMESPACE)  # the second where root may not make a user namespace
+_OBSERVER = (sys.executable, str(Path(__file__).with_name("observed_commands.py")))
 # Local caches of libraries: matplotlib's list of fonts.
 _CACHES = re.compile(r"XDG_CACHE_HOME/matplotlib/fontlist-.*\.json")
 
@@ -26,12 +28,16 @@ _CACHES = re.compile(r"XDG_CACHE_HOME/matplotlib/fontlist-.*\.json")
 @pytest.fixture(scope="module")
 def observe() -> Callable[..., list[dict[str, Any]]]:
     """Runs commands in one namespace: ``observe(["-m", "mnserve", ...], ...)``."""
-    if shutil.which("unshare") is None or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
-        pytest.skip("network namespaces are not to be had here (unshare --map-root-user --net --mount)")
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed (Debian: util-linux)")
+    trials = [subprocess.run([*way, *_OBSERVER], input="[]", capture_output=True, text=True) for way in _WAYS]
+    unshare = next((way for way, trial in zip(_WAYS, trials, strict=True) if trial.returncode == 0), None)
+    if unshare is None:
+        pytest.skip(f"network namespaces are not to be had here: {trials[0].stderr.strip()}")
 
     def run(*commands: list[str]) -> list[dict[str, Any]]:
         done = subprocess.run(
-            [*_UNSHARE, sys.executable, str(Path(__file__).with_name("observed_commands.py"))],
+            [*unshare, *_OBSERVER],
             input=json.dumps(commands),
             capture_output=True,
             text=True,
