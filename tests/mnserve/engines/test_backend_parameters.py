@@ -21,6 +21,7 @@ from mnserve.engines.sessions import run_options
 from mnserve.errors import ModelConfigError
 from mnserve.models.loading import LoadedModel, LoadOptions, load
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.settings import ServeSettings
 
 WriteModel = Callable[..., Path]
 SHRINKAGE = "memory.enable_memory_arena_shrinkage"
@@ -172,6 +173,12 @@ def test_an_arena_that_is_off_cannot_shrink() -> None:
     ):
         options({SHRINKAGE: "cpu:0", "enable_mem_arena": "0"})
     assert options({SHRINKAGE: "gpu:0", "enable_mem_arena": "0"}, ON_CUDA).session.arena_shrinkage == "gpu:0"
+
+
+def test_options_of_the_server_reach_its_engines() -> None:
+    found = ServeSettings(repository="r", global_thread_pool=True, inter_op_threads=3).engine_options
+    assert (found.global_thread_pool, found.inter_op_threads) == (True, 3)
+    assert not ServeSettings(repository="r").engine_options.global_thread_pool
 
 
 def test_engines_can_share_their_threads(repository: Path, double_model: WriteModel) -> None:
