@@ -72,10 +72,8 @@ def test_a_provider_that_does_not_compute_has_the_reason_of_the_engine(
     class Engine:
         def __init__(self, path: Any, options: EngineOptions) -> None:
             if options.providers == (CUDA,):
-                os.write(
-                    2,
-                    b"\x1b[1;31m2026 [E:onnxruntime:Default, a.cc:1 f] b.cc:2 [ONNXRuntimeError] : 1 : FAIL : too old\n",
-                )
+                error = "[E:onnxruntime:Default, a.cc:1 f] b.cc:2 [ONNXRuntimeError] : 1 : FAIL : too old"
+                os.write(2, f"\x1b[1;31m2026 {error}\n".encode())
                 os.write(2, b"\x1b[0;93m2026 [W:onnxruntime:Default, c.cc:3 g] install something\x1b[m\n")
                 raise EngineLoadError(f"no device for {path}")
 
