@@ -113,7 +113,7 @@ def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int]
     values = np.resize(values, shape)
     if datatype.name == "BF16":  # the upper half of a float32
         return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(shape)
-    return values.astype(datatype.dtype)
+    return values.astype(datatype.dtype, copy=False)
 
 
 def _texts(generator: np.random.Generator, shape: list[int], style: Style) -> Array:

@@ -159,6 +159,13 @@ class _Trial:
         if result is not None and not self._config.output:
             self._outputs = [_as_answered(spec, result.shapes) for spec in self._outputs]
         config = self._completed(rows)
+        if rows == 0 and config.dynamic_batching.preferred_batch_size and not self._config.HasField("max_batch_size"):
+            _log.warning(
+                "model '%s': preferred_batch_size is ignored, as requests share no batch (%s); set max_batch_size to "
+                "join them all the same",
+                *(config.name, batching),
+            )
+            config.dynamic_batching.ClearField("preferred_batch_size")
         off = "not run: " + ("switched off by --no-warm-up" if not self._options.warm_up else "mn.warm_up is false")
         return TriedModel(
             config=config,

@@ -124,6 +124,17 @@ def test_configured_batches_are_kept_with_a_warning(repository: Path, caplog: py
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_preferred_sizes_need_batches(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write(repository, DEPENDENT["mean"], "dynamic_batching { preferred_batch_size: [4] }")
+    assert opened(repository).batching.preferred_sizes == ()
+    assert "preferred_batch_size is ignored" in caplog.text
+    write(repository, f"{ROWS} {{ y = Relu(x) }}", "dynamic_batching { preferred_batch_size: [4] }")
+    assert opened(repository).batching.preferred_sizes == (4,)
+    write(repository, f"{ROWS} {{ y = Relu(x) }}", "max_batch_size: 0 dynamic_batching { preferred_batch_size: [4] }")
+    with pytest.raises(ModelConfigError, match="a preferred batch size is 4"):
+        opened(repository)
+
+
 def test_shapes_of_outputs_are_hints(repository: Path) -> None:
     graph = "(float[1,n] x) => (float[1,s] y) { a = Constant<value = int64[1] {0}>() y = Unsqueeze(x, a) }"
     write(repository, graph)
