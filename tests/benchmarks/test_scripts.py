@@ -72,9 +72,8 @@ def test_training_cost_names_a_wrong_value(run_script: Callable[..., Any]) -> No
         assert "Traceback" not in done.stderr
 
 
-def test_parity_table_has_a_cell_for_every_form_and_dtype(tmp_path: Path) -> None:
+def test_parity_table_has_a_cell_for_every_form_and_dtype(run_script: Callable[..., Any], tmp_path: Path) -> None:
     words = [
-        "benchmarks/parity_table.py",
         str(tmp_path),
         "--only",
         "mn, spiral",
@@ -84,7 +83,8 @@ def test_parity_table_has_a_cell_for_every_form_and_dtype(tmp_path: Path) -> Non
         "float32",
         "int8",
     ]
-    out = run(*words, "--json", str(tmp_path / "parity.json"))
+    done = run_script("parity_table", *words, "--json", tmp_path / "parity.json")
+    assert done.code == 0, done.stderr
     records = json.loads((tmp_path / "parity.json").read_text())
     assert [(one["form"], one["dtype"]) for one in records] == [
         (form, dtype) for form in ("vanilla", "explicit", "factored", "low_rank") for dtype in ("float32", "int8")
@@ -93,7 +93,7 @@ def test_parity_table_has_a_cell_for_every_form_and_dtype(tmp_path: Path) -> Non
     assert all(0 < found[form, "float32"]["record"]["max_error"] < 1e-4 for form in ("vanilla", "explicit", "factored"))
     # Nothing is passed over in silence.
     assert "no convolution" in found["factored", "int8"]["missing"]
-    assert found["low_rank", "float32"]["missing"] in out
+    assert found["low_rank", "float32"]["missing"] in done.stdout
     assert not any(one["failure"] for one in records)
 
 
@@ -124,9 +124,12 @@ def test_adaptive_price_and_node_profile_measure_exported_models(
     assert "MatMul" in done.stdout
 
 
-def test_rank_margin_keeps_the_chosen_share_on_its_own_images(runs: Path, tmp_path: Path) -> None:
+def test_rank_margin_keeps_the_chosen_share_on_its_own_images(
+    run_script: Callable[..., Any], runs: Path, tmp_path: Path
+) -> None:
     words = [str(runs / "meta_neighborhoods" / "artifact"), "--shares", "0.5", "0.25", "--tolerance", "0.02"]
-    out = run("benchmarks/rank_margin.py", *words, "--json", str(tmp_path / "margin.json"))
+    done = run_script("rank_margin", *words, "--json", tmp_path / "margin.json")
+    assert done.code == 0, done.stderr
     found = json.loads((tmp_path / "margin.json").read_text())
     assert [(one["share"], one["keys"]) for one in found] == [
         (share, keys) for share in (0.5, 0.25) for keys in ("float32", "int8")
@@ -134,7 +137,7 @@ def test_rank_margin_keeps_the_chosen_share_on_its_own_images(runs: Path, tmp_pa
     in_full = [one for one in found if one["keys"] == "float32"]
     assert all(0 < one["known"] <= one["share"] * 0.02 and one["test"] > 0 for one in in_full)
     assert in_full[0]["rank"] <= in_full[1]["rank"]
-    assert "artifact's images" in out
+    assert "artifact's images" in done.stdout
 
 
 def test_grpc_cancels_prints_the_memory_of_a_cancelled_call() -> None:
