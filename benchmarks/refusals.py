@@ -7,6 +7,7 @@ Starts `mnserve serve` anew for every measurement:
 
     refused         memory after 100 refused messages of 62 MiB in turn, of each kind
     waits           longest wait of a small caller beside large messages
+    many-strings    the same beside 8 callers of messages with a million strings
     shared-memory   a region of 20 GiB (a file without blocks) that is sent as a tensor of 32 bytes
     long-names      30 health watches with a name of 60 MiB
     watches         16 health watches, and other calls, at --max-concurrent-requests 16

@@ -1,8 +1,9 @@
 """Memory that callers leave behind in a server, and time that they take from each other."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import grpc
 
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
-from refusing.messages import KINDS
+from refusing.messages import KINDS, MANY_STRINGS
 from refusing.served import CHANNEL, INFER, Figure, SmallCaller, counted, send, served, small_request
 
 KEPT = 200.0
@@ -19,7 +20,8 @@ LONGEST_WAIT = 1.0
 """Seconds that a small request may wait beside a large one; receiving 62 MiB is a good part of them."""
 REGION_BYTES = 20 * 2**30
 _WAITS = ("5 million parameters", "32 million empty strings", "62 million packed integers", "wrong size")
-_LARGE_AT_A_TIME = 5
+_LARGE = 5
+_CALLERS = 8
 _OBJECTS = Path("/dev/shm")
 
 
@@ -42,14 +44,34 @@ def waits_beside(_count: int) -> Iterator[Figure]:
     """Measure the longest wait of a small caller beside large messages."""
     for kind in _WAITS:
         with served() as server, _sender() as sender, SmallCaller(server.address) as caller:
-            statuses = sender.submit(send_kind, server.address, kind, _LARGE_AT_A_TIME).result()
+            statuses = sender.submit(send_kind, server.address, kind, _LARGE).result()
         yield Figure(
-            what=f"beside {_LARGE_AT_A_TIME} messages: {kind}",
+            what=f"beside {_LARGE} messages: {kind}",
             value=caller.longest,
             unit="s longest wait",
             bound=LONGEST_WAIT,
             note=f"{statuses}; small calls: {counted(caller.statuses)}",
         )
+
+
+def send_strings(address: str) -> str:
+    """Have callers send as many strings as one tensor may have, in the wrong shape; runs in a process of its own."""
+    with ThreadPoolExecutor(_CALLERS) as callers:
+        sent = [callers.submit(send, address, INFER, MANY_STRINGS, _LARGE) for _ in range(_CALLERS)]
+    return counted(sum((one.result() for one in sent), Counter[str]()))
+
+
+def waits_beside_many(_count: int) -> Iterator[Figure]:
+    """Measure the longest wait of a small caller beside callers whose messages take long to count."""
+    with served() as server, _sender() as sender, SmallCaller(server.address) as caller:
+        statuses = sender.submit(send_strings, server.address).result()
+    yield Figure(
+        what=f"beside {_CALLERS} callers of a million strings",
+        value=caller.longest,
+        unit="s longest wait",
+        bound=LONGEST_WAIT,
+        note=f"{statuses}; small calls: {counted(caller.statuses)}",
+    )
 
 
 def shared_memory(_count: int) -> Iterator[Figure]:
@@ -73,6 +95,7 @@ def shared_memory(_count: int) -> Iterator[Figure]:
 MEASUREMENTS: Mapping[str, Callable[[int], Iterator[Figure]]] = {
     "refused": refused_messages,
     "waits": waits_beside,
+    "many-strings": waits_beside_many,
     "shared-memory": shared_memory,
 }
 

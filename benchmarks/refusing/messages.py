@@ -49,3 +49,5 @@ KINDS: Mapping[str, Callable[[], bytes]] = {
     "no message": lambda: tensor("twice", bytes(SIZE)).SerializeToString() + b"\xff",
 }
 """What is wrong -> the message."""
+MANY_STRINGS = _with_contents(_EMPTY_STRING * 2**20)
+"""As many strings as one tensor may have, and no shape for them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,12 @@ PROBE_MODEL: Final = bytes.fromhex(
     "02080462180a017912130a110801120d0a07120562617463680a02080442040a001011"
 )
 """ONNX file of the product ``y`` of ``x`` with itself, both FP32 [batch, 4]."""
+_NO_CACHES: Final = {
+    "trt_engine_cache_enable": "0",
+    "trt_engine_cache_path": ".",
+    "trt_timing_cache_enable": "0",
+    "trt_timing_cache_path": ".",
+}
 _REMOTE: Final = "AzureExecutionProvider"  # computes no operator of an ordinary model
 
 
@@ -57,12 +63,12 @@ def _run_probe(name: str, options: EngineOptions) -> None:
         EngineError: The provider does not start or does not compute.
     """
     given = tuple(option for option in options.provider_options if option.provider == name)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "probe.onnx"
-        file.write_bytes(PROBE_MODEL)
-        if name == TENSORRT:  # the cache of engines is for models
-            keys = ("trt_engine_cache_path", "trt_timing_cache_path")
-            given = (*given, *(ProviderOption(provider=name, key=key, value=folder) for key in keys))
+    if name == TENSORRT:  # its caches are for models
+        given = (*given, *(ProviderOption(provider=name, key=key, value=value) for key, value in _NO_CACHES.items()))
+    with open(os.memfd_create("probe"), "wb") as stream:  # a container may have no folder that can be written to
+        stream.write(PROBE_MODEL)
+        stream.flush()
+        file = Path(f"/proc/self/fd/{stream.fileno()}")
         engine = OnnxRuntimeEngine(file, EngineOptions(providers=(name,), provider_options=given, intra_op_threads=1))
         try:
             engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])

@@ -82,9 +82,9 @@ def contents_to_array(contents: InferTensorContents, datatype: Datatype, shape: 
             f"{what} has {len(values)} elements in {datatype.contents}, expected {count} for shape {list(shape)}"
         )
     if datatype.is_bytes:
-        return _objects(list(values), shape)
+        return _copied(values, np.dtype(object)).reshape(shape)
     if datatype.contents in ("int_contents", "uint_contents"):
-        wide = _numbers(values, np.dtype(np.int64))
+        wide = _copied(values, np.dtype(np.int64))
         limits = np.iinfo(datatype.dtype)
         if count and (wide.min() < limits.min or wide.max() > limits.max):
             raise InvalidRequestError(
@@ -92,7 +92,7 @@ def contents_to_array(contents: InferTensorContents, datatype: Datatype, shape: 
                 f"to {limits.max}"
             )
         return wide.astype(datatype.dtype).reshape(shape)
-    return _numbers(values, datatype.dtype).reshape(shape)
+    return _copied(values, datatype.dtype).reshape(shape)
 
 
 def array_to_raw(array: Array, datatype: Datatype) -> bytes:
@@ -136,7 +136,7 @@ def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, 
     return count, tuple(int(position) for position in index)
 
 
-def _numbers(values: Sequence[Any], dtype: np.dtype[Any]) -> Array:
+def _copied(values: Sequence[Any], dtype: np.dtype[Any]) -> Array:
     """Copies a repeated field to an array (count,). One call for all of it would keep every other thread waiting."""
     array = np.empty(len(values), dtype=dtype)
     for start in range(0, len(values), _CHUNK):

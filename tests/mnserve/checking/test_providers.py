@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import Any
 
 import onnx
@@ -33,6 +35,17 @@ def test_a_provider_of_the_build_starts() -> None:
     reports = {report.name: report for report in check_providers(EngineOptions())}
     assert (reports[CPU].starts, reports[CPU].reason) == (True, "")
     assert "AzureExecutionProvider" not in reports
+
+
+def test_no_folder_has_to_be_writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose file system is read-only."""
+
+    def refuse(*arguments: Any, **named: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    assert check_providers(EngineOptions())[0].starts
 
 
 @pytest.mark.skipif(CUDA in ort.get_available_providers(), reason="this build has CUDA")
