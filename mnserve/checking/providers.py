@@ -8,13 +8,14 @@ from typing import Final
 
 import numpy as np
 
+from mnserve.checking.native_errors import native_errors
 from mnserve.checking.report import ProviderReport
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.engines.provider_libraries import missing_libraries
 from mnserve.engines.providers import TENSORRT, ProviderOption, remedy
 from mnserve.engines.runtime import onnxruntime as ort
-from mnserve.errors import EngineError
+from mnserve.errors import EngineLoadError, EngineRunError
 
 PROBE_MODEL: Final = bytes.fromhex(
     "08083a4b0a0e0a01780a017812017922034d756c120570726f62655a180a017812130a110801120d0a07120562617463680a"
@@ -49,19 +50,15 @@ def _check(name: str, options: EngineOptions) -> ProviderReport:
     if missing:
         reason = f"it lacks {', '.join(item.library for item in missing)}"
         return ProviderReport(name=name, starts=False, missing=missing, reason=reason)
-    try:
-        _run_probe(name, options)
-    except EngineError as error:
-        return ProviderReport(name=name, starts=False, reason=str(error))
-    return ProviderReport(name=name, starts=True)
+    with native_errors() as causes:
+        fault = _run_probe(name, options)
+    return ProviderReport(
+        name=name, starts=not fault, reason=f"{fault} ({'; '.join(causes)})" if fault and causes else fault
+    )
 
 
-def _run_probe(name: str, options: EngineOptions) -> None:
-    """Runs the tiny model once.
-
-    Raises:
-        EngineError: The provider does not start or does not compute.
-    """
+def _run_probe(name: str, options: EngineOptions) -> str:
+    """Runs the tiny model once; the reason where the provider does not start or does not compute."""
     given = tuple(option for option in options.provider_options if option.provider == name)
     if name == TENSORRT:  # its caches are for models
         given = (*given, *(ProviderOption(provider=name, key=key, value=value) for key, value in _NO_CACHES.items()))
@@ -69,8 +66,16 @@ def _run_probe(name: str, options: EngineOptions) -> None:
         stream.write(PROBE_MODEL)
         stream.flush()
         file = Path(f"/proc/self/fd/{stream.fileno()}")
-        engine = OnnxRuntimeEngine(file, EngineOptions(providers=(name,), provider_options=given, intra_op_threads=1))
+        try:
+            engine = OnnxRuntimeEngine(
+                file, EngineOptions(providers=(name,), provider_options=given, intra_op_threads=1)
+            )
+        except EngineLoadError as error:
+            return str(error).replace(f" for {file}", "").replace(str(file), "a tiny model")
         try:
             engine.run({"x": np.ones((1, 4), np.float32)}, ["y"])
+        except EngineRunError as error:
+            return str(error)
         finally:
             engine.close()
+    return ""

@@ -59,7 +59,7 @@ def test_a_provider_that_the_build_lacks_is_told_with_the_remedy() -> None:
 def test_a_provider_without_its_libraries_is_not_started(with_cuda: None, monkeypatch: pytest.MonkeyPatch) -> None:
     lacks = (MissingLibrary(library="libcuda.so.1", remedy="install NVIDIA's driver"),)
     monkeypatch.setattr(providers, "missing_libraries", lambda name: lacks if name == CUDA else ())
-    monkeypatch.setattr(providers, "_run_probe", lambda name, options: None if name == CPU else 1 / 0)
+    monkeypatch.setattr(providers, "_run_probe", lambda name, options: "" if name == CPU else str(1 / 0))
     reports = {report.name: report for report in check_providers(EngineOptions())}
     assert (reports[CUDA].starts, reports[CUDA].missing) == (False, lacks)
     assert reports[CUDA].reason == "it lacks libcuda.so.1"
@@ -67,12 +67,15 @@ def test_a_provider_without_its_libraries_is_not_started(with_cuda: None, monkey
 
 
 def test_a_provider_that_does_not_compute_has_the_reason_of_the_engine(
-    with_cuda: None, monkeypatch: pytest.MonkeyPatch
+    with_cuda: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     class Engine:
         def __init__(self, path: Any, options: EngineOptions) -> None:
             if options.providers == (CUDA,):
-                raise EngineLoadError("no device")
+                error = "[E:onnxruntime:Default, a.cc:1 f] b.cc:2 [ONNXRuntimeError] : 1 : FAIL : too old"
+                os.write(2, f"\x1b[1;31m2026 {error}\n".encode())
+                os.write(2, b"\x1b[0;93m2026 [W:onnxruntime:Default, c.cc:3 g] install something\x1b[m\n")
+                raise EngineLoadError(f"no device for {path}")
 
         def run(self, feeds: Any, outputs: Any) -> None:
             assert outputs == ["y"]
@@ -81,5 +84,6 @@ def test_a_provider_that_does_not_compute_has_the_reason_of_the_engine(
 
     monkeypatch.setattr(providers, "OnnxRuntimeEngine", Engine)
     reports = {report.name: report for report in check_providers(EngineOptions())}
-    assert (reports[CUDA].starts, reports[CUDA].reason) == (False, "no device")
+    assert (reports[CUDA].starts, reports[CUDA].reason) == (False, "no device (too old)")
     assert reports[CPU].starts
+    assert capfd.readouterr().err == ""
