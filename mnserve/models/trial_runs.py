@@ -27,8 +27,8 @@ Tensors = Mapping[str, Array]
 _WORTH_A_LINE: Final = 2**26
 """Expected memory of a run, in bytes, from which on it has a line of its own and is compared with what is free."""
 
-_NEGLIGIBLE_SECONDS: Final = 0.005
-"""Time of further runs that is always spent."""
+_TINY_SECONDS: Final = 1e-4
+"""Time of a row of a model for which all evidence is looked for: it has some 200 rows, which take 20 ms at most."""
 _CHEAP_SECONDS: Final = 0.1
 _CHEAP_BYTES: Final = 2**26
 """Most time and memory of a batch that is run although nobody configured its size."""
@@ -117,9 +117,9 @@ class TrialRuns:
     def has_time(self, rows: int) -> bool:
         """Returns True if there is time left for runs that are not needed, of that many rows together.
 
-        There is for runs of a tiny model, whatever time is left: many models or a busy machine make no proof weaker.
+        There is for a tiny model, whatever time is left: many models or a busy machine make no proof weaker.
         """
-        if self._quickest_row * rows <= _NEGLIGIBLE_SECONDS:
+        if self._quickest_row <= _TINY_SECONDS:
             return True
         return self.seconds + self._row_seconds * rows <= self._limits.thorough_seconds
 
