@@ -16,7 +16,7 @@ from mnserve.bench.timing import Call
 from mnserve.client.blocking import Client
 from mnserve.models.local_model import LocalModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import default_outputs
+from mnserve.repository.model_parameters import default_outputs
 
 Array = np.ndarray[Any, Any]
 

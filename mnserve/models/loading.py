@@ -26,8 +26,8 @@ from mnserve.models.trying import try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
-from mnserve.repository.model_config import with_defaults
 from mnserve.repository.model_files import ModelFiles, verified_path, verify
+from mnserve.repository.model_parameters import with_defaults
 from mnserve.repository.reader import read_config, read_model
 
 _log = logging.getLogger(__name__)

@@ -17,8 +17,8 @@ from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.labels import label_outputs, read_labels
-from mnserve.repository.model_config import decides_batching
 from mnserve.repository.model_files import verified_path
+from mnserve.repository.model_parameters import decides_batching
 from mnserve.repository.reader import list_versions, read_config, read_model, served_versions
 
 Array = np.ndarray[Any, Any]

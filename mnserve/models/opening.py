@@ -12,8 +12,8 @@ from mnserve.engines.optional_outputs import CoreFirstEngine
 from mnserve.engines.padded import PaddedEngine
 from mnserve.errors import ModelConfigError
 from mnserve.models.load_options import LoadOptions
-from mnserve.repository.model_config import allowed_batch_sizes, decides_batching
 from mnserve.repository.model_files import ModelFiles
+from mnserve.repository.model_parameters import allowed_batch_sizes, decides_batching
 from mnserve.repository.reshape import with_reshapes
 
 _log = logging.getLogger(__name__)

@@ -23,14 +23,9 @@ from mnserve.models.trial_runs import TrialLimits
 from mnserve.models.warm_up import warm_up
 from mnserve.models.warm_up_samples import samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import (
-    allowed_batch_sizes,
-    complete,
-    decides_batching,
-    signature,
-    warm_up_enabled,
-)
+from mnserve.repository.model_config import complete, signature
 from mnserve.repository.model_files import ModelFiles
+from mnserve.repository.model_parameters import allowed_batch_sizes, decides_batching, warm_up_enabled
 
 _log = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from mnserve.engines.backend_parameters import BACKEND_PARAMETERS
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInput, ModelOutput
 from mnserve.repository.model_config import BACKEND, PLATFORM
+from mnserve.repository.model_parameters import PARAMETERS
 from mnserve.text.names import printable, shortened
 
 _log = logging.getLogger(__name__)
@@ -27,14 +28,8 @@ _WAYS_TO_ONNX: Final = {
     "openvino": "take the ONNX file that the model was converted from, start the server with --providers openvino",
 }
 """Begin of a backend's or platform's name -> way from its models to an ONNX file."""
-_OWN_PARAMETERS: Final = frozenset(
-    (
-        "allow_non_finite",
-        *(f"mn.{name}" for name in ("allowed_batch_sizes", "on_request", "warm_up")),
-        *(f"mn.{name}" for name in ("family", "form", "input", "labels")),
-    )
-)
-"""Parameters of this server, and those with which a published model describes itself."""
+_DESCRIPTIONS: Final = frozenset(f"mn.{name}" for name in ("family", "form", "input", "labels"))
+"""Parameters with which a published model describes itself."""
 
 
 def check_supported(config: ModelConfig) -> None:
@@ -91,7 +86,7 @@ def ignored_settings(config: ModelConfig) -> list[str]:
         *(
             (True, f"parameter {printable(shortened(name))} (it means nothing here)")
             for name in sorted(config.parameters)
-            if name not in BACKEND_PARAMETERS | _OWN_PARAMETERS
+            if name not in BACKEND_PARAMETERS | PARAMETERS | _DESCRIPTIONS
         ),
     ]
     return [text for present, text in settings if present]

@@ -9,7 +9,7 @@ from mnserve.engines.base import MAX_THREADS
 from mnserve.engines.instance_groups import MAX_INSTANCES
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import allowed_batch_sizes
+from mnserve.repository.model_parameters import allowed_batch_sizes
 from mnserve.tuning.candidate import Candidate
 
 _DELAYS_US: Final = (0, 500, 1_000, 2_000, 5_000)

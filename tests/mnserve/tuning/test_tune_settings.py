@@ -39,7 +39,8 @@ def test_options_of_the_measured_server_win_over_the_environment(
     monkeypatch.setenv("MNSERVE_RATE_LIMIT", "1")
     monkeypatch.setenv("MNSERVE_DEFAULT_MAX_BATCH_SIZE", "2")
     words = ["serve", "r", *settings().server_arguments]
-    assert command_line(words) == (0, ServeSettings(repository="r", providers=("cpu",)))
+    expected = ServeSettings(repository="r", providers=("cpu",), max_concurrent_requests=0)
+    assert command_line(words) == (0, expected)
 
 
 @pytest.mark.parametrize(
