@@ -116,7 +116,7 @@ class Batcher:
     @property
     def idle(self) -> bool:
         """True if nothing waits and nothing runs."""
-        return self._finished.is_set() or not (self._queue or self._line or self._instances.outstanding)
+        return self._finished.is_set() or not (self._queue or self._line.turns or self._instances.outstanding)
 
     @property
     def hung(self) -> bool:
@@ -174,7 +174,7 @@ class Batcher:
             for timer in timers:
                 timer.cancel()
             self._queue.remove(request)  # the caller may have been cancelled while it waited
-            if self._line:
+            if self._line.turns:
                 self._line.wake()
             if request.future.done() and not request.future.cancelled():
                 request.future.exception()  # asyncio logs exceptions that were never looked at
@@ -266,7 +266,7 @@ class Batcher:
             self._dispatcher.form_batches(may_delay=self._state is ServingState.RUNNING)
         except BaseException as error:  # noqa: BLE001 (after any error, since no caller may wait for ever)
             self._die(error)
-        if self._line:
+        if self._line.turns:
             self._line.wake()
         elif self._state is not ServingState.RUNNING and not self._instances.outstanding and not self._queue:
             self._finished.set()

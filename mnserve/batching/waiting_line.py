@@ -13,14 +13,12 @@ class WaitingLine:
     """Requests of streams that wait for room, instead of being refused: their streams are not read on meanwhile."""
 
     def __init__(self) -> None:
-        self._turns: dict[int, deque[asyncio.Event]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._turns)
+        self.turns: dict[int, deque[asyncio.Event]] = {}
+        """Priority level -> those that wait; empty where nothing does."""
 
     def has(self, level: int) -> bool:
         """Finds if requests of a priority level wait."""
-        return level in self._turns
+        return level in self.turns
 
     async def wait(self, level: int, check: Callable[[], None], until: float | None) -> None:
         """Waits until a check passes, behind those of the level that wait already.
@@ -34,7 +32,7 @@ class WaitingLine:
             TimeoutError: The time is up.
         """
         turn = asyncio.Event()
-        turns = self._turns.setdefault(level, deque())
+        turns = self.turns.setdefault(level, deque())
         turns.append(turn)
         try:
             async with asyncio.timeout_at(until):
@@ -48,10 +46,10 @@ class WaitingLine:
         finally:
             turns.remove(turn)
             if not turns:
-                del self._turns[level]
+                del self.turns[level]
             self.wake()  # the next may fit as well
 
     def wake(self) -> None:
         """Has the first of each level look again, the highest priority first."""
-        for level in sorted(self._turns):
-            self._turns[level][0].set()
+        for level in sorted(self.turns):
+            self.turns[level][0].set()

@@ -75,7 +75,7 @@ async def full(gate: threading.Event) -> AsyncIterator[Full]:
     gate.set()
     await made.batcher.drain()
     await asyncio.gather(*made.tasks, return_exceptions=True)
-    assert not made.batcher._line
+    assert not made.batcher._line.turns
 
 
 async def some_turns() -> None:

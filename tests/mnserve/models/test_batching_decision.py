@@ -56,6 +56,19 @@ DEPENDENT = {
     "scale of all": f"{ROWS} {{ q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z) }}",
     "large values": f"{ROWS} {{ {MEAN} limit = Constant<value = float {{100}}>() largest = ReduceMax<keepdims = 0>(x) "
     f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
+    "huge values": f"{ROWS} {{ {MEAN} limit = Constant<value = float {{10000}}>() largest = ReduceMax<keepdims = 0>(x) "
+    f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
+    "missing values": f"{ROWS} {{ axis = Constant<value = int64[1] {{0}}>() missing = IsNaN(x) known = Not(missing) "
+    "none = Constant<value = float {0}>() filled = Where(missing, none, x) floats = Cast<to = 1>(known) "
+    "count = ReduceSum(floats, axis) sum = ReduceSum(filled, axis) mean = Div(sum, count) "
+    "y = Where(missing, mean, x) }",
+    "negative integers": "(int64[N,4] x) => (int64[N,4] y) { zero = Constant<value = int64 {0}>() "
+    "lowest = ReduceMin<keepdims = 0>(x) shift = Min(lowest, zero) y = Sub(x, shift) }",
+    "large integers": "(int64[N,4] x) => (int64[N,4] y) { limit = Constant<value = int64 {500}>() "
+    "largest = ReduceMax<keepdims = 0>(x) most = Max(largest, limit) y = Sub(x, most) }",
+    "bright pixels": "(uint8[N,4] x) => (float[N,4] y) { pixels = Cast<to = 1>(x) "
+    "limit = Constant<value = float {200}>() "
+    "largest = ReduceMax<keepdims = 0>(pixels) white = Max(largest, limit) y = Div(pixels, white) }",
     "many rows": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
     f"limit = Constant<value = int64 {{20}}>() c = Greater(n, limit) y = If<{SELECTED}>(c) }}",
     "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) "
