@@ -5,7 +5,8 @@ Shapes: row i alone gives [1, ...]; B joined rows have to give [B, ...].
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -21,6 +22,8 @@ Tensors = Mapping[str, Array]
 _TOLERANCES: Final = {"FP64": 1e-9, "FP32": 1e-4, "FP16": 2e-2, "BF16": 2e-2}
 """Largest difference of floats, relative to the largest value of the output. Kernels add up in another order in a
 batch; a model whose rows look at each other differs by far more."""
+_BLOCK: Final = 2**20
+"""Elements that are compared at once."""
 _MACHINE_MADE: Final = ("unk__", "dynamicdimension", "p2o.dynamicdimension", "dim_param_", "none", "?")
 """Beginnings of names that converters make up for every dimension anew. Two of them may mean the same."""
 
@@ -92,7 +95,7 @@ def repeated(rows: Tensors, count: int) -> Tensors:
 
 def every_second(rows: Tensors) -> Tensors:
     """Takes rows 0, 2, 4, … of joined rows."""
-    return {name: array[::2] for name, array in rows.items()}
+    return {name: array[::2] if array.ndim else array for name, array in rows.items()}
 
 
 def first_changed(before: Tensors, after: Tensors) -> str | None:
@@ -144,13 +147,15 @@ def _difference(expected: Array, actual: Array, rule: TensorRule) -> str | None:
     """Says by how much, as the end of a sentence that may be empty; None where they agree."""
     if not rule.datatype.floating:
         return None if _same(expected, actual) else ""
-    a, b = _as_floats(expected, rule), _as_floats(actual, rule)
-    finite = np.isfinite(a) & np.isfinite(b)
-    if not np.array_equal(np.where(finite, 0.0, a), np.where(finite, 0.0, b), equal_nan=True):
-        return " in values that are NaN or infinite"
-    if not finite.any():
-        return None
-    largest, off = float(np.abs(a[finite]).max()), float(np.abs(a[finite] - b[finite]).max())
+    largest = off = 0.0
+    for first, second in _blocks(expected, actual):
+        a, b = _as_floats(first, rule), _as_floats(second, rule)
+        finite = np.isfinite(a) & np.isfinite(b)
+        if not np.array_equal(np.where(finite, 0.0, a), np.where(finite, 0.0, b), equal_nan=True):
+            return " in values that are NaN or infinite"
+        a, b = a[finite], b[finite]
+        largest = max(largest, float(np.abs(a).max(initial=0.0)))
+        off = max(off, float(np.abs(a - b).max(initial=0.0)))
     if off <= _TOLERANCES[rule.datatype.name] * largest:
         return None
     return f" by up to {off:.2g}, where the largest value is {largest:.2g}"
@@ -163,4 +168,19 @@ def _as_floats(array: Array, rule: TensorRule) -> Array:
 
 
 def _same(a: Array, b: Array) -> bool:
-    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    return all(np.array_equal(*pair, equal_nan=a.dtype.kind == "f") for pair in _blocks(a, b))
+
+
+def _blocks(a: Array, b: Array) -> Iterator[tuple[Array, Array]]:
+    """Cuts two arrays of one shape into the same parts, so that comparing them takes little memory beside theirs."""
+    row = math.prod(a.shape[1:])
+    if a.size <= _BLOCK:
+        yield a, b
+    elif row <= _BLOCK:
+        step = _BLOCK // row
+        for start in range(0, len(a), step):
+            yield a[start : start + step], b[start : start + step]
+    else:
+        for first, second in zip(a, b, strict=True):
+            for start in range(0, row, _BLOCK):
+                yield first.ravel()[start : start + _BLOCK], second.ravel()[start : start + _BLOCK]

@@ -163,7 +163,8 @@ class RowTrial:
             further = count - len(rows) + 2 * count
             if len(rows) > 1 and not self._runs.has_time(further):
                 break
-            if reason := self._runs.obstacle(further, count):
+            # The answers to rows alone, to the joined ones and to those beside others are in memory together.
+            if reason := self._runs.obstacle(further, 2 * count):
                 if len(rows) > 1:
                     break
                 if not self._equal:
