@@ -163,6 +163,10 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
     path = folder / plain_name(config.default_model_filename or MODEL_NAME, config.name)
     if os.path.isdir(path):
         path /= MODEL_NAME
+    if os.path.lexists(path) and (fault := file_fault(path)):
+        raise CorruptModelError(
+            f"model '{config.name}' version {folder.name}: {path} {fault}; put the model there as an ONNX file"
+        )
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(
             f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(path)}; put the model "

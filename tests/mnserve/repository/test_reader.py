@@ -175,6 +175,17 @@ def test_a_config_pbtxt_that_is_no_regular_file_is_refused(
         read_model(repository, "m")
 
 
+@pytest.mark.parametrize(("make", "words"), [case for case in NO_FILES if case[0] is not Path.mkdir])
+def test_a_model_file_that_is_no_regular_file_is_refused(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    path = double_model("m") / "1" / "model.onnx"
+    path.unlink()
+    make(path)
+    with pytest.raises(CorruptModelError, match=rf"model 'm' version 1: .*model\.onnx {words}; put the model there"):
+        read_model(repository, "m")
+
+
 @pytest.mark.parametrize(("make", "words"), NO_FILES)
 def test_an_export_json_that_is_no_regular_file_is_refused(
     repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
