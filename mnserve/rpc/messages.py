@@ -31,7 +31,7 @@ _REMEDIES: Final = {
     "fields": "fields, such as inputs, outputs and parameters; send each of them once",
     "values": "strings, or numbers that are not packed; send tensors as raw_input_contents",
     "numbers": "integers or booleans in typed contents; send tensors as raw_input_contents",
-    "texts": "bytes of names, ids and parameters; send only what the model needs, and tensors as raw_input_contents",
+    "texts": "bytes of names, ids and parameters; send shorter ones",
 }
 _UNCOUNTED_BYTES: Final = 2**16
 """Messages up to this size are parsed within a millisecond, whatever they have."""
