@@ -23,7 +23,7 @@ from mnserve.models.trial_runs import TrialLimits
 from mnserve.models.warm_up import warm_up
 from mnserve.models.warm_up_samples import samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import complete, signature
+from mnserve.repository.model_config import complete, signature, warn_of_output_shapes
 from mnserve.repository.model_files import ModelFiles
 from mnserve.repository.model_parameters import allowed_batch_sizes, decides_batching, warm_up_enabled
 
@@ -161,6 +161,7 @@ class _Trial:
                 *(config.name, batching),
             )
             config.dynamic_batching.ClearField("preferred_batch_size")
+        warn_of_output_shapes(config, self._outputs)
         off = "not run: " + ("switched off by --no-warm-up" if not self._options.warm_up else "mn.warm_up is false")
         return TriedModel(
             config=config,

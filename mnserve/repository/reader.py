@@ -27,7 +27,7 @@ from mnserve.errors import (
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import CONFIG_NAME, is_folder, list_models, version_numbers
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
-from mnserve.text.names import is_text, listed, printable, shortened
+from mnserve.text.names import is_text, listed, printable, shortened, shortened_within
 from mnserve.text.text_files import read_text
 
 MODEL_NAME = "model.onnx"
@@ -74,7 +74,9 @@ def read_config(root: Path, name: str) -> ModelConfig:
         try:
             text_format.Parse(read_text(path).replace("\r\n", "\n").replace("\r", "\n"), config)
         except text_format.ParseError as error:
-            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
+            # The message has the whole line, which may be the whole file; what is wrong with it stands at the end.
+            fault = shortened_within(str(error))
+            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {fault}") from error
         except ValueError as error:
             raise ModelConfigError(f"model '{name}': {CONFIG_NAME} cannot be read: {error}") from error
         except OSError as error:

@@ -157,6 +157,16 @@ def test_shapes_of_outputs_are_hints(repository: Path) -> None:
         assert opened(repository).signature.max_batch_size == 0
 
 
+def test_another_shape_of_an_output_is_warned_of_once(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph = "(float[1,4] x) => (float[1,4] y) { y = Identity(x) }"
+    config = 'input { name: "x" data_type: TYPE_FP32 dims: [1, 4] } output { name: "y" data_type: TYPE_FP32 dims: [4] }'
+    write(repository, graph, config)
+    opened(repository)
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(texts) == 1
+    assert texts[0].startswith("model 'm': output 'y' has shape [4] by config.pbtxt, but [1, 4] in the model file")
+
+
 def test_tensors_without_a_rank_take_what_is_configured(repository: Path) -> None:
     x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, None)
     y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)

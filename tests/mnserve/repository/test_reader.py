@@ -150,6 +150,14 @@ def test_a_malformed_configuration_is_refused(
         read_model(repository, "m")
 
 
+def test_a_line_of_any_length_leaves_the_message_short(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="max_batch_size: " + "{" * 100_000)
+    with pytest.raises(ModelConfigError, match="does not parse: 1:17 : ") as fault:
+        read_model(repository, "m", 1)
+    assert len(str(fault.value)) < 500
+    assert str(fault.value).endswith("Couldn't parse integer: {")
+
+
 def test_a_config_pbtxt_that_is_no_text_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelConfigError, match="cannot be read: it is UTF-16"):
