@@ -7,11 +7,13 @@ import logging
 import os
 import signal
 import sys
+from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from mnserve.errors import MnServeError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.served import ModelState
 from mnserve.server import Addresses, Server
@@ -34,13 +36,24 @@ def serve(settings: ServeSettings) -> int:
     Raises:
         MnServeError: The server cannot start.
     """
-    finished = asyncio.run(_serve(settings))
+    try:
+        finished = asyncio.run(_serve(settings))
+    except MnServeError as error:
+        if EngineThread.any_alive():
+            sys.stderr.write(f"mnserve: {printable(str(error))}\n")
+            _end_at_once(error.exit_code)
+        raise
     if not finished or EngineThread.any_alive():
-        # An engine that still runs or loads aborts the process when the interpreter is finalized around it.
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(0 if finished else 1)
+        _end_at_once(0 if finished else 1)
     return 0
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """Ends the process around an engine that still runs or loads: it would abort when the interpreter is finalized."""
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 async def _serve(settings: ServeSettings) -> bool:

@@ -23,7 +23,7 @@ from mnserve.access.tls import add_port, server_credentials
 from mnserve.codec.shared_memory import Regions
 from mnserve.errors import StartError, UnknownModelError
 from mnserve.models.load_options import LoadOptions
-from mnserve.models.polling import Poller
+from mnserve.models.polling import LOAD_PATIENCE, Poller
 from mnserve.models.registry import Models
 from mnserve.models.served import ModelState
 from mnserve.observability.log_settings import LogControl
@@ -42,8 +42,6 @@ from mnserve.settings import ALL_MODELS, ServeSettings
 
 _log = logging.getLogger(__name__)
 
-_PATIENCE: Final = 10.0
-"""Seconds after which the load of one model does not hold up the others, or the start, any more."""
 _MAX_PENDING: Final = 65_536
 """Most calls that gRPC holds until the event loop takes them in; some 12 KB each."""
 _UNREAD_BYTES: Final = 262_144
@@ -141,7 +139,7 @@ class Server:
             (await asyncio.to_thread(look_through, root)).log_left_out()
         try:
             every = not explicit or ALL_MODELS in settings.load_model
-            patience = None if settings.strict else _PATIENCE
+            patience = None if settings.strict else LOAD_PATIENCE
             await self._models.load_all(None if every else settings.load_model, patience)
         except UnknownModelError as error:
             raise StartError(f"{error}; correct --load-model") from error

@@ -85,7 +85,7 @@ class ServeSettings:
     cuda_graph_batches: tuple[int, ...] = ()
     """Batch sizes to capture as CUDA graphs, such as 1 8 32; batches in between are padded. CUDA has to come first."""
     warm_up: bool = True
-    """Run batches of zeros, and the samples of config.pbtxt, before a model is called ready."""
+    """Run made-up inputs, or the samples of config.pbtxt, before a model is called ready."""
     reflection: bool = True
     """Let clients ask for the services and messages (gRPC reflection)."""
     drain_delay: float = 0.0

@@ -1,11 +1,16 @@
 """The documentation keeps its limits: short pages, links and names that resolve, every page on the map and side bar."""
 
+import dataclasses
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from code_structure.floors import FLOORS
+
+from mnserve.access.connection_limits import TransportSettings
+from mnserve.access.settings import SecuritySettings
+from mnserve.settings import ServeSettings
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -86,6 +91,15 @@ def test_every_page_is_on_the_map_of_the_readme() -> None:
     readme = ROOT / "README.md"
     mapped = {(ROOT / link.partition("#")[0]).resolve() for link in links(readme)}
     assert [name(page) for page in PAGES if page not in mapped | {readme}] == []
+
+
+def test_the_page_on_configuration_has_every_option_of_the_server() -> None:
+    table = (ROOT / "docs/serving/configuration.md").read_text("utf-8").partition("## Options")[2].partition("##")[0]
+    groups = (ServeSettings, SecuritySettings, TransportSettings)
+    names = {field.name for group in groups for field in dataclasses.fields(group)}
+    options = {f"--{name.replace('_', '-')}" for name in names - {"repository", "security", "transport"}}
+    assert not {option for option in options if f"`{option}`" not in table and not option.startswith("--keepalive-")}
+    assert "`--keepalive-…`" in table
 
 
 def test_every_picture_is_shown_and_fetches_nothing() -> None:

@@ -8,10 +8,10 @@ from importlib import metadata
 from pathlib import Path
 
 from mnserve.engines.cpu import available_cpus
+from mnserve.engines.nvidia_driver import gpu_names
 
 _DISTRIBUTIONS = ("mn-runtime", "onnxruntime", "onnxruntime-gpu", "grpcio", "numpy", "protobuf")
 _CPUINFO = Path("/proc/cpuinfo")
-_DRIVER = Path("/proc/driver/nvidia")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +56,6 @@ def describe_machine() -> Machine:
         system=f"{platform.system()} {platform.release()}",
         versions=versions,
     )
-
-
-def gpu_names(driver: Path = _DRIVER) -> tuple[str, ...]:
-    """Lists the models of NVIDIA's GPUs from the files of the driver in ``/proc``; empty without a driver."""
-    names: list[str] = []
-    for file in sorted(driver.glob("gpus/*/information")):
-        text = file.read_text(encoding="utf-8", errors="replace")
-        names += [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("Model:")]
-    return tuple(names)
 
 
 def _cpu_name(cpuinfo: Path = _CPUINFO) -> str:

@@ -7,12 +7,11 @@ import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import distributions
-from pathlib import Path
 from typing import Final
 
-from mnserve.bench.machine import gpu_names
 from mnserve.engines.cpu import available_cpus, cgroup_quota
 from mnserve.engines.memory import memory_limit
+from mnserve.engines.nvidia_driver import driver_version, gpu_names
 from mnserve.engines.providers import installed_builds
 from mnserve.engines.runtime import TELEMETRY_VARIABLE
 from mnserve.engines.runtime import onnxruntime as ort
@@ -99,7 +98,7 @@ def look_around() -> Surroundings:
         memory_limit=None if limit is None or limit >= memory else limit,
         memory=memory,
         gpus=gpu_names(),
-        driver=_driver(),
+        driver=driver_version(),
         telemetry=reports_usage(),
         warnings=_warnings(),
     )
@@ -136,11 +135,3 @@ def _system() -> str:
 def _build() -> str:
     cuda = getattr(ort, "cuda_version", "")
     return f"ONNX Runtime {ort.__version__} for {f'CUDA {cuda}' if cuda else 'CPUs'}"
-
-
-def _driver(file: Path = Path("/proc/driver/nvidia/version")) -> str:
-    try:
-        line = file.read_text(encoding="utf-8", errors="replace").splitlines()[0]
-    except (OSError, IndexError):
-        return ""
-    return line.partition(":")[2].strip()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from mnserve.engines.cgroup import ancestors, groups, read_file
@@ -22,8 +22,14 @@ def resident_bytes(root: Path = Path("/")) -> int:
 
 def give_back_free_memory() -> None:
     """Gives memory that was freed back to the system, where the C library keeps it for each thread (glibc)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    if (trim := heap_trim()) is not None:
+        trim()
+
+
+def heap_trim() -> Callable[[], object] | None:
+    """Finds ``malloc_trim``; None where the C library is another one."""
+    function = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return None if function is None else lambda: function(0)
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:

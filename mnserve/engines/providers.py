@@ -11,6 +11,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Final
 
+from mnserve.engines.nvidia_driver import gpu_lines, version_lines
 from mnserve.errors import EngineLoadError, SettingsError
 
 _SUFFIX: Final = "ExecutionProvider"
@@ -162,26 +163,15 @@ def cache_key(model: Path, versions: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def machine_versions(driver: Path = Path("/proc/driver/nvidia")) -> list[str]:
-    """Lists the versions that an engine of TensorRT depends on besides the model: libraries, driver and GPUs.
-
-    Args:
-        driver: Folder in which NVIDIA's driver describes itself.
-    """
+def machine_versions() -> list[str]:
+    """Lists the versions that an engine of TensorRT depends on besides the model: libraries, driver and GPUs."""
     names = sorted(
         name
         for distribution in distributions()
         if (name := (distribution.metadata["Name"] or "").lower()).startswith(("onnxruntime", "tensorrt"))
     )
-    versions = [f"{name} {version(name)}" for name in dict.fromkeys(names)]
-    for file in [driver / "version", *sorted(driver.glob("gpus/*/information"))]:
-        try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        # Of a GPU only its model counts; two GPUs of one model share their engines.
-        versions += [line.strip() for line in text.splitlines() if file.name == "version" or line.startswith("Model")]
-    return versions
+    # Of a GPU only its model counts; two GPUs of one model share their engines.
+    return [*(f"{name} {version(name)}" for name in dict.fromkeys(names)), *version_lines(), *gpu_lines()]
 
 
 def cache_root() -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mnserve.errors import EngineLoadError, MnServeError, ModelNotReadyError
 from mnserve.execution.engine_thread import EngineThread
@@ -19,10 +19,13 @@ from mnserve.models.loading import LoadedModel, load
 from mnserve.models.served import ServedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.reader import list_versions, read_config, served_versions
+from mnserve.text.names import shortened
 
 _log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+_MAX_REASON: Final = 2000
+"""Most characters of a reason, which may hold a name out of a file of megabytes."""
 
 
 async def load_versions(
@@ -152,7 +155,7 @@ async def _within_run_timeout(call: Coroutine[Any, Any, _Result], name: str, opt
 def _explain(name: str, version: int | None, error: Exception) -> str:
     """Logs and returns the reason why a model cannot be served; an unexpected error is logged with its traceback."""
     expected = isinstance(error, MnServeError)
-    reason = str(error) if expected else f"{type(error).__name__}: {error}"
+    reason = shortened(str(error) if expected else f"{type(error).__name__}: {error}", _MAX_REASON)
     where = "" if version is None else f" version {version}"
     _log.error("model '%s'%s cannot be served: %s", name, where, reason, exc_info=None if expected else error)
     return reason

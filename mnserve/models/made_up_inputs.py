@@ -28,6 +28,11 @@ _MAX_BYTES: Final = 2**26
 """Most bytes of the inputs of one row with open dimensions."""
 _PERIOD: Final = 4093
 """Floats of a row that are drawn; larger rows repeat them. A prime, so that lines and channels differ."""
+_INTEGERS: Final = {"normal": (1, 4), "wide": (0, 100), "small": (0, 2), "extreme": (-1024, 1024), "gaps": (-1, 2)}
+_FACTORS: Final = {"wide": 200.0, "extreme": 1e6}
+_MOST_OF_HALF: Final = 4000.0
+"""Factor with which half floats stay finite."""
+_FORMS: Final = {"normal": "{}", "wide": "{}.5", "small": "word {}", "extreme": "-{}000000", "gaps": "{}"}
 _SCALES: Final = (1.0, 3.0, 0.5, 2.0)
 """Scales of rows 0, 1, 2, 3, 0, …: a model that looks at the largest of all rows gives itself away."""
 
@@ -40,12 +45,21 @@ class Style(Enum):
         WIDE: Floats of some hundreds, integers up to 99, numbers with a fraction.
         SMALL: Floats from 0.1 to 1, integers 0 and 1, words.
         ZEROS: Zeros, and empty strings.
+        EXTREME: Floats of some millions, integers up to 1,023 and below 0, long numbers.
+        GAPS: NaN among floats around 0, -1 among integers 0 and 1, empty strings among digits.
     """
 
     NORMAL = "normal"
     WIDE = "wide"
     SMALL = "small"
     ZEROS = "zeros"
+    EXTREME = "extreme"
+    GAPS = "gaps"
+
+
+_TRIED: Final = (Style.NORMAL, Style.WIDE, Style.SMALL, Style.ZEROS)
+RARE: Final = (Style.EXTREME, Style.GAPS)
+"""Values that many models refuse, or answer with NaN; with others, rows influence each other for these alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +78,12 @@ class MadeUpInputs:
 
     def row(self, number: int) -> Mapping[str, Array]:
         """Makes the inputs of a row; rows of different numbers differ, except for zeros."""
-        return {
-            rule.name: np.asarray(_values(rule, self._shape(rule), self.style, number)) for rule in self.rules.inputs
-        }
+        return {rule.name: np.asarray(self._values(rule, self._shape(rule), number)) for rule in self.rules.inputs}
+
+    def _values(self, rule: TensorRule, shape: list[int], number: int) -> Array:
+        if self.style is Style.GAPS and rule.datatype.floating and not self.rules.allow_non_finite:
+            return _values(rule, shape, Style.NORMAL, number)  # requests with NaN are refused
+        return _values(rule, shape, self.style, number)
 
     @property
     def nbytes(self) -> int:
@@ -82,7 +99,7 @@ def made_up_inputs(rules: RequestSignature) -> Iterator[MadeUpInputs]:
     """Yields inputs to try, the likeliest first."""
     is_open = any(-1 in rule.dims for rule in rules.inputs)
     for size in _OPEN_SIZES if is_open else (1,):
-        for style in Style:
+        for style in _TRIED:
             inputs = MadeUpInputs(rules=rules, style=style, open_size=size)
             if not is_open or inputs.nbytes <= _MAX_BYTES:
                 yield inputs
@@ -99,8 +116,9 @@ def _values(rule: TensorRule, shape: list[int], style: Style, number: int) -> Ar
         return _floats(generator, datatype, shape, style, _SCALES[number % len(_SCALES)])
     if datatype.name == "BOOL":
         return generator.random(shape) < 0.5
-    low, high = {Style.NORMAL: (1, 4), Style.SMALL: (0, 2), Style.WIDE: (0, 100)}[style]
-    return generator.integers(low, high, shape).astype(datatype.dtype)
+    low, high = _INTEGERS[style.value]
+    limits = np.iinfo(datatype.dtype)
+    return generator.integers(max(low, limits.min), min(high, int(limits.max) + 1), shape).astype(datatype.dtype)
 
 
 def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int], style: Style, scale: float) -> Array:
@@ -108,8 +126,10 @@ def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int]
     if style is Style.SMALL:
         values = generator.random(count, dtype=np.float32) * np.float32(0.9) + np.float32(0.1)
     else:
-        factor = scale * (200.0 if style is Style.WIDE else 1.0)
+        factor = scale * min(_FACTORS.get(style.value, 1.0), _MOST_OF_HALF if datatype.name == "FP16" else math.inf)
         values = generator.standard_normal(count, dtype=np.float32) * np.float32(factor)
+        if style is Style.GAPS:
+            values[generator.random(count) < 0.3] = np.nan
     values = np.resize(values, shape)
     if datatype.name == "BF16":  # the upper half of a float32
         return (np.ascontiguousarray(values).view(np.uint32) >> 16).astype(np.uint16).reshape(shape)
@@ -117,8 +137,10 @@ def _floats(generator: np.random.Generator, datatype: Datatype, shape: list[int]
 
 
 def _texts(generator: np.random.Generator, shape: list[int], style: Style) -> Array:
-    form = {Style.NORMAL: "{}", Style.SMALL: "word {}", Style.WIDE: "{}.5"}[style]
+    form = _FORMS[style.value]
     array = np.empty(shape, dtype=object)
     numbers = generator.integers(1, 10, shape)
     array.ravel()[:] = [form.format(number).encode() for number in np.ravel(numbers)]
+    if style is Style.GAPS:
+        array[numbers < 4] = b""
     return array

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from mnserve.errors import LoadFailedError, MnServeError, RepositoryError, StoppingError, UnsupportedError
 from mnserve.models.registry import Models
@@ -16,6 +16,8 @@ from mnserve.settings import Control
 _log = logging.getLogger(__name__)
 
 _EXPLICIT: Final = "explicit"
+LOAD_PATIENCE: Final = 10.0
+"""Seconds after which the load of one model does not hold up the others, or the start, any more."""
 
 
 def check_explicit_control(control: Control) -> None:
@@ -40,15 +42,27 @@ class Poller:
         models: The served models.
         seconds: Time between two looks.
         allow_empty: Unload the last models, too, when they are gone; otherwise they stay.
+        patience: Seconds after which a change of one model does not hold up those of the others any more.
     """
 
-    def __init__(self, root: Path, models: Models, seconds: float, *, allow_empty: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        models: Models,
+        seconds: float,
+        *,
+        allow_empty: bool = False,
+        patience: float = LOAD_PATIENCE,
+    ) -> None:
         self._root = root
         self._allow_empty = allow_empty
         self._left_out: Mapping[str, str] = {}
         self._models = models
         self._seconds = seconds
         self._seen: dict[str, object] = {}
+        self._patience = patience
+        self._changes: dict[str, asyncio.Task[None]] = {}
+        """Model name -> its change that goes on."""
 
     async def look(self) -> None:
         """Remembers the current files without loading models.
@@ -60,22 +74,27 @@ class Poller:
 
     async def run(self) -> None:
         """Polls until the task is cancelled."""
-        while True:
-            await asyncio.sleep(self._seconds)
-            try:
-                await self.poll()
-            except RepositoryError as error:
-                _log.error("the repository cannot be looked through, and what is served stays: %s", error)
-            except StoppingError:
-                return
-            except Exception:  # noqa: BLE001 (logged, and the next look may succeed)
-                _log.exception("looking through the repository failed; what is served stays, and it is tried again")
+        try:
+            while True:
+                await asyncio.sleep(self._seconds)
+                try:
+                    await self.poll()
+                except RepositoryError as error:
+                    _log.error("the repository cannot be looked through, and what is served stays: %s", error)
+                except StoppingError:
+                    return
+                except Exception:  # noqa: BLE001 (logged, and the next look may succeed)
+                    _log.exception("looking through the repository failed; what is served stays, and it is tried again")
+        finally:
+            for change in self._changes.values():
+                change.cancel()
 
     async def poll(self) -> None:
         """Loads and unloads the models that have changed since the last look.
 
         A model whose folder is empty or whose link leads to nothing stays, and so do all where none is left: a drive
-        may be unmounted.
+        may be unmounted. A change that takes long goes on beside the others, and its model is not looked at before
+        it is done.
 
         Raises:
             RepositoryError: The repository cannot be read.
@@ -90,26 +109,48 @@ class Poller:
             )
             return
         before, self._seen = self._seen, current
+        self._changes = {name: change for name, change in self._changes.items() if not change.done()}
+        for name in self._changes:
+            current.pop(name, None)
+            if name in before:
+                current[name] = before[name]
         for name in before.keys() - current.keys():
             if name in left_out and self._models.is_served(name):
                 current[name] = before[name]
                 _log.error("model '%s' stays as it is served, though its folder is now %s", name, left_out[name])
                 continue
             _log.info("model '%s' is gone from the repository", name)
-            await self._models.forget(name)
+            await self._change(name, self._models.forget(name))
         for name in sorted(current):
-            if current[name] == before.get(name):
-                continue
-            try:
-                await self._models.load(name)
-            except StoppingError:
-                raise
-            except LoadFailedError:
-                pass  # logged with its reason, and kept in the list of models
-            except MnServeError as error:
-                _log.error("model '%s' cannot be loaded: %s", name, error)
-            except Exception:  # noqa: BLE001 (one bad model must not stop the others)
-                _log.exception("model '%s' cannot be loaded; it is tried again when its files change", name)
+            if current[name] != before.get(name):
+                await self._change(name, self._load(name))
+
+    async def _change(self, name: str, change: Coroutine[Any, Any, None]) -> None:
+        """Makes a change of one model, and leaves it to itself where it takes long.
+
+        Raises:
+            StoppingError: The server is stopping.
+        """
+        task = self._changes[name] = asyncio.get_running_loop().create_task(change)
+        await asyncio.wait((task,), timeout=self._patience)
+        if task.done():
+            del self._changes[name]
+            task.result()
+        else:
+            task.add_done_callback(_retrieve)
+            _log.warning("model '%s' is still being loaded; changes of the others go on beside it", name)
+
+    async def _load(self, name: str) -> None:
+        try:
+            await self._models.load(name)
+        except StoppingError:
+            raise
+        except LoadFailedError:
+            pass  # logged with its reason, and kept in the list of models
+        except MnServeError as error:
+            _log.error("model '%s' cannot be loaded: %s", name, error)
+        except Exception:  # noqa: BLE001 (one bad model must not stop the others)
+            _log.exception("model '%s' cannot be loaded; it is tried again when its files change", name)
 
     async def _look_through(self) -> tuple[dict[str, object], Mapping[str, str]]:
         """Returns model name -> a value that changes with its files, and what is left out with the reason."""
@@ -117,6 +158,12 @@ class Poller:
         listing.log_left_out(self._left_out)
         self._left_out = listing.left_out
         return await asyncio.to_thread(_fingerprints, self._root, listing.models), listing.left_out
+
+
+def _retrieve(change: asyncio.Task[None]) -> None:
+    """Takes the error of a change that nobody waits for: it has no other than that the server is stopping."""
+    if not change.cancelled():
+        change.exception()
 
 
 def _fingerprints(root: Path, names: Iterable[str]) -> dict[str, object]:

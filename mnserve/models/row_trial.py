@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -85,6 +85,14 @@ class WarmUp:
     row_bytes: float = 0.0
 
 
+class _Kinds(NamedTuple):
+    """Rows of the kind that is compared, of other kinds, and of kinds that the model need not take."""
+
+    row: MakeRow
+    others: Sequence[MakeRow]
+    rare: Sequence[MakeRow]
+
+
 class RowTrial:
     """Tries rows alone and joined, style by style, until enough is known."""
 
@@ -118,12 +126,13 @@ class RowTrial:
         self.probe = row
         self._shapes = {name: array.shape for name, array in outputs.items()}
 
-    def compare(self, row: MakeRow, others: Sequence[MakeRow] = ()) -> None:
+    def compare(self, row: MakeRow, others: Sequence[MakeRow] = (), rare: Sequence[MakeRow] = ()) -> None:
         """Runs rows alone and joined. Inputs that the model refuses tell nothing.
 
         Args:
             row: Number -> inputs of a row.
             others: The same for values of other kinds, beside which the answer to a row has to stay what it is.
+            rare: The same for values that the model need not take; they are tried until one comparison is through.
         """
         first_time = self.probe is None
         try:
@@ -136,7 +145,7 @@ class RowTrial:
         if self._rules.max_batch_size < 2:
             return
         try:
-            self._join(row, others, rows, alone)
+            self._join(_Kinds(row, others, () if self._equal else rare), rows, alone)
         except (MnServeError, MemoryError, ValueError) as error:
             reason = str(error) or "there is no memory for it"
             if len(alone) == len(rows) >= 2:
@@ -147,7 +156,7 @@ class RowTrial:
         if first_time:
             self._grow(rows, alone)
 
-    def _join(self, row: MakeRow, others: Sequence[MakeRow], rows: list[Tensors], alone: list[Tensors]) -> None:
+    def _join(self, kinds: _Kinds, rows: list[Tensors], alone: list[Tensors]) -> None:
         for count in JOINED:
             if count > self._rules.max_batch_size:
                 break
@@ -161,10 +170,12 @@ class RowTrial:
                     self.stop(reason)
                 return
             while len(rows) < count:
-                rows.append(row(len(rows)))
+                rows.append(kinds.row(len(rows)))
                 alone.append(self._runs.run(rows[-1], 1))
             answer = self._runs.run(join(rows), count)
-            fault = difference(alone, answer, self._rules) or self._influence(rows, answer, (*others, row))
+            fault = difference(alone, answer, self._rules)
+            fault = fault or self._influence(rows, answer, (*kinds.others, kinds.row, *kinds.rare))
+            fault = fault or self._influence_on_rare(kinds, count)
             if fault is not None:
                 self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
                 return
@@ -188,7 +199,7 @@ class RowTrial:
             try:
                 beside_others = self._runs.run(join(mixed), count)
             except (MnServeError, MemoryError, ValueError):
-                continue  # values that the model does not take; the last kind is that of the rows
+                continue  # values that the model does not take
             name = first_changed(every_second(answer), every_second(beside_others))
             if name is None:
                 continue
@@ -197,6 +208,20 @@ class RowTrial:
                 return f"output '{name}' of a row depends on the rows beside it"
             # Kernels whose answers vary from run to run are compared as those of other batch sizes are.
             return values_differ(every_second(answer), every_second(beside_others), self._rules)
+        return None
+
+    def _influence_on_rare(self, kinds: _Kinds, count: int) -> str | None:
+        """Keeps rows of rare values. Their answers alone are no measure: kernels differ in what becomes of NaN."""
+        for make in kinds.rare:
+            if not self._runs.has_time(3 * count):
+                break
+            rows = [make(number) for number in range(count)]
+            try:
+                answer = self._runs.run(join(rows), count)
+            except (MnServeError, MemoryError, ValueError):
+                continue
+            if fault := self._influence(rows, answer, (kinds.row,)):
+                return fault
         return None
 
     def _grow(self, rows: Sequence[Tensors], alone: Sequence[Tensors]) -> None:

@@ -23,7 +23,7 @@ from mnserve.models.trial_runs import TrialLimits
 from mnserve.models.warm_up import warm_up
 from mnserve.models.warm_up_samples import samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.model_config import complete, signature
+from mnserve.repository.model_config import complete, signature, warn_of_output_shapes
 from mnserve.repository.model_files import ModelFiles
 from mnserve.repository.model_parameters import allowed_batch_sizes, decides_batching, warm_up_enabled
 
@@ -152,7 +152,7 @@ class _Trial:
 
     def _tried(self, rows: int, result: WarmUp | None, batching: str, doubts: tuple[str, ...] = ()) -> TriedModel:
         if result is not None and not self._config.output:
-            self._outputs = [_as_answered(spec, result.shapes) for spec in self._outputs]
+            self._outputs = [_as_answered(self._config.name, spec, result.shapes) for spec in self._outputs]
         config = self._completed(rows)
         if rows == 0 and config.dynamic_batching.preferred_batch_size and not self._config.HasField("max_batch_size"):
             _log.warning(
@@ -161,6 +161,7 @@ class _Trial:
                 *(config.name, batching),
             )
             config.dynamic_batching.ClearField("preferred_batch_size")
+        warn_of_output_shapes(config, self._outputs)
         off = "not run: " + ("switched off by --no-warm-up" if not self._options.warm_up else "mn.warm_up is false")
         return TriedModel(
             config=config,
@@ -173,12 +174,13 @@ class _Trial:
         return complete(self._config, self._engine.inputs, self._outputs, max_batch_size=max_batch_size)
 
 
-def _as_answered(spec: TensorSpec, shapes: Mapping[str, tuple[int, ...]]) -> TensorSpec:
+def _as_answered(model: str, spec: TensorSpec, shapes: Mapping[str, tuple[int, ...]]) -> TensorSpec:
     """Opens the sizes of an output that came otherwise than its file says; shapes in a file are hints."""
     actual = shapes.get(spec.name)
     if actual is None:
         return spec
     if len(actual) == len(spec.shape) and all(a in (-1, b) for a, b in zip(spec.shape, actual, strict=True)):
         return spec
-    _log.info("output '%s' is declared as %s, and came as %s", spec.name, list(spec.shape), list(actual))
+    declared = f"is declared as {list(spec.shape)}" if spec.shape else "is declared without sizes"
+    _log.info("model '%s': output '%s' %s, and came as %s", model, spec.name, declared, list(actual))
     return replace(spec, shape=(-1,) * len(actual))

@@ -18,7 +18,7 @@ from mnserve.engines.base import Engine
 from mnserve.errors import EngineLoadError, MnServeError
 from mnserve.execution.batch import execute
 from mnserve.execution.run_watch import RunWatch
-from mnserve.models.made_up_inputs import Style, made_up_inputs
+from mnserve.models.made_up_inputs import RARE, Style, made_up_inputs
 from mnserve.models.row_trial import JOINED, RowTrial, WarmUp, WarmUpPlan
 from mnserve.models.trial_runs import TrialRuns
 from mnserve.models.warm_up_samples import Sample
@@ -59,7 +59,7 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: 
         if inputs.style is Style.ZEROS and trial.probe is not None:
             continue
         others = [replace(inputs, style=style).row for style in (Style.WIDE, Style.SMALL) if style is not inputs.style]
-        trial.compare(inputs.row, others)
+        trial.compare(inputs.row, others, [replace(inputs, style=style).row for style in RARE])
         if trial.settled:
             break
     trial.finish()

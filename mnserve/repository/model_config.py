@@ -91,6 +91,20 @@ def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequen
     )
 
 
+def warn_of_output_shapes(config: ModelConfig, outputs: Sequence[TensorSpec]) -> None:
+    """Logs the outputs of a complete configuration that have another shape in the model file."""
+    shapes = {spec.name: spec.shape for spec in outputs}
+    for tensor in config.output:
+        full = (-1, *tensor.dims) if config.max_batch_size > 0 else tuple(tensor.dims)
+        shape = shapes[tensor.name]
+        if shape and not _agree(full, shape):
+            _log.warning(
+                "model '%s': output '%s' has shape %s by config.pbtxt, but %s in the model file; answers have the "
+                "shape that the model computes",
+                *(config.name, tensor.name, list(full), list(shape)),
+            )
+
+
 def _type(spec: TensorSpec) -> str:
     return DataType.Name(DATATYPES[spec.datatype].config_type)
 
@@ -136,6 +150,8 @@ def _input_rule(config: ModelConfig, tensor: ModelInput, spec: TensorSpec) -> Te
     if not _fits(full, spec.shape):
         own = list(spec.shape[1:] if batched else spec.shape)
         other = f", or keep them and add reshape {{ shape: {own} }}" if hold_as_many(dims, own) else ""
+        if not batched and spec.shape[0] == -1 and _fits((-1, *dims), spec.shape):
+            other = ", or keep them and set max_batch_size, if the first dimension is a batch"
         raise ModelConfigError(
             f"{what} has shape {list(full)} by config.pbtxt, but {list(spec.shape)} in the model file; set its dims to "
             f"{own}{other}"
@@ -145,14 +161,7 @@ def _input_rule(config: ModelConfig, tensor: ModelInput, spec: TensorSpec) -> Te
 
 def _output_rule(config: ModelConfig, tensor: ModelOutput, spec: TensorSpec) -> TensorRule:
     """Takes an output as it is configured: shapes of outputs are hints, in a file and in a configuration."""
-    what = f"model '{config.name}': output '{tensor.name}'"
-    datatype, dims = _checked_type(what, tensor, spec), tuple(tensor.dims)
-    full = (-1, *dims) if config.max_batch_size > 0 else dims
-    if spec.shape and not _agree(full, spec.shape):
-        _log.warning(
-            "%s has shape %s by config.pbtxt, but %s in the model file; answers have the shape that the model computes",
-            *(what, list(full), list(spec.shape)),
-        )
+    datatype, dims = _checked_type(f"model '{config.name}': output '{tensor.name}'", tensor, spec), tuple(tensor.dims)
     return TensorRule(name=tensor.name, datatype=datatype, dims=dims)
 
 

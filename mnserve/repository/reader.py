@@ -27,7 +27,7 @@ from mnserve.errors import (
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import CONFIG_NAME, is_folder, list_models, version_numbers
 from mnserve.repository.model_files import EXPORT_NAME, ModelFiles, file_fault, plain_name, read_export
-from mnserve.text.names import is_text, listed, printable, shortened
+from mnserve.text.names import is_text, listed, printable, shortened, shortened_within
 from mnserve.text.text_files import read_text
 
 MODEL_NAME = "model.onnx"
@@ -74,7 +74,9 @@ def read_config(root: Path, name: str) -> ModelConfig:
         try:
             text_format.Parse(read_text(path).replace("\r\n", "\n").replace("\r", "\n"), config)
         except text_format.ParseError as error:
-            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {error}") from error
+            # The message has the whole line, which may be the whole file; what is wrong with it stands at the end.
+            fault = shortened_within(str(error))
+            raise ModelConfigError(f"model '{name}': {CONFIG_NAME} does not parse: {fault}") from error
         except ValueError as error:
             raise ModelConfigError(f"model '{name}': {CONFIG_NAME} cannot be read: {error}") from error
         except OSError as error:
@@ -163,6 +165,10 @@ def _model_path(folder: Path, config: ModelConfig) -> Path:
     path = folder / plain_name(config.default_model_filename or MODEL_NAME, config.name)
     if os.path.isdir(path):
         path /= MODEL_NAME
+    if os.path.lexists(path) and (fault := file_fault(path)):
+        raise CorruptModelError(
+            f"model '{config.name}' version {folder.name}: {path} {fault}; put the model there as an ONNX file"
+        )
     if not os.path.isfile(path):  # unlike Path.is_file, False for names that are too long
         raise CorruptModelError(
             f"model '{config.name}' version {folder.name}: {path} is missing{_found_instead(path)}; put the model "

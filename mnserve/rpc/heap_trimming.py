@@ -7,9 +7,10 @@ messages at a time left some hundred MiB, more with every round.
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from collections.abc import Callable
 from typing import Final
+
+from mnserve.engines.memory import heap_trim
 
 LARGE_BYTES: Final = 2**20
 _QUIET_SECONDS: Final = 0.5
@@ -32,7 +33,7 @@ class HeapTrimming:
         quiet: float = _QUIET_SECONDS,
         most: float = _MOST_SECONDS,
     ) -> None:
-        self._trim = _glibc_trim() if trim is None else trim
+        self._trim = heap_trim() if trim is None else trim
         self._quiet, self._most = quiet, most
         self._last = 0.0
         self._count = 0
@@ -59,9 +60,3 @@ class HeapTrimming:
                 await asyncio.to_thread(trim)
         finally:
             self._task = None
-
-
-def _glibc_trim() -> Callable[[], object] | None:
-    """Finds ``malloc_trim``; None where the C library is another one."""
-    function = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return None if function is None else lambda: function(0)

@@ -24,18 +24,20 @@ from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_e
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-LIMITS: Final = ElementLimits(fields=65_536, values=2**21, numbers=2**22)
-"""Most elements of a message: those that protobuf parses within about a tenth of a second."""
+LIMITS: Final = ElementLimits(fields=65_536, values=2**21, numbers=2**22, texts=300_000)
+"""Most elements of a message: those that protobuf parses within about a tenth of a second. The longest text is the
+configuration of a load."""
 _REMEDIES: Final = {
     "fields": "fields, such as inputs, outputs and parameters; send each of them once",
     "values": "strings, or numbers that are not packed; send tensors as raw_input_contents",
     "numbers": "integers or booleans in typed contents; send tensors as raw_input_contents",
+    "texts": "bytes of names, ids and parameters; send shorter ones",
 }
 _UNCOUNTED_BYTES: Final = 2**16
 """Messages up to this size are parsed within a millisecond, whatever they have."""
 _INLINE_BYTES: Final = 2**20
 """Messages up to this size are parsed on the event loop, unless they have more elements than ``_INLINE``."""
-_INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18)
+_INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18, texts=LIMITS.texts)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Final
 
 _LISTED: Final = 20
 _MAX_LENGTH: Final = 64
+_MAX_SENTENCE: Final = 400
 _UNPRINTABLE: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, invisible and direction marks, lone surrogates, line and paragraph
 separators."""
@@ -44,6 +45,11 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Escapes the same as :func:`printable`, except for line feeds and tabs."""
     return "".join(part if part in ("\n", "\t") else printable(part) for part in re.split("([\n\t])", text))
+
+
+def shortened_within(text: str, limit: int = _MAX_SENTENCE) -> str:
+    """Cuts the middle of text that has more than ``limit`` characters, with dots in its place."""
+    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-(limit // 2) :]}"
 
 
 def shortened(text: str, limit: int = _MAX_LENGTH) -> str:

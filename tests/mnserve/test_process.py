@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
+import onnx.parser
 from rich.console import Console
 
 from mnserve.engines.base import EngineOptions
@@ -35,3 +39,18 @@ async def test_no_model_can_break_or_steer_the_table(repository: Path, double_mo
     assert "x FP32 [4]" in text
     assert not [character for character in STEERING if character in text]
     assert text.endswith("serving 2 models on grpc://127.0.0.1:1, metrics http://127.0.0.1:2/metrics\n")
+
+
+def test_a_run_that_never_ends_aborts_no_failed_start(repository: Path) -> None:
+    """An engine's thread cannot be stopped, and would abort the process while the interpreter is finalized."""
+    endless = (
+        "(float[N,4] x) => (float[N,4] y) { yes = Constant<value = bool {1}>() y = Loop<body = step (int64 i, bool c, "
+        "float[N,4] v) => (bool go, float[N,4] w) { go = Identity(c) w = Mul(v, v) }>(, yes, x) }"
+    )
+    folder = repository / "m" / "1"
+    folder.mkdir(parents=True)
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> g {endless}'), folder / "model.onnx")
+    words = ["serve", str(repository), "--grpc-port", "0", "--metrics-port", "0", "--run-timeout", "0.2"]
+    ended = subprocess.run([sys.executable, "-m", "mnserve", *words], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "a warm-up run has not ended after 0.2 s (--run-timeout)" in ended.stderr.splitlines()[-1]

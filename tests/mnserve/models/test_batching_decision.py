@@ -56,6 +56,19 @@ DEPENDENT = {
     "scale of all": f"{ROWS} {{ q, s, z = DynamicQuantizeLinear(x) y = DequantizeLinear(q, s, z) }}",
     "large values": f"{ROWS} {{ {MEAN} limit = Constant<value = float {{100}}>() largest = ReduceMax<keepdims = 0>(x) "
     f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
+    "huge values": f"{ROWS} {{ {MEAN} limit = Constant<value = float {{10000}}>() largest = ReduceMax<keepdims = 0>(x) "
+    f"c = Greater(largest, limit) y = If<{SELECTED}>(c) }}",
+    "missing values": f"{ROWS} {{ axis = Constant<value = int64[1] {{0}}>() missing = IsNaN(x) known = Not(missing) "
+    "none = Constant<value = float {0}>() filled = Where(missing, none, x) floats = Cast<to = 1>(known) "
+    "count = ReduceSum(floats, axis) sum = ReduceSum(filled, axis) mean = Div(sum, count) "
+    "y = Where(missing, mean, x) }",
+    "negative integers": "(int64[N,4] x) => (int64[N,4] y) { zero = Constant<value = int64 {0}>() "
+    "lowest = ReduceMin<keepdims = 0>(x) shift = Min(lowest, zero) y = Sub(x, shift) }",
+    "large integers": "(int64[N,4] x) => (int64[N,4] y) { limit = Constant<value = int64 {500}>() "
+    "largest = ReduceMax<keepdims = 0>(x) most = Max(largest, limit) y = Sub(x, most) }",
+    "bright pixels": "(uint8[N,4] x) => (float[N,4] y) { pixels = Cast<to = 1>(x) "
+    "limit = Constant<value = float {200}>() "
+    "largest = ReduceMax<keepdims = 0>(pixels) white = Max(largest, limit) y = Div(pixels, white) }",
     "many rows": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
     f"limit = Constant<value = int64 {{20}}>() c = Greater(n, limit) y = If<{SELECTED}>(c) }}",
     "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) "
@@ -142,6 +155,16 @@ def test_shapes_of_outputs_are_hints(repository: Path) -> None:
     for dims in ("1, 1, -1", "1, -1", "7"):
         write(repository, graph, f'output {{ name: "y" data_type: TYPE_FP32 dims: [{dims}] }}')
         assert opened(repository).signature.max_batch_size == 0
+
+
+def test_another_shape_of_an_output_is_warned_of_once(repository: Path, caplog: pytest.LogCaptureFixture) -> None:
+    graph = "(float[1,4] x) => (float[1,4] y) { y = Identity(x) }"
+    config = 'input { name: "x" data_type: TYPE_FP32 dims: [1, 4] } output { name: "y" data_type: TYPE_FP32 dims: [4] }'
+    write(repository, graph, config)
+    opened(repository)
+    texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(texts) == 1
+    assert texts[0].startswith("model 'm': output 'y' has shape [4] by config.pbtxt, but [1, 4] in the model file")
 
 
 def test_tensors_without_a_rank_take_what_is_configured(repository: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from mnserve.engines.base import EngineOptions
+from mnserve.engines.fake import FakeEngine
 from mnserve.errors import RepositoryNotFoundError, SettingsError, UnknownModelError
 from mnserve.models.loading import LoadOptions
 from mnserve.models.polling import Poller
@@ -272,4 +274,35 @@ async def test_a_model_deleted_during_a_poll_is_unloaded_by_the_next(
     await poller.poll()
     assert sorted(state.name for state in models.states()) == ["stays"]
     assert "Traceback" not in caplog.text
+    assert await models.drain(20)
+
+
+async def test_a_load_that_takes_long_keeps_no_change_of_the_others_away(
+    repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, config = threading.Event(), "max_batch_size: 2"
+    double_model("served", config=config)
+
+    def engine(path: Path, options: EngineOptions) -> FakeEngine:
+        return FakeEngine(gate=gate if "hangs" in path.parts else None)
+
+    models = Models(repository, LoadOptions(factory=engine))
+    poller = Poller(repository, models, 1, patience=0.1)
+    await poller.look()
+    await models.load_all()
+    hangs = double_model("hangs", config=config)
+    double_model("new", config=config)
+    await poller.poll()
+    assert models.is_ready("new")
+    assert "model 'hangs' is still being loaded" in caplog.text
+    shutil.rmtree(hangs)
+    shutil.rmtree(repository / "served")
+    await poller.poll()
+    assert [(state.name, state.ready) for state in models.states()] == [("hangs", False), ("new", True)]
+    gate.set()
+    async with asyncio.timeout(20):
+        while not models.is_ready("hangs"):
+            await asyncio.sleep(0.01)
+    await poller.poll()
+    assert [state.name for state in models.states()] == ["new"], "what came meanwhile is seen afterwards"
     assert await models.drain(20)

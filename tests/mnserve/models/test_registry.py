@@ -262,3 +262,12 @@ async def test_a_warm_up_run_has_the_time_of_any_run(repository: Path, double_mo
         while not engine.closed:
             await asyncio.sleep(0.01)
     assert await models.drain(20)
+
+
+async def test_a_reason_has_a_bounded_length(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config=f'backend: "{"x" * 100_000}"')
+    models = Models(repository, LoadOptions())
+    await models.load_all()
+    (state,) = models.states()
+    assert len(state.reason) < 2100
+    assert await models.drain(20)

@@ -108,3 +108,11 @@ def test_a_fixed_batch_cannot_be_a_batch_dimension() -> None:
 def test_non_finite_values_can_be_allowed() -> None:
     config = filled('parameters { key: "allow_non_finite" value { string_value: "true" } }')
     assert signature(config, (X,), (Y,)).allow_non_finite
+
+
+def test_sizes_that_leave_a_batch_out_need_max_batch_size() -> None:
+    sizes = 'input { name: "x" data_type: TYPE_FP32 dims: [3, -1] } output { name: "y" data_type: TYPE_INT64 dims: [] }'
+    with pytest.raises(ModelConfigError, match=r"set its dims to \[-1, 3, -1\], or keep them and set max_batch_size"):
+        signature(filled(sizes), (X,), (Y,))
+    for remedy in (sizes.replace("[3", "[-1, 3").replace("[]", "[-1]"), f"max_batch_size: 8 {sizes}"):
+        assert signature(filled(remedy), (X,), (Y,)).inputs[0].name == "x"

@@ -150,6 +150,14 @@ def test_a_malformed_configuration_is_refused(
         read_model(repository, "m")
 
 
+def test_a_line_of_any_length_leaves_the_message_short(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="max_batch_size: " + "{" * 100_000)
+    with pytest.raises(ModelConfigError, match="does not parse: 1:17 : ") as fault:
+        read_model(repository, "m", 1)
+    assert len(str(fault.value)) < 500
+    assert str(fault.value).endswith("Couldn't parse integer: {")
+
+
 def test_a_config_pbtxt_that_is_no_text_is_refused(repository: Path, double_model: WriteModel) -> None:
     (double_model("m") / "config.pbtxt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ModelConfigError, match="cannot be read: it is UTF-16"):
@@ -172,6 +180,17 @@ def test_a_config_pbtxt_that_is_no_regular_file_is_refused(
     path.unlink(missing_ok=True)
     make(path)
     with pytest.raises(ModelConfigError, match=rf"model 'm': .*config\.pbtxt {words}; put the file there"):
+        read_model(repository, "m")
+
+
+@pytest.mark.parametrize(("make", "words"), [case for case in NO_FILES if case[0] is not Path.mkdir])
+def test_a_model_file_that_is_no_regular_file_is_refused(
+    repository: Path, double_model: WriteModel, make: Callable[[Path], object], words: str
+) -> None:
+    path = double_model("m") / "1" / "model.onnx"
+    path.unlink()
+    make(path)
+    with pytest.raises(CorruptModelError, match=rf"model 'm' version 1: .*model\.onnx {words}; put the model there"):
         read_model(repository, "m")
 
 

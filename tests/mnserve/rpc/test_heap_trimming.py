@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from mnserve.engines.memory import heap_trim
 from mnserve.rpc import heap_trimming
 from mnserve.rpc.heap_trimming import LARGE_BYTES, HeapTrimming
 
@@ -51,12 +52,12 @@ async def test_messages_that_keep_coming_do_not_put_it_off_for_ever() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc")
 def test_glibc_gives_memory_back() -> None:
-    trim = heap_trimming._glibc_trim()
+    trim = heap_trim()
     assert trim is None or trim() in (0, 1)
 
 
 async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heap_trimming, "_glibc_trim", lambda: None)
+    monkeypatch.setattr(heap_trimming, "heap_trim", lambda: None)
     trimming = HeapTrimming(quiet=0)
     trimming.ended(LARGE_BYTES)
     assert trimming._task is None
