@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
-from mnserve.failing import errors_to_status
+from mnserve.failing import ended, errors_to_status
 from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
@@ -171,14 +171,21 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
         return unchanged
     parser, heap = Parser(handler.request_deserializer, shared), shared.heap
 
-    @errors_to_status
-    async def answer(data: Any, context: Context) -> Any:
-        if len(data) <= _UNCOUNTED_BYTES:
-            return await call(parser.parse_small(data), context)
+    async def answer(data: Any, context: Any) -> Any:
+        size = len(data)
         try:
+            if size <= _UNCOUNTED_BYTES:
+                return await call(parser.parse_small(data), context)
             return await call(await parser.parse(data), context)
+        except BaseException as error:  # noqa: BLE001 (is raised again, or becomes a status)
+            last = await ended(context, error)
         finally:
-            heap.ended(len(data))
+            if size > _UNCOUNTED_BYTES:
+                heap.ended(size)
+        try:
+            raise last
+        finally:
+            del data, context, last
 
     @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:

@@ -24,6 +24,7 @@ from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.messages import LIMITS, LargeMessages, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
@@ -173,7 +174,11 @@ def held_by(errors: list[BaseException]) -> list[object]:
     """Lists what the frames of errors hold, beside what the handler of a method has anyway."""
     frames = [frame for error in errors for frame, _ in traceback.walk_tb(error.__traceback__)]
     values = [value for frame in frames for value in frame.f_locals.values()]
-    return [value for value in values if not (value is None or callable(value) or isinstance(value, Parser))]
+    return [
+        value
+        for value in values
+        if not (value is None or callable(value) or isinstance(value, (Parser, HeapTrimming, int)))
+    ]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
