@@ -108,15 +108,28 @@ def errors_to_status(behavior: Behavior) -> Behavior:
 
     async def answer(request: Any, context: Any) -> Any:
         try:
-            try:
-                return await behavior(request, context)
-            except grpc.aio.BaseError:  # the status has been sent, or cannot be
-                raise
-            except Exception as error:  # noqa: BLE001 (a bug of ours)
-                await fail(context, error)
-        except BaseException as error:
-            request = context = None  # the frame of this function alone leaves with the error
-            drop_frames(error)
-            raise
+            return await behavior(request, context)
+        except BaseException as error:  # noqa: BLE001 (is raised again, or becomes a status)
+            last = await ended(context, error)
+        try:
+            raise last
+        finally:
+            del request, context, last
 
     return answer
+
+
+async def ended(context: Any, error: BaseException) -> BaseException:
+    """Ends a call with the status of an error, unless it has ended.
+
+    Returns:
+        The error that gRPC has to see, without the frames that it has passed. Whoever raises it, outside of the handler
+        of ``error``, adds its own frame, which must not hold the request any more.
+    """
+    try:
+        if isinstance(error, grpc.aio.BaseError) or not isinstance(error, Exception):
+            raise error  # the status has been sent, or cannot be
+        await fail(context, error)
+    except BaseException as last:  # noqa: BLE001 (is raised by the caller)
+        drop_frames(last)
+        return last

@@ -34,7 +34,7 @@ _MAX_TEXT: Final = 2000
 """Largest number of characters of a refusal: clients take 8 KiB of trailing metadata, escapes included."""
 _MAX_ANSWER: Final = 64
 _SHAPE: Final = WireShape.of(pb.ModelInferRequest.DESCRIPTOR)  # type: ignore[arg-type]
-_LIMITS: Final = ElementLimits(fields=2**20, values=2**20, numbers=2**20)
+_LIMITS: Final = ElementLimits(fields=2**20, values=2**20, numbers=2**20, texts=2**20)
 
 
 class Finding(AssertionError):

@@ -24,7 +24,7 @@ from mnserve.batching.request_limits import RequestLimits
 from mnserve.batching.request_queue import RequestQueue
 from mnserve.batching.waiting_line import WaitingLine
 from mnserve.codec.decoding import InferenceWork
-from mnserve.errors import DeadlineExceededError, ModelNotReadyError, QueueFullError, QueueTimeoutError, StoppingError
+from mnserve.errors import DeadlineExceededError, ModelNotReadyError, QueueFullError, StoppingError
 from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
 from mnserve.execution.health_options import EngineHealthOptions
@@ -85,7 +85,7 @@ class Batcher:
         )
         self._failures = Failures(name, self._health, self._clock)
         self._default_limits = RequestLimits.under(options.queue)
-        self._line = WaitingLine()
+        self._line = WaitingLine(name, self._clock)
         self._finished = asyncio.Event()
         self._state = ServingState.RUNNING
         self._fault = ""
@@ -239,25 +239,11 @@ class Batcher:
             else:
                 self._check_admission(work.rows, work.nbytes, limits.level)
 
-        began = self._clock.seconds()
-        refused_at = began + limits.max_wait if limits.refuses_late else None
-        times = [time for time in (limits.deadline, refused_at) if time is not None]
         try:
-            await self._line.wait(limits.level, check, min(times, default=None))
-        except TimeoutError:
-            if limits.deadline is not None and limits.deadline == min(times):
-                raise DeadlineExceededError(
-                    f"model '{self._name}': the deadline passed before the answer was there"
-                ) from None
-            raise QueueTimeoutError(
-                f"model '{self._name}': Request timeout expired: it waited for room in the queue for "
-                f"{limits.max_wait * 1e3:.3g} ms, all that it may; try again later"
-            ) from None
+            return await self._line.wait(limits, check)
         finally:
             if self._state is not ServingState.RUNNING:
                 self._dispatcher.wake()  # this may have been the last that a drain waits for
-        waited = self._clock.seconds() - began
-        return limits._replace(max_wait=max(1e-6, limits.max_wait - waited)) if limits.refuses_late else limits
 
     # Batches --------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,9 @@ Shapes are those of the request, with B rows of each input and output.
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,19 +16,24 @@ from mnserve.codec.decoding import InferenceWork
 
 Array = np.ndarray[Any, Any]
 
+ENTRY_BYTES: Final = 320
+"""Memory of an entry beside its arrays: its key and its place in the table."""
+_EMPTY_ARRAY_BYTES: Final = 160
+"""Memory of an array beside its elements: the object, its shape and strides."""
+
 
 class ResponseCache:
     """Answers of all models, bounded in bytes; the least recently used ones are dropped first.
 
     Args:
-        max_bytes: Most bytes of cached outputs.
+        max_bytes: Most bytes of memory that the cached outputs take, with all that is kept for each.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._entries: OrderedDict[tuple[ModelResponses, bytes], list[Array]] = OrderedDict()
         self.nbytes = 0
-        """Bytes of the cached outputs."""
+        """Bytes of memory that the cached outputs take."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -39,18 +45,18 @@ class ResponseCache:
         return outputs
 
     def _keep(self, owner: ModelResponses, key: bytes, arrays: list[Array]) -> None:
-        size = _nbytes(arrays)
+        size = entry_bytes(arrays)
         if size > self._max_bytes or (owner, key) in self._entries:
             return
         # Copies, since the arrays are views of the outputs of a whole batch.
         self._entries[owner, key] = [_read_only_copy(array) for array in arrays]
         self.nbytes += size
         while self.nbytes > self._max_bytes:
-            self.nbytes -= _nbytes(self._entries.popitem(last=False)[1])
+            self.nbytes -= entry_bytes(self._entries.popitem(last=False)[1])
 
     def _drop(self, owner: ModelResponses) -> None:
         for entry in [entry for entry in self._entries if entry[0] is owner]:
-            self.nbytes -= _nbytes(self._entries.pop(entry))
+            self.nbytes -= entry_bytes(self._entries.pop(entry))
 
 
 class ModelResponses:
@@ -101,7 +107,11 @@ def _read_only_copy(array: Array) -> Array:
     return copy
 
 
-def _nbytes(arrays: list[Array]) -> int:
-    return sum(
-        array.nbytes + (sum(len(text) for text in array.flat) if array.dtype == object else 0) for array in arrays
-    )
+def entry_bytes(arrays: list[Array]) -> int:
+    """Counts the memory of an entry: small answers take many times the bytes of their elements."""
+    return ENTRY_BYTES + sum([_array_bytes(array) for array in arrays])
+
+
+def _array_bytes(array: Array) -> int:
+    texts = sum(map(sys.getsizeof, array.flat)) if array.dtype == object else 0
+    return _EMPTY_ARRAY_BYTES + array.nbytes + texts

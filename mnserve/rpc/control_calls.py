@@ -252,6 +252,6 @@ def _check_parameters(parameters: Mapping[str, Any], known: Collection[str]) -> 
     for name in parameters:
         if name not in known:
             raise UnsupportedError(
-                f"the parameter '{name[:64]}' is not supported: leave it out: the files of a model are those in the "
+                f"the parameter '{name[:64]}' is not supported; leave it out: the files of a model are those in the "
                 "repository"
             )

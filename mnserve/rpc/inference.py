@@ -152,7 +152,7 @@ class Inference:
             streamed.answered(
                 await asyncio.to_thread(response.ByteSize)
                 if strings
-                else sum([array.nbytes for array in result.arrays])
+                else len(request.id) + sum([array.nbytes for array in result.arrays])
             )
         if responses is not None and cached is None:
             responses.keep(cache_key, result.arrays)

@@ -17,25 +17,27 @@ from google.protobuf.message import DecodeError
 
 from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
-from mnserve.failing import errors_to_status
+from mnserve.failing import ended, errors_to_status
 from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-LIMITS: Final = ElementLimits(fields=65_536, values=2**21, numbers=2**22)
-"""Most elements of a message: those that protobuf parses within about a tenth of a second."""
+LIMITS: Final = ElementLimits(fields=65_536, values=2**21, numbers=2**22, texts=300_000)
+"""Most elements of a message: those that protobuf parses within about a tenth of a second. The longest text is the
+configuration of a load."""
 _REMEDIES: Final = {
     "fields": "fields, such as inputs, outputs and parameters; send each of them once",
     "values": "strings, or numbers that are not packed; send tensors as raw_input_contents",
     "numbers": "integers or booleans in typed contents; send tensors as raw_input_contents",
+    "texts": "bytes of names, ids and parameters; send shorter ones",
 }
 _UNCOUNTED_BYTES: Final = 2**16
 """Messages up to this size are parsed within a millisecond, whatever they have."""
 _INLINE_BYTES: Final = 2**20
 """Messages up to this size are parsed on the event loop, unless they have more elements than ``_INLINE``."""
-_INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18)
+_INLINE: Final = ElementLimits(fields=1024, values=2048, numbers=2**18, texts=LIMITS.texts)
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,21 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
         return unchanged
     parser, heap = Parser(handler.request_deserializer, shared), shared.heap
 
-    @errors_to_status
-    async def answer(data: Any, context: Context) -> Any:
-        if len(data) <= _UNCOUNTED_BYTES:
-            return await call(parser.parse_small(data), context)
+    async def answer(data: Any, context: Any) -> Any:
+        size = len(data)
         try:
+            if size <= _UNCOUNTED_BYTES:
+                return await call(parser.parse_small(data), context)
             return await call(await parser.parse(data), context)
+        except BaseException as error:  # noqa: BLE001 (is raised again, or becomes a status)
+            last = await ended(context, error)
         finally:
-            heap.ended(len(data))
+            if size > _UNCOUNTED_BYTES:
+                heap.ended(size)
+        try:
+            raise last
+        finally:
+            del data, context, last
 
     @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:

@@ -127,6 +127,7 @@ class Servicer(ControlCalls):
                 response = pb.ModelInferResponse(model_name=request.model_name, id=request.id)
                 details = refusal(error).details
                 drop_frames(error)
+                streamed.answered(len(request.model_name) + len(request.id))
                 return pb.ModelStreamInferResponse(error_message=details, infer_response=response)
             if FINAL_ASKED in request.parameters and request.parameters[FINAL_ASKED].bool_param:
                 response.parameters[FINAL].bool_param = True

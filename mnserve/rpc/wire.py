@@ -2,7 +2,7 @@
 
 protobuf parses in one go, in which nothing else of the interpreter runs, and makes an object of every element. So a
 message is walked first, through its nested messages too, until it ends or has too many of something. What a field holds
-is skipped, so a tensor of raw bytes costs as much as a name.
+is skipped, so a tensor of raw bytes costs as much as a name. Only the content of tensors may be large.
 
 Wire format: a message is a row of fields, each a tag (varint: number * 8 + kind) and a value. Kind 0 is a varint, 1
 eight bytes, 2 a length and as many bytes, 5 four bytes. Kinds 3 and 4 open and close a group, which no message of ours
@@ -32,6 +32,14 @@ _VARINTS: Final = frozenset(
         FieldDescriptor.TYPE_UINT64,
     }
 )
+_NUMBERS: Final = _VARINTS | {
+    FieldDescriptor.TYPE_DOUBLE,
+    FieldDescriptor.TYPE_FIXED32,
+    FieldDescriptor.TYPE_FIXED64,
+    FieldDescriptor.TYPE_FLOAT,
+    FieldDescriptor.TYPE_SFIXED32,
+    FieldDescriptor.TYPE_SFIXED64,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +51,13 @@ class ElementLimits:
         values: Fields of messages that hold nothing but lists of values, as typed contents do: a string, or a number
             that is not packed. Each takes 16 bytes, and what it holds.
         numbers: Varints that are packed into a field. Each takes up to eight bytes, from as few as one on the wire.
+        texts: Bytes of names, ids, parameters and whatever else is no content of a tensor. No queue counts them.
     """
 
     fields: int
     values: int
     numbers: int
+    texts: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +67,13 @@ class WireShape:
     Attributes:
         nested: Tags of the fields with messages, and the shapes of these.
         packed: Tags of the fields with packed varints.
+        contents: Tags of the fields with bytes or packed numbers, ``packed`` among them.
         holds_values: The message has nothing but lists of values.
     """
 
     nested: Mapping[int, WireShape]
     packed: frozenset[int]
+    contents: frozenset[int]
     holds_values: bool
 
     @classmethod
@@ -75,6 +87,11 @@ class WireShape:
             },
             frozenset(
                 field.number << 3 | 2 for field in message.fields if field.is_repeated and field.type in _VARINTS
+            ),
+            frozenset(
+                field.number << 3 | 2
+                for field in message.fields
+                if field.type == FieldDescriptor.TYPE_BYTES or (field.is_repeated and field.type in _NUMBERS)
             ),
             all(field.is_repeated and field.type != FieldDescriptor.TYPE_MESSAGE for field in message.fields),
         )
@@ -96,7 +113,7 @@ def first_excess(data: bytes, shape: WireShape, limits: ElementLimits) -> str | 
         NotAMessageError: The bytes are no message. Not every such fault is found here.
     """
     position, end, groups = 0, len(data), 0
-    fields, values, numbers = limits.fields, limits.values, limits.numbers
+    fields, values, numbers, texts = limits.fields, limits.values, limits.numbers, limits.texts
     outer: list[tuple[int, WireShape]] = []
     try:
         while True:
@@ -130,7 +147,11 @@ def first_excess(data: bytes, shape: WireShape, limits: ElementLimits) -> str | 
                     outer.append((end, shape))
                     end, shape = stop, shape.nested[tag]
                     continue
-                if tag in shape.packed and not groups:
+                if groups or tag not in shape.contents:
+                    texts -= length
+                    if texts < 0:
+                        return "texts"
+                elif tag in shape.packed:
                     numbers -= _count_varints(data, position, stop, numbers)
                     if numbers < 0:
                         return "numbers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mnserve.codec.decoding import InferenceWork
-from mnserve.models.response_cache import ModelResponses, ResponseCache, response_key
+from mnserve.models.response_cache import ModelResponses, ResponseCache, entry_bytes, response_key
 
 
 def work(outputs: tuple[str, ...] = ("y",), **feeds: Any) -> InferenceWork:
@@ -67,7 +68,7 @@ def test_models_do_not_share_answers_and_forget_theirs_alone() -> None:
     assert other.find(b"k") is not None
     one.keep(b"late", [floats(3)])
     assert one.find(b"late") is None, "its last request was answered while it was dropped"
-    assert cache.nbytes == 4
+    assert cache.nbytes == entry_bytes([floats(2)])
 
 
 def test_a_cached_answer_is_a_read_only_copy() -> None:
@@ -83,14 +84,14 @@ def test_a_cached_answer_is_a_read_only_copy() -> None:
 
 
 def test_the_least_recently_used_answer_is_dropped_first() -> None:
-    cache = ResponseCache(12)
+    cache = ResponseCache(3 * entry_bytes([floats(1)]))
     responses = ModelResponses(cache)
     for key in (b"a", b"b", b"c"):
         responses.keep(key, [floats(1)])
     responses.find(b"a")
     responses.keep(b"d", [floats(1)])
     assert [responses.find(key) is not None for key in (b"a", b"b", b"c", b"d")] == [True, False, True, True]
-    responses.keep(b"large", [floats(*range(4))])
+    responses.keep(b"large", [floats(*range(1000))])
     assert responses.find(b"large") is None
     assert len(cache) == 3
 
@@ -98,9 +99,23 @@ def test_the_least_recently_used_answer_is_dropped_first() -> None:
 @settings(deadline=None)
 @given(sizes=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=40))
 def test_the_bytes_are_counted_and_bounded(sizes: list[tuple[int, int]]) -> None:
-    cache = ResponseCache(200)
+    cache = ResponseCache(3000)
     responses = ModelResponses(cache)
     for key, size in sizes:
         responses.keep(bytes([key]), [np.zeros(size, "<f4"), np.array([b"x" * size], object)])
         kept = [responses.find(bytes([number])) for number in range(10)]
-        assert cache.nbytes == sum(4 * len(item[0]) + 8 + len(item[1][0]) for item in kept if item is not None) <= 200
+        assert cache.nbytes == sum(entry_bytes(item) for item in kept if item is not None) <= 3000
+
+
+@pytest.mark.parametrize("outputs", [[floats()], [floats(1)], [floats(1), np.array([b""], object)]])
+def test_small_answers_count_with_the_memory_that_they_take(outputs: list[Any]) -> None:
+    cache = ResponseCache(2**30)
+    responses = ModelResponses(cache)
+    tracemalloc.start()
+    try:
+        for number in range(3000):
+            responses.keep(number.to_bytes(16), [output.copy() for output in outputs])
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < cache.nbytes < 3 * taken

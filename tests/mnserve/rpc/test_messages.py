@@ -24,6 +24,7 @@ from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.messages import LIMITS, LargeMessages, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
@@ -173,7 +174,11 @@ def held_by(errors: list[BaseException]) -> list[object]:
     """Lists what the frames of errors hold, beside what the handler of a method has anyway."""
     frames = [frame for error in errors for frame, _ in traceback.walk_tb(error.__traceback__)]
     values = [value for frame in frames for value in frame.f_locals.values()]
-    return [value for value in values if not (value is None or callable(value) or isinstance(value, Parser))]
+    return [
+        value
+        for value in values
+        if not (value is None or callable(value) or isinstance(value, (Parser, HeapTrimming, int)))
+    ]
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -227,7 +232,11 @@ def tensor(**contents: Any) -> bytes:
     return message.SerializeToString()
 
 
-FEW = ElementLimits(fields=40_000, values=50_000, numbers=300_000)
+def text_parameter(text: str) -> dict[str, pb.InferParameter]:
+    return {"p": pb.InferParameter(string_param=text)}
+
+
+FEW = ElementLimits(fields=40_000, values=50_000, numbers=300_000, texts=300_000)
 MANY = {
     "parameters": b"\x22\x00" * 40_001,
     "inputs": b"\x2a\x00" * 40_001,
@@ -237,6 +246,9 @@ MANY = {
     "strings": tensor(bytes_contents=[b""] * 50_001),
     "numbers that are not packed": b"\x2a\xa6\x8d\x06\x2a\xa2\x8d\x06" + b"\x18\x00" * 50_001,
     "numbers": tensor(int64_contents=[0] * 300_001),
+    "id": pb.ModelInferRequest(id="x" * 300_001).SerializeToString(),
+    "text of a parameter": request(1, 2, 3, 4, parameters=text_parameter("x" * 300_001)).SerializeToString(),
+    "field that the message does not have": b"\x7a\xe1\xa7\x12" + bytes(300_001),
 }
 
 

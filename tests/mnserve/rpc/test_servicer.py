@@ -24,6 +24,7 @@ from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPC
 from mnserve.rpc import inference
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
+from mnserve.rpc.streaming import StreamedRequest
 
 WriteModel = Callable[..., Path]
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -144,6 +145,22 @@ async def test_a_message_that_does_not_parse_is_refused_without_a_traceback(
         assert error.details() == "the message is not a valid ModelInferRequest"
         assert (await server.stub.ServerLive(pb.ServerLiveRequest())).live
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("name", ["m", "unknown"])
+async def test_the_id_that_an_answer_repeats_counts_as_memory_of_its_stream(
+    name: str, repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[int] = []
+    monkeypatch.setattr(StreamedRequest, "answered", lambda _, nbytes: noted.append(nbytes))
+    double_model("m")
+    async with serving(repository, FakeEngine()) as server:
+        message = request(id="x" * 100_000)
+        message.model_name = name
+        answer = await server.stub.ModelStreamInfer(iter([message])).read()
+    assert answer.infer_response.id == message.id
+    assert bool(answer.error_message) == (name == "unknown")
+    assert noted[0] >= 100_000
 
 
 async def test_a_message_of_too_many_fields_is_refused(repository: Path, double_model: WriteModel) -> None:

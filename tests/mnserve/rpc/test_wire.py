@@ -16,17 +16,26 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.wire import ElementLimits, NotAMessageError, WireShape, first_excess
 
 SHAPE = WireShape.of(pb.ModelInferRequest.DESCRIPTOR)
-ENDLESS = ElementLimits(fields=10**9, values=10**9, numbers=10**9)
+ENDLESS = ElementLimits(fields=10**9, values=10**9, numbers=10**9, texts=10**9)
+
+
+KINDS = ("fields", "values", "numbers", "texts")
+
+
+def text_bytes(message: Any) -> int:
+    """Counts the bytes of all texts that a message holds itself."""
+    texts = [value for field, value in message.ListFields() if field.type == field.TYPE_STRING]
+    return sum(len(text.encode()) for text in texts)
 
 
 def elements(message: Any) -> Counter[str]:
     """Counts what a message has when it is written as protobuf writes it."""
-    counts: Counter[str] = Counter()
+    counts: Counter[str] = Counter(texts=text_bytes(message))
     kind = "values" if isinstance(message, pb.InferTensorContents) else "fields"
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for entry in value.values():
-                counts += Counter(fields=3) + elements(entry)
+            for key, entry in value.items():
+                counts += Counter(fields=3, texts=len(key.encode())) + elements(entry)
         elif field.message_type is not None:
             for one in value if field.is_repeated else [value]:
                 counts += Counter(fields=1) + elements(one)
@@ -107,9 +116,9 @@ wire = st.recursive(st.binary(max_size=6), written, max_leaves=12)
 @given(requests, st.data())
 def test_elements_of_a_message_are_counted(request: pb.ModelInferRequest, data: st.DataObject) -> None:
     message, counts = request.SerializeToString(), elements(request)
-    exact = ElementLimits(fields=counts["fields"], values=counts["values"], numbers=counts["numbers"])
+    exact = ElementLimits(**{kind: counts[kind] for kind in KINDS})
     assert first_excess(message, SHAPE, exact) is None
-    for kind in ("fields", "values", "numbers"):
+    for kind in KINDS:
         if counts[kind]:
             below = replace(exact, **{kind: data.draw(st.integers(0, counts[kind] - 1))})
             assert first_excess(message, SHAPE, below) == kind
@@ -133,7 +142,12 @@ def test_what_protobuf_parses_is_counted_in_full(data: bytes) -> None:
         assert first_excess(data, SHAPE, replace(ENDLESS, fields=counts["fields"] // 3 - 1)) == "fields"
     if counts["numbers"]:
         most = (counts["numbers"] - 1) // 3
-        assert first_excess(data, SHAPE, ElementLimits(fields=most, values=most, numbers=most)) is not None
+        few = ElementLimits(fields=most, values=most, numbers=most, texts=10**9)
+        assert first_excess(data, SHAPE, few) is not None
+    # What a message knows no field of is kept beside its fields.
+    assert counts["texts"] <= len(data)
+    if counts["texts"]:
+        assert first_excess(data, SHAPE, replace(ENDLESS, texts=counts["texts"] - 1)) == "texts"
 
 
 def test_packed_numbers_are_counted_in_pieces() -> None:
