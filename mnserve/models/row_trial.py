@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ import numpy as np
 from mnserve.codec.decoding import InferenceWork
 from mnserve.codec.signature import RequestSignature
 from mnserve.errors import MnServeError
-from mnserve.execution.run_watch import RunWatch
 from mnserve.models.joined_rows import (
     JoinedRows,
     Verdict,
@@ -28,7 +26,8 @@ from mnserve.models.joined_rows import (
     tell_apart,
     values_differ,
 )
-from mnserve.models.trial_runs import TrialLimits, TrialRuns
+from mnserve.models.trial_runs import TrialRuns
+from mnserve.models.warm_up_plan import WarmUp, WarmUpPlan
 
 _log = logging.getLogger(__name__)
 
@@ -45,44 +44,6 @@ _PROBE_BYTES: Final = 2**24
 """Largest request that serves as a probe."""
 _COMPARED_ELEMENTS: Final = 2**22
 """Largest outputs of a larger warm-up batch that are compared with those of single rows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmUpPlan:
-    """What is to be run.
-
-    Attributes:
-        grow: Run batches up to ``max_batch_size``, since the configuration asks for it.
-        sizes: The only batch sizes that the engine runs at; empty for any.
-        limits: Bounds of time and memory.
-        watch: Told of every run.
-    """
-
-    grow: bool
-    sizes: Sequence[int] = ()
-    limits: TrialLimits = field(default_factory=TrialLimits)
-    watch: RunWatch = field(default_factory=RunWatch)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmUp:
-    """What a warm-up showed.
-
-    Attributes:
-        joined: Whether rows may share a batch.
-        ran: The model answered something.
-        probe: Makes a request that the model answered; None where there is none, or it is too large.
-        text: What ran, or why nothing did, as a sentence.
-        shapes: Shapes of the outputs of the first run, by name; empty where nothing ran.
-        row_bytes: Memory that a row takes, roughly.
-    """
-
-    joined: JoinedRows
-    ran: bool
-    probe: Callable[[], InferenceWork] | None
-    text: str
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    row_bytes: float = 0.0
 
 
 class _Kinds(NamedTuple):

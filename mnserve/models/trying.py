@@ -18,9 +18,9 @@ from mnserve.errors import ModelConfigError
 from mnserve.models.findings import Findings
 from mnserve.models.joined_rows import Verdict, obstacle
 from mnserve.models.load_options import LoadOptions
-from mnserve.models.row_trial import WarmUp, WarmUpPlan
 from mnserve.models.trial_runs import TrialLimits
 from mnserve.models.warm_up import warm_up
+from mnserve.models.warm_up_plan import WarmUp, WarmUpPlan
 from mnserve.models.warm_up_samples import samples
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_config import complete, signature, warn_of_output_shapes

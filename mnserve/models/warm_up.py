@@ -19,8 +19,9 @@ from mnserve.errors import EngineLoadError, MnServeError
 from mnserve.execution.batch import execute
 from mnserve.execution.run_watch import RunWatch
 from mnserve.models.made_up_inputs import RARE, Style, made_up_inputs
-from mnserve.models.row_trial import JOINED, RowTrial, WarmUp, WarmUpPlan
+from mnserve.models.row_trial import JOINED, RowTrial
 from mnserve.models.trial_runs import TrialRuns
+from mnserve.models.warm_up_plan import WarmUp, WarmUpPlan
 from mnserve.models.warm_up_samples import Sample
 
 _log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from mnserve.models.joined_rows import Verdict
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import LoadedModel, load
 from mnserve.models.made_up_inputs import made_up_inputs
-from mnserve.models.row_trial import WarmUpPlan
 from mnserve.models.trial_runs import TrialLimits
 from mnserve.models.warm_up import warm_up
+from mnserve.models.warm_up_plan import WarmUpPlan
 
 WriteModel = Callable[..., Path]
 Array = np.ndarray[Any, Any]
