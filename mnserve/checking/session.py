@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from rich.console import Console
 
@@ -24,6 +24,7 @@ from mnserve.text.terminal import plain
 
 _ENDING_SECONDS: Final = 2.0
 """Time for the thread of an engine that was closed to end."""
+_INTERRUPTED: Final = 130
 
 
 def check(settings: CheckSettings) -> int:
@@ -36,7 +37,13 @@ def check(settings: CheckSettings) -> int:
         RepositoryNotFoundError: The repository is no folder.
     """
     before = set(threading.enumerate())
-    report = examine(settings)
+    try:
+        report = examine(settings)
+    except KeyboardInterrupt:
+        if _any_hangs(before):
+            sys.stderr.write("mnserve: interrupted\n")
+            _end_at_once(_INTERRUPTED)
+        raise
     if settings.json:
         sys.stdout.write(json.dumps(report.to_json(), indent=2) + "\n")
     else:
@@ -45,10 +52,15 @@ def check(settings: CheckSettings) -> int:
             console.print(plain(line), soft_wrap=True)
     code = 1 if report.faults else 0
     if _any_hangs(before):
-        # A run that hangs would abort the process when the interpreter is finalized around it.
-        sys.stdout.flush()
-        os._exit(code)
+        _end_at_once(code)
     return code
+
+
+def _end_at_once(code: int) -> NoReturn:
+    """Ends the process around a run that hangs: it would abort when the interpreter is finalized."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _any_hangs(before: Collection[threading.Thread]) -> bool:

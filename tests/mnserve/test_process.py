@@ -10,6 +10,7 @@ from pathlib import Path
 
 import onnx
 import onnx.parser
+import pytest
 from rich.console import Console
 
 from mnserve.engines.base import EngineOptions
@@ -41,8 +42,9 @@ async def test_no_model_can_break_or_steer_the_table(repository: Path, double_mo
     assert text.endswith("serving 2 models on grpc://127.0.0.1:1, metrics http://127.0.0.1:2/metrics\n")
 
 
-def test_a_run_that_never_ends_aborts_no_failed_start(repository: Path) -> None:
-    """An engine's thread cannot be stopped, and would abort the process while the interpreter is finalized."""
+@pytest.fixture
+def endless(repository: Path) -> Path:
+    """Repository of a model whose run never ends."""
     endless = (
         "(float[N,4] x) => (float[N,4] y) { yes = Constant<value = bool {1}>() y = Loop<body = step (int64 i, bool c, "
         "float[N,4] v) => (bool go, float[N,4] w) { go = Identity(c) w = Mul(v, v) }>(, yes, x) }"
@@ -50,7 +52,22 @@ def test_a_run_that_never_ends_aborts_no_failed_start(repository: Path) -> None:
     folder = repository / "m" / "1"
     folder.mkdir(parents=True)
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> g {endless}'), folder / "model.onnx")
-    words = ["serve", str(repository), "--grpc-port", "0", "--metrics-port", "0", "--run-timeout", "0.2"]
+    return repository
+
+
+def test_a_run_that_never_ends_aborts_no_failed_start(endless: Path) -> None:
+    """An engine's thread cannot be stopped, and would abort the process while the interpreter is finalized."""
+    words = ["serve", str(endless), "--grpc-port", "0", "--metrics-port", "0", "--run-timeout", "0.2"]
     ended = subprocess.run([sys.executable, "-m", "mnserve", *words], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "a warm-up run has not ended after 0.2 s (--run-timeout)" in ended.stderr.splitlines()[-1]
+
+
+def test_a_check_can_be_interrupted_in_a_run_that_never_ends(endless: Path) -> None:
+    interrupted = (
+        "import _thread, sys; from mnserve.models.trial_runs import TrialRuns; from mnserve.commands.cli import main; "
+        "before = TrialRuns._announce; TrialRuns._announce = lambda *call: before(*call) or _thread.interrupt_main(); "
+        f"sys.exit(main(['check', {str(endless)!r}]))"
+    )
+    ended = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "mnserve: interrupted\n")
