@@ -126,6 +126,7 @@ def test_a_batch_is_split_evenly(
     assert seen == sizes
 
 
+@pytest.mark.timeout(960)
 def test_a_compiled_network_keeps_its_names_and_learns_the_same(tmp_path: Path) -> None:
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler on a CPU, and there is no g++ here")
