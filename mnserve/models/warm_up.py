@@ -49,7 +49,8 @@ def warm_up(engine: Engine, rules: RequestSignature, plan: WarmUpPlan, samples: 
         if rules.max_batch_size < 2:
             trial.note(lambda number: sampled.rows[0], sampled.outputs)
         else:
-            trial.compare(lambda number: sampled.rows[number % len(sampled.rows)])
+            rows = sampled.rows
+            trial.compare(lambda number: rows[number % len(rows)], [lambda number: rows[(number + 1) % len(rows)]])
         return trial.outcome("the samples of config.pbtxt")
     for inputs in made_up_inputs(rules):
         if trial.probe is not None and not runs.has_time(4 * JOINED[0]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnx.parser
 import pytest
@@ -206,6 +207,18 @@ def test_samples_show_the_number_of_dimensions(repository: Path) -> None:
     assert opened(repository).signature.max_batch_size == 0
     write(repository, f"{ROWS} {{ y = Relu(x) }}", sample.format("4"))
     assert opened(repository).signature.max_batch_size == 0, "one row shows nothing"
+
+
+def test_rows_of_samples_stand_beside_others_as_well(repository: Path) -> None:
+    """What a row adds to another one may be less than what kernels differ by from batch to batch."""
+    value = 'data_type: TYPE_FP32 dims: [4] input_data_file: "x"'
+    sample = f'model_warmup {{ batch_size: 2 inputs {{ key: "x" value {{ {value} }} }} }}'
+    (repository / "m" / "warmup").mkdir(parents=True)
+    (repository / "m" / "warmup" / "x").write_bytes(np.arange(1, 9, dtype=np.float32).tobytes())
+    write(repository, f"{ROWS} {{ y = Relu(x) }}", sample)
+    assert opened(repository).signature.max_batch_size == 32
+    write(repository, DEPENDENT["faintly"], sample)
+    assert opened(repository).signature.max_batch_size == 0
 
 
 def spec(name: str, axis: str, shape: tuple[int, ...] = (-1, 4)) -> TensorSpec:
