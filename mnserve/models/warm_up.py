@@ -108,11 +108,12 @@ def run_samples(
 
 
 def _single_rows(sample: Sample, rules: RequestSignature) -> list[Tensors]:
-    """Takes the first rows out of a sample; a model without a batch dimension gets it whole."""
+    """Takes the first rows out of a sample, with the defaults of the model; one without batches gets it whole."""
     if rules.max_batch_size == 0:
         return [sample.work.feeds]
+    feeds = sample.work.feeds
     return [
-        {name: array[number : number + 1].copy() for name, array in sample.work.feeds.items()}
+        {rule.name: feeds[rule.name][number : number + 1].copy() for rule in rules.inputs}
         for number in range(min(sample.work.rows, JOINED[-1]))
     ]
 

@@ -94,21 +94,23 @@ def _work(message: ModelWarmup, rules: RequestSignature, folder: Path, where: st
     if rows > max_rows:
         raise ModelConfigError(f"{where} has batch_size {rows}; it may be up to {max_rows} (max_batch_size)")
     names = [rule.name for rule in rules.inputs]
-    if sorted(names) != sorted(message.inputs):
+    replaced = [rule for rule in rules.optional_inputs if rule.name in message.inputs]
+    if sorted([*names, *(rule.name for rule in replaced)]) != sorted(message.inputs):
         raise ModelConfigError(
             f"{where} has inputs {', '.join(sorted(message.inputs)) or 'none'}, but the model takes {', '.join(names)}"
         )
     batch = rows if rules.max_batch_size > 0 else None
     feeds: dict[str, Array] = {}
     budget = _ByteBudget(limit=max_bytes, remaining=max_bytes)
-    for rule in rules.inputs:
+    for rule in (*rules.inputs, *replaced):
         what = f"{where}: input '{rule.name}'"
-        if batch is None and rules.is_empty_batch(rule, message.inputs[rule.name].dims):
+        count = None if rule.optional else batch
+        if count is None and rules.is_empty_batch(rule, message.inputs[rule.name].dims):
             dims = list(message.inputs[rule.name].dims)
             raise ModelConfigError(f"{what} has dims {dims} with 0 rows; give at least 1")
-        feeds[rule.name] = array = _array(message.inputs[rule.name], rule, batch, folder, what, budget)
+        feeds[rule.name] = array = _array(message.inputs[rule.name], rule, count, folder, what, budget)
         budget.remaining -= array.nbytes
-    return InferenceWork(feeds=feeds, rows=rows, outputs=rules.default_outputs)
+    return InferenceWork(feeds=feeds, rows=rows, outputs=rules.default_outputs, alone=bool(replaced))
 
 
 @dataclass(kw_only=True)

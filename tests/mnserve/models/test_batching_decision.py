@@ -221,6 +221,25 @@ def test_rows_of_samples_stand_beside_others_as_well(repository: Path) -> None:
     assert opened(repository).signature.max_batch_size == 0
 
 
+def test_a_sample_may_bring_optional_inputs(repository: Path) -> None:
+    def sample(name: str, dims: int, given: int) -> str:
+        inputs = "".join(
+            f'inputs {{ key: "{key}" value {{ data_type: TYPE_FP32 dims: [{size}] random_data: true }} }} '
+            for key, size in (("x", 2), (name, dims))[:given]
+        )
+        return f"max_batch_size: 4 model_warmup {{ batch_size: 3 {inputs} }}"
+
+    for config in (sample("w", 2, 2), sample("w", 2, 1)):
+        write(repository, OVERRIDABLE, config)
+        model = opened(repository)
+        assert model.findings.warm_up.startswith("batches of 1, 2, 4 rows of the samples of config.pbtxt ran")
+        assert model.findings.doubts == ()
+    for config, fault in ((sample("w", 3, 2), "input 'w' has dims"), (sample("v", 2, 2), "has inputs v, x")):
+        write(repository, OVERRIDABLE, config)
+        with pytest.raises(ModelConfigError, match=fault):
+            opened(repository)
+
+
 def spec(name: str, axis: str, shape: tuple[int, ...] = (-1, 4)) -> TensorSpec:
     return TensorSpec(name=name, datatype="FP32", shape=shape, axis=axis)
 
