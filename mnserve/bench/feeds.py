@@ -22,6 +22,8 @@ _SMALL = 2
 def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Reads protocol type and dimensions (without the batch) of each input, with open dimensions filled in.
 
+    Optional inputs are left out: the model has a default for them.
+
     Args:
         config: Complete configuration of the model.
         shapes: Input name -> dimensions without the batch, for inputs with open dimensions.
@@ -31,6 +33,8 @@ def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> di
     """
     rows: dict[str, tuple[str, tuple[int, ...]]] = {}
     for tensor in config.input:
+        if tensor.optional:
+            continue
         datatype = BY_CONFIG_TYPE[tensor.data_type].name
         dims = tuple(tensor.dims)
         given = shapes.get(tensor.name)

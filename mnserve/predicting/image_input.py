@@ -51,16 +51,17 @@ class ImageInput:
         Raises:
             ImageModelError: The model does not take one image; the message lists its inputs.
         """
+        required = [tensor for tensor in config.input if not tensor.optional]
         inputs = ", ".join(
             f"{tensor.name} {pb.DataType.Name(tensor.data_type).removeprefix('TYPE_')} {list(tensor.dims)}"
-            for tensor in config.input
+            for tensor in required
         )
         refusal = f"model '{config.name}' takes {inputs or 'no input'}; "
-        if len(config.input) != 1:
+        if len(required) != 1:
             raise ImageModelError(
                 f"{refusal}predict feeds models with exactly one input, an image; call it through a client instead"
             )
-        image = config.input[0]
+        image = required[0]
         dims = tuple(image.dims)
         max_batch = config.max_batch_size or 1
         alone = config.max_batch_size == 0 and len(dims) == 3

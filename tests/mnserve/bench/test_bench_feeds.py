@@ -78,3 +78,8 @@ def test_a_shape_has_to_fit(shape: tuple[int, ...]) -> None:
 def test_strings_cannot_be_timed() -> None:
     with pytest.raises(BenchError, match="input 'text' of model 'm' holds strings"):
         feeds(config('input { name: "text" data_type: TYPE_STRING dims: 1 }'), 1)
+
+
+def test_optional_inputs_keep_their_default() -> None:
+    model = config(f'{IMAGE} input {{ name: "scale" data_type: TYPE_FP32 dims: [4] optional: true }}')
+    assert set(feeds(model, 2)) == {"image"}

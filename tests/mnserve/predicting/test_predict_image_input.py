@@ -10,7 +10,7 @@ from google.protobuf import text_format
 
 from mnserve.errors import ImageModelError
 from mnserve.predicting.image_input import ImageInput
-from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.protocol.model_config_pb2 import ModelConfig, ModelInput
 
 
 def config(text: str, **parameters: object) -> ModelConfig:
@@ -119,3 +119,11 @@ def test_a_model_without_batches_gets_one_image_of_its_own_rank(dims: list[int],
     image_input = ImageInput.from_config(one_input("TYPE_UINT8", dims, batch=0))
     assert image_input.max_batch == 1
     assert image_input.encode([PIXELS]).shape == shape
+
+
+def test_an_input_that_may_be_left_out_is_left_out() -> None:
+    model = one_input("TYPE_UINT8", [3, 2, 4])
+    model.input.insert(0, text_format.Parse('name: "w" data_type: TYPE_FP32 dims: 4 optional: true', ModelInput()))
+    image_input = ImageInput.from_config(model)
+    assert image_input.name == "image"
+    np.testing.assert_array_equal(image_input.encode([PIXELS])[0], PIXELS.transpose(2, 0, 1))
