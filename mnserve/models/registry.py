@@ -72,8 +72,8 @@ class Models:
     async def load_all(self, only: Collection[str] | None = None, patience: float | None = None) -> None:
         """Loads models, one after the other, and starts their batchers.
 
-        A load that takes long goes on beside the next ones. It is not waited for any more once all others are done and
-        one of them can be served; its model is not ready until then.
+        A load that takes long goes on beside the next ones. It is waited for only while no model can be served; its
+        model is not ready before it is done.
 
         Args:
             only: Names of the models to load; None loads all.
@@ -98,10 +98,10 @@ class Models:
                 load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name, options))
                 loads.add(load)
                 await asyncio.wait((load,), timeout=patience)
-        while loads := {load for load in loads if not load.done()}:
-            await asyncio.wait(loads, timeout=patience)
-            if patience is not None and any(state.ready for state in self.states()):
+        while loads := {load for load in loads if not load.done()}:  # each of them has had its time
+            if any(state.ready for state in self.states()):
                 break
+            await asyncio.wait(loads, timeout=patience)
         self._started = True
         for name, entry in self._entries.items():
             if LOADING in entry.faults.values():
