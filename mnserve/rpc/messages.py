@@ -189,7 +189,17 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
 
     @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:
-        return await call(_messages(parser, context, heap), context)
+        largest = 0
+
+        def ended(nbytes: int) -> None:
+            nonlocal largest
+            largest = max(largest, nbytes)
+            heap.ended(nbytes)
+
+        try:
+            return await call(_messages(parser, context, ended), context)
+        finally:
+            heap.ended(largest)  # the last requests were in work until now
 
     serialize = handler.response_serializer
     if handler.request_streaming:
@@ -200,13 +210,21 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
     return result
 
 
-async def _messages(parser: Parser, context: Context, heap: HeapTrimming) -> AsyncIterator[Any]:
+async def _messages(parser: Parser, context: Context, ended: Callable[[int], None]) -> AsyncIterator[Any]:
     """Reads the messages of a stream, and holds none while it waits for the next.
 
     The iterator of gRPC would hold the last one.
+
+    Args:
+        parser: Parses them.
+        context: Context of the call.
+        ended: Hears the bytes of each message once it was refused, or the next one is asked for.
     """
     while (data := await context.read()) is not grpc.aio.EOF:
-        heap.ended(len(data))  # it is trimmed later
-        parsed = [await parser.parse(data)]
-        del data
-        yield parsed.pop()
+        nbytes = len(data)
+        try:
+            parsed = [await parser.parse(data)]
+            del data
+            yield parsed.pop()
+        finally:
+            ended(nbytes)

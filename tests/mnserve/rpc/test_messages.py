@@ -25,6 +25,7 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
 from mnserve.rpc.heap_trimming import HeapTrimming
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.messages import LIMITS, LargeMessages, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
@@ -94,10 +95,10 @@ ENDS = {
 
 
 @asynccontextmanager
-async def served(handler: Any) -> AsyncIterator[grpc.aio.Channel]:
+async def served(handler: Any, shared: LargeMessages | None = None) -> AsyncIterator[grpc.aio.Channel]:
     server = grpc.aio.server()
     server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler("m", {"call": checked(handler, LargeMessages())}),)
+        (grpc.method_handlers_generic_handler("m", {"call": checked(handler, shared or LargeMessages())}),)
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
@@ -149,6 +150,28 @@ async def test_nothing_of_a_message_stays_after_an_error(
             await call.read()
         assert caught.value.code() is ENDS[end]
         await freed(seen[0])
+
+
+async def test_memory_goes_back_after_the_messages_of_a_stream_are_done_with() -> None:
+    """Not half a second after they arrived: their elements may be counted, or their models run, for longer."""
+    events: list[str] = []
+
+    class Heap(HeapTrimming):
+        def ended(self, nbytes: int) -> None:
+            events.append(f"{nbytes} bytes")
+
+    async def stream(requests: Any, context: Any) -> None:
+        async for request in requests:
+            events.append(f"took {request.id}")
+        events.append("worked")
+
+    sent = [pb.ModelInferRequest(id="a" * length) for length in (10, 300)]
+    handler = grpc.stream_stream_rpc_method_handler(stream, pb.ModelInferRequest.FromString)
+    async with served(handler, LargeMessages(heap=Heap())) as channel:
+        call: Any = channel.stream_stream("/m/call", pb.ModelInferRequest.SerializeToString)(iter(sent))
+        assert await call.read() is grpc.aio.EOF
+    small, large = (f"{message.ByteSize()} bytes" for message in sent)
+    assert events == [f"took {sent[0].id}", small, f"took {sent[1].id}", large, "worked", large]
 
 
 # Models ----------------------------------------------------------------------------------------------------------
