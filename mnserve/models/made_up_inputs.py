@@ -30,6 +30,7 @@ _PERIOD: Final = 4093
 """Floats of a row that are drawn; larger rows repeat them. A prime, so that lines and channels differ."""
 _INTEGERS: Final = {"normal": (1, 4), "wide": (0, 100), "small": (0, 2), "extreme": (-1024, 1024), "gaps": (-1, 2)}
 _FACTORS: Final = {"wide": 200.0, "extreme": 1e6}
+_BF16_INFINITY: Final = 0x7F80
 _MOST_OF_HALF: Final = 4000.0
 """Factor with which half floats stay finite."""
 _FORMS: Final = {"normal": "{}", "wide": "{}.5", "small": "word {}", "extreme": "-{}000000", "gaps": "{}"}
@@ -45,7 +46,7 @@ class Style(Enum):
         WIDE: Floats of some hundreds, integers up to 99, numbers with a fraction.
         SMALL: Floats from 0.1 to 1, integers 0 and 1, words.
         ZEROS: Zeros, and empty strings.
-        EXTREME: Floats of some millions, integers up to 1,023 and below 0, long numbers.
+        EXTREME: Floats of some millions, infinite in half of the rows, integers below 0 and to 1,023, long numbers.
         GAPS: NaN among floats around 0, -1 among integers 0 and 1, empty strings among digits.
     """
 
@@ -83,7 +84,15 @@ class MadeUpInputs:
     def _values(self, rule: TensorRule, shape: list[int], number: int) -> Array:
         if self.style is Style.GAPS and rule.datatype.floating and not self.rules.allow_non_finite:
             return _values(rule, shape, Style.NORMAL, number)  # requests with NaN are refused
-        return _values(rule, shape, self.style, number)
+        values = _values(rule, shape, self.style, number)
+        if (
+            self.style is Style.EXTREME
+            and rule.datatype.floating
+            and self.rules.allow_non_finite
+            and number % 4 in (1, 2)
+        ):
+            values.reshape(-1)[::3] = _BF16_INFINITY if rule.datatype.name == "BF16" else np.inf
+        return values
 
     @property
     def nbytes(self) -> int:

@@ -38,6 +38,8 @@ MakeRow = Callable[[int], Tensors]
 
 JOINED: Final = (2, 8)
 """Numbers of rows that are joined to see whether they influence each other."""
+_ODD: Final = (3, 5, 7)
+"""Further numbers of rows that cost next to nothing: a model may take rows by twos, or treat some numbers otherwise."""
 _STYLES: Final = 3
 """Styles of inputs that have to agree, since rows may influence each other for certain values only."""
 _PROBE_BYTES: Final = 2**24
@@ -193,7 +195,8 @@ class RowTrial:
             self._joined.verdict is Verdict.EQUAL and self._runs.is_cheap(maximum) and self._runs.has_time(maximum)
         ):
             return
-        for count in _sizes(maximum, self._plan.sizes) if self._plan.grow else (maximum,):
+        shown = (*(count for count in _ODD if count < maximum), maximum)
+        for count in _sizes(maximum, self._plan.sizes) if self._plan.grow else shown:
             feeds_bytes = sum(array.nbytes for array in rows[0].values()) * count
             reason = self._runs.input_obstacle(feeds_bytes) or self._runs.obstacle(count, count)
             if reason is not None:

@@ -63,6 +63,8 @@ DEPENDENT = {
     "none = Constant<value = float {0}>() filled = Where(missing, none, x) floats = Cast<to = 1>(known) "
     "count = ReduceSum(floats, axis) sum = ReduceSum(filled, axis) mean = Div(sum, count) "
     "y = Where(missing, mean, x) }",
+    "infinity": f"{ROWS} {{ infinite = IsInf(x) floats = Cast<to = 1>(infinite) any = ReduceMax<keepdims = 0>(floats) "
+    "sum = Add(x, any) y = Where(infinite, x, sum) }",
     "negative integers": "(int64[N,4] x) => (int64[N,4] y) { zero = Constant<value = int64 {0}>() "
     "lowest = ReduceMin<keepdims = 0>(x) shift = Min(lowest, zero) y = Sub(x, shift) }",
     "large integers": "(int64[N,4] x) => (int64[N,4] y) { limit = Constant<value = int64 {500}>() "
@@ -72,6 +74,8 @@ DEPENDENT = {
     "largest = ReduceMax<keepdims = 0>(pixels) white = Max(largest, limit) y = Div(pixels, white) }",
     "many rows": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
     f"limit = Constant<value = int64 {{20}}>() c = Greater(n, limit) y = If<{SELECTED}>(c) }}",
+    "every third": f"{ROWS} {{ {MEAN} shape = Shape(x) i = Constant<value = int64 {{0}}>() n = Gather(shape, i) "
+    f"three = Constant<value = int64 {{3}}>() rest = Mod(n, three) c = Equal(rest, i) y = If<{SELECTED}>(c) }}",
     "faintly": f"{ROWS} {{ {MEAN} small = Constant<value = float {{0.00001}}>() part = Mul(mean, small) "
     "y = Add(x, part) }",
     "beside large numbers": f"(float[N,4] x) => (float[N,8] y) {{ {MEAN} apart = Sub(x, mean) "

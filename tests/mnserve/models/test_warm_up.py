@@ -76,7 +76,7 @@ def test_a_size_that_nobody_configured_is_run_only_where_it_costs_little() -> No
     dear = FakeEngine(function=lambda feeds: {"y": (time.sleep(0.005 * len(feeds["x"])), feeds["x"])[1]})
     assert warm_up(cheap, rules(32), WarmUpPlan(grow=False)).joined.verdict is Verdict.EQUAL
     assert warm_up(dear, rules(32), WarmUpPlan(grow=False)).joined.verdict is Verdict.EQUAL
-    assert sizes(cheap) == [1, 2, 8, 32]
+    assert sizes(cheap) == [1, 2, 8, 3, 5, 7, 32]
     assert sizes(dear) == [1, 2, 8]
 
 
