@@ -25,7 +25,6 @@ from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
 from mnserve.rpc import messages
 from mnserve.rpc.heap_trimming import HeapTrimming
-from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.messages import LIMITS, LargeMessages, Parser, checked
 from mnserve.rpc.servicer import Servicer
 from mnserve.rpc.services import Services
@@ -161,8 +160,7 @@ async def test_memory_goes_back_after_the_messages_of_a_stream_are_done_with() -
             events.append(f"{nbytes} bytes")
 
     async def stream(requests: Any, context: Any) -> None:
-        async for request in requests:
-            events.append(f"took {request.id}")
+        events.extend([f"took {request.id}" async for request in requests])
         events.append("worked")
 
     sent = [pb.ModelInferRequest(id="a" * length) for length in (10, 300)]
