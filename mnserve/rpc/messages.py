@@ -201,7 +201,14 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
         finally:
             heap.ended(largest)  # the last requests were in work until now
 
-    serialize = handler.response_serializer
+    write = handler.response_serializer
+
+    def serialize(response: Any) -> Any:
+        data = response if write is None else write(response)
+        if len(data) > _UNCOUNTED_BYTES:
+            heap.ended(len(data))  # a small request may have a large answer
+        return data
+
     if handler.request_streaming:
         streaming: Handler = grpc.stream_stream_rpc_method_handler(answer_stream, None, serialize)
         return streaming

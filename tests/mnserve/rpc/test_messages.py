@@ -151,6 +151,33 @@ async def test_nothing_of_a_message_stays_after_an_error(
         await freed(seen[0])
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_memory_goes_back_after_large_answers_to_small_requests(streamed: bool) -> None:
+    noted: list[int] = []
+
+    class Heap(HeapTrimming):
+        def ended(self, nbytes: int) -> None:
+            noted.append(nbytes)
+
+    async def unary(request: Any, context: Any) -> Any:
+        return pb.ModelInferResponse(raw_output_contents=[bytes(2**20)])
+
+    async def stream(requests: Any, context: Any) -> None:
+        async for request in requests:
+            await context.write(await unary(request, context))
+
+    write = pb.ModelInferResponse.SerializeToString
+    handler = (
+        grpc.stream_stream_rpc_method_handler(stream, pb.ModelInferRequest.FromString, write)
+        if streamed
+        else grpc.unary_unary_rpc_method_handler(unary, pb.ModelInferRequest.FromString, write)
+    )
+    async with served(handler, LargeMessages(heap=Heap())) as channel:
+        call: Any = channel.stream_stream("/m/call")(iter([b""]))
+        assert len(await call.read()) > 2**20
+    assert max(noted) > 2**20
+
+
 async def test_memory_goes_back_after_the_messages_of_a_stream_are_done_with() -> None:
     """Not half a second after they arrived: their elements may be counted, or their models run, for longer."""
     events: list[str] = []
