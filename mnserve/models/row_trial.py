@@ -138,12 +138,15 @@ class RowTrial:
                 alone.append(self._runs.run(rows[-1], 1))
             answer = self._runs.run(join(rows), count)
             fault = difference(alone, answer, self._rules)
-            fault = fault or self._influence(rows, answer, (*kinds.others, kinds.row, *kinds.rare))
-            fault = fault or self._influence_on_rare(kinds, count)
+            fault = fault or self._influence(rows, answer, (*kinds.others, kinds.row))
             if fault is not None:
                 self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
                 return
         if self._joined.verdict is Verdict.DIFFERENT:
+            return
+        # Rare values come last, so that a model that takes long has been tried with as many rows as there is time for.
+        if len(rows) > 1 and (fault := self._influence_of_rare(kinds, rows, answer)) is not None:
+            self._joined = JoinedRows(verdict=Verdict.DIFFERENT, reason=fault)
             return
         if len(rows) > 1 and tell_apart(alone):
             self._equal += 1
@@ -174,17 +177,25 @@ class RowTrial:
             return values_differ(every_second(answer), every_second(beside_others), self._rules)
         return None
 
-    def _influence_on_rare(self, kinds: _Kinds, count: int) -> str | None:
-        """Keeps rows of rare values. Their answers alone are no measure: kernels differ in what becomes of NaN."""
+    def _influence_of_rare(self, kinds: _Kinds, joined: Sequence[Tensors], answer: Tensors) -> str | None:
+        """Puts rows of rare values beside others, and others beside them.
+
+        Their answers alone are no measure: kernels differ in what becomes of NaN.
+        """
+        count = len(joined)
+        if not kinds.rare or not self._runs.has_time(count):
+            return None
+        if fault := self._influence(joined, answer, kinds.rare):
+            return fault
         for make in kinds.rare:
             if not self._runs.has_time(3 * count):
                 break
             rows = [make(number) for number in range(count)]
             try:
-                answer = self._runs.run(join(rows), count)
+                rare_answer = self._runs.run(join(rows), count)
             except (MnServeError, MemoryError, ValueError):
                 continue
-            if fault := self._influence(rows, answer, (kinds.row,)):
+            if fault := self._influence(rows, rare_answer, (kinds.row,)):
                 return fault
         return None
 
