@@ -35,7 +35,7 @@ from mnserve.text.names import listed
 
 _log = logging.getLogger(__name__)
 
-_THOROUGH_START: Final = 4.0
+_THOROUGH_START: Final = 3.0
 """Seconds that the first load of all models may spend on further evidence about their batching."""
 
 

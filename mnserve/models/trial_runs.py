@@ -42,6 +42,7 @@ class TrialLimits:
         seconds: Time of all runs together. A run that would probably end later is not begun.
         input_bytes: Largest inputs of one run. By default a message has a quarter of this at most.
         memory_share: Largest part of the free memory that a run may probably take.
+        memory_bytes: Most bytes that a run may probably take.
         thorough_seconds: Time after which no further evidence is looked for, once there is some.
     """
 
@@ -49,6 +50,7 @@ class TrialLimits:
     thorough_seconds: float = 1.0
     input_bytes: int = 2**28
     memory_share: float = 0.5
+    memory_bytes: float = math.inf
 
 
 class TrialRuns:
@@ -146,6 +148,9 @@ class TrialRuns:
         expected = self.row_bytes * largest
         if expected < _WORTH_A_LINE:  # to ask the system costs more than most runs
             return None
+        if expected > self._limits.memory_bytes:
+            most = self._limits.memory_bytes / 2**20
+            return f"a row takes about {self.row_bytes / 2**20:.0f} MiB, and {most:.0f} MiB may be taken for trying"
         free = available_bytes()
         if free is not None and expected > free * self._limits.memory_share:
             return f"a row takes about {self.row_bytes / 2**20:.0f} MiB, and {free / 2**20:.0f} MiB of memory are free"

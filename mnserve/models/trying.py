@@ -7,6 +7,7 @@ can be run, requests share no batch.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,7 +31,8 @@ from mnserve.repository.model_parameters import allowed_batch_sizes, decides_bat
 _log = logging.getLogger(__name__)
 
 _UNASKED_SECONDS: Final = 3.0
-"""Time of the trial runs for batching that nobody configured."""
+_UNASKED_BYTES: Final = 2**29
+"""Time of the trial runs for batching that nobody configured, and memory of the largest of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,11 @@ class _Trial:
         if not self._runs:
             return None
         seconds = _UNASKED_SECONDS if shown else TrialLimits.seconds
-        limits = TrialLimits(seconds=seconds, thorough_seconds=self._options.thorough_seconds)
+        limits = TrialLimits(
+            seconds=seconds,
+            thorough_seconds=self._options.thorough_seconds,
+            memory_bytes=_UNASKED_BYTES if shown else math.inf,
+        )
         folder = self._files.version_folder.parent
         return warm_up(
             self._engine,

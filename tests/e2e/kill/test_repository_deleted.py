@@ -84,7 +84,7 @@ def test_loads_from_a_deleted_repository_are_refused_with_the_reason(
     shutil.rmtree(root)
     for name in ("double", "plain", "nothing"):
         told = refusal(lambda name=name: client.load_model(name))
-        assert told.startswith("UNAVAILABLE: model repository '"), told
+        assert told.startswith(f"UNAVAILABLE: failed to load '{name}': model repository '"), told
         assert "does not exist" in told
     assert client.is_model_ready("double")
     more_answers(loop, server)
@@ -106,7 +106,8 @@ def test_a_model_whose_files_are_deleted_goes_on_answering(serve: Any, root: Pat
     more_answers(loop, server)
     (root / "double" / "1" / "model.onnx").unlink()
     told = refusal(lambda: client.load_model("double"))
-    assert told.startswith("INVALID_ARGUMENT: model 'double' was not loaded again, what was served stays: "), told
+    begins = "INVALID_ARGUMENT: failed to load 'double': model 'double' was not loaded again, what was served stays: "
+    assert told.startswith(begins), told
     shutil.rmtree(root / "double" / "1")
     told = refusal(lambda: client.load_model("double"))
     assert "no version folder" in told

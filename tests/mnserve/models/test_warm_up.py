@@ -109,6 +109,25 @@ def test_memory_bounds_the_growth(monkeypatch: pytest.MonkeyPatch, caplog: pytes
     assert "no warm-up batch of 16 rows: a row takes about 100 MiB, and 1536 MiB of memory are free" in caplog.text
 
 
+def test_batches_that_nobody_asked_for_take_little_memory(
+    repository: Path, double_model: WriteModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row adds 100 MiB to the process: two are joined, and not eight."""
+    seen = [0]
+
+    def run(feeds: Feeds) -> Feeds:
+        seen[0] = max(seen[0], len(feeds["x"]))
+        return {"y": feeds["x"]}
+
+    monkeypatch.setattr("mnserve.models.trial_runs.resident_bytes", lambda: seen[0] * 100 * 2**20)
+    monkeypatch.setattr("mnserve.models.trial_runs.available_bytes", lambda: 2**36)
+    double_model("m")
+    engine = FakeEngine(function=run)
+    model = loaded(repository, engine)
+    assert max(sizes(engine)) == 2
+    assert model.signature.max_batch_size == 32
+
+
 def test_large_inputs_are_not_made(repository: Path, double_model: WriteModel) -> None:
     double_model("m", config="max_batch_size: 8")
     engine = FakeEngine(
