@@ -174,7 +174,8 @@ class RowTrial:
             if first_changed(answer, again) is None:
                 return f"output '{name}' of a row depends on the rows beside it"
             # Kernels whose answers vary from run to run are compared as those of other batch sizes are.
-            return values_differ(every_second(answer), every_second(beside_others), self._rules)
+            if fault := values_differ(every_second(answer), every_second(beside_others), self._rules):
+                return fault
         return None
 
     def _influence_of_rare(self, kinds: _Kinds, joined: Sequence[Tensors], answer: Tensors) -> str | None:

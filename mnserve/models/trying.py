@@ -60,16 +60,12 @@ def try_out(engine: Engine, files: ModelFiles, options: LoadOptions) -> TriedMod
         EngineLoadError: A sample of the configuration fails.
     """
     trial = _Trial(engine, files, options)
-    sizes = allowed_batch_sizes(files.config)
-    if decides_batching(files.config) or sizes:
-        rows = min([options.default_max_batch_size, *sizes[-1:]]) if sizes else 0
-        return trial.as_configured(trial.rules(rows), sizes)
-    return trial.as_shown()
+    return trial.as_configured() if trial.decided else trial.as_shown()
 
 
 def warm_up_further(engine: Engine, files: ModelFiles, rules: RequestSignature, options: LoadOptions) -> None:
     """Warms up one more engine of a model that was tried."""
-    _Trial(engine, files, options).run(rules, allowed_batch_sizes(files.config))
+    _Trial(engine, files, options).run(rules)
 
 
 class _Trial:
@@ -77,36 +73,41 @@ class _Trial:
         self._engine, self._files, self._options = engine, files, options
         self._config = files.config
         self._runs = options.warm_up and warm_up_enabled(files.config)
+        self._sizes = allowed_batch_sizes(files.config)
+        self.decided = decides_batching(files.config) or bool(self._sizes)
+        """The configuration says whether requests share batches."""
         self._outputs: Sequence[TensorSpec] = engine.outputs
 
     def rules(self, max_batch_size: int) -> RequestSignature:
         return signature(self._completed(max_batch_size), self._engine.inputs, self._outputs)
 
-    def run(self, rules: RequestSignature, sizes: Sequence[int] = (), *, shown: bool = False) -> WarmUp | None:
-        """Warms up; None where that is switched off."""
+    def run(self, rules: RequestSignature) -> WarmUp | None:
+        """Warms up; None where that is switched off. Batches that nobody configured stay small."""
         if not self._runs:
             return None
-        seconds = _UNASKED_SECONDS if shown else TrialLimits.seconds
+        batched = rules.max_batch_size > 1
+        unasked = batched and not self.decided
         limits = TrialLimits(
-            seconds=seconds,
+            seconds=_UNASKED_SECONDS if unasked else TrialLimits.seconds,
             thorough_seconds=self._options.thorough_seconds,
-            memory_bytes=_UNASKED_BYTES if shown else math.inf,
+            memory_bytes=_UNASKED_BYTES if unasked else math.inf,
         )
         folder = self._files.version_folder.parent
         return warm_up(
             self._engine,
             rules,
             WarmUpPlan(
-                grow=not shown and rules.max_batch_size > 1,
-                sizes=sizes,
+                grow=batched and self.decided,
+                sizes=self._sizes,
                 limits=limits,
                 watch=self._options.watch,
             ),
             samples(self._config, rules, folder, self._options.sample_limits),
         )
 
-    def as_configured(self, rules: RequestSignature, sizes: Sequence[int]) -> TriedModel:
-        result = self.run(rules, sizes)
+    def as_configured(self) -> TriedModel:
+        rules = self.rules(min([self._options.default_max_batch_size, *self._sizes[-1:]]) if self._sizes else 0)
+        result = self.run(rules)
         rows = rules.max_batch_size
         doubts: tuple[str, ...] = ()
         if rows == 0:
@@ -136,7 +137,7 @@ class _Trial:
             reason = f"nothing was run ({'--no-warm-up' if not self._options.warm_up else 'mn.warm_up'})"
         if reason is None:
             try:
-                result = self.run(self.rules(rows), shown=True)
+                result = self.run(self.rules(rows))
             except ModelConfigError as error:  # samples of a model without a batch dimension fit as soon as it has none
                 reason = str(error)
         if result is not None and result.joined.verdict is Verdict.EQUAL:

@@ -12,7 +12,7 @@ import pytest
 
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.signature import RequestSignature, TensorRule
-from mnserve.engines.base import TensorSpec
+from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import EngineRunError
 from mnserve.models.joined_rows import Verdict
@@ -78,6 +78,21 @@ def test_a_size_that_nobody_configured_is_run_only_where_it_costs_little() -> No
     assert warm_up(dear, rules(32), WarmUpPlan(grow=False)).joined.verdict is Verdict.EQUAL
     assert sizes(cheap) == [1, 2, 8, 3, 5, 7, 32]
     assert sizes(dear) == [1, 2, 8]
+
+
+def test_further_instances_run_no_size_that_nobody_configured(repository: Path, double_model: WriteModel) -> None:
+    double_model("m", config="instance_group { count: 2 }")
+    engines: list[FakeEngine] = []
+
+    def factory(path: Path, options: EngineOptions) -> FakeEngine:
+        run = lambda feeds: {"y": (time.sleep(0.005 * len(feeds["x"])), feeds["x"])[1]}  # noqa: E731
+        engines.append(FakeEngine(function=run))
+        return engines[-1]
+
+    model = load(repository, "m", 1, LoadOptions(factory=factory))
+    model.another()
+    assert model.signature.max_batch_size == 32
+    assert [max(sizes(engine)) for engine in engines] == [8, 8]
 
 
 def test_slow_rows_are_not_run_again_and_again() -> None:
