@@ -7,14 +7,14 @@ place is refused with its message unread, and the messages of the others come in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from inspect import isasyncgenfunction
 from typing import Any, Final, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from mnserve.access.call_limits import CallLimits
+from mnserve.access.call_limits import CallLimits, Places
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, RequestError, TooManyCallsError
 from mnserve.failing import drop_frames, errors_to_status, fail
 from mnserve.rpc.heap_trimming import HeapTrimming
@@ -55,18 +55,15 @@ class SmallCalls:
         places = self._limits.watches if inner.response_streaming else self._limits.calls
         call = inner.unary_stream or inner.unary_unary
 
+        async def answer_one(context: Context, peer: str) -> None:
+            request = await self._receive(inner, context, peer)
+            response = await call(request, context)
+            if not inner.response_streaming:
+                await context.write(response)
+
         @errors_to_status
         async def answer(_requests: Any, context: Context) -> None:
-            try:
-                with places.place(peer := context.peer()):
-                    request = await self._receive(inner, context, peer)
-                    response = await call(request, context)
-                    if not inner.response_streaming:
-                        await context.write(response)
-                    return
-            except RequestError as error:
-                refused = self._counted(error)
-            await fail(context, refused)
+            await self._in_place(places, context, answer_one)
 
         handler: Handler = grpc.stream_stream_rpc_method_handler(answer, response_serializer=inner.response_serializer)
         return handler
@@ -75,24 +72,33 @@ class SmallCalls:
         call: Callable[..., Any] = inner.stream_stream
         assert isasyncgenfunction(call)
 
+        async def requests(context: Context) -> AsyncIterator[Any]:
+            while (data := await received(context.read, _IDLE_SECONDS)) is not grpc.aio.EOF:
+                self._heap.ended(len(data))
+                yield _parsed(inner, data)
+
+        async def answer_all(context: Context, _peer: str) -> None:
+            async for response in call(requests(context), context):
+                await context.write(response)
+
         @errors_to_status
         async def answer(_requests: Any, context: Context) -> None:
-            async def requests() -> AsyncIterator[Any]:
-                while (data := await received(context.read, _IDLE_SECONDS)) is not grpc.aio.EOF:
-                    self._heap.ended(len(data))
-                    yield _parsed(inner, data)
-
-            try:
-                with self._limits.reflections.place(context.peer()):
-                    async for response in call(requests(), context):
-                        await context.write(response)
-                    return
-            except RequestError as error:
-                refused = self._counted(error)
-            await fail(context, refused)
+            await self._in_place(self._limits.reflections, context, answer_all)
 
         handler: Handler = grpc.stream_stream_rpc_method_handler(answer, response_serializer=inner.response_serializer)
         return handler
+
+    async def _in_place(
+        self, places: Places, context: Context, answer: Callable[[Context, str], Awaitable[None]]
+    ) -> None:
+        """Answers a call from its own place, and refuses it where there is none."""
+        try:
+            with places.place(peer := context.peer()):
+                await answer(context, peer)
+                return
+        except RequestError as error:
+            refused = self._counted(error)
+        await fail(context, refused)
 
     async def _receive(self, inner: Any, context: Context, peer: str) -> Any:
         data = await self._turns.receive(context.read, peer)
