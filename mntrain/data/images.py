@@ -6,12 +6,13 @@ Shapes: N images, C channels (1 grey, 3 RGB), H height, W width in pixels.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mntrain.data.account import SourceAccount
 from mntrain.data.examples import IndexArray
 from mntrain.data.labels import check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
@@ -79,6 +80,8 @@ class SourceImages:
     """The source's own splits: ``train`` and perhaps ``validation`` and ``test``; or ``all`` alone."""
     label_names: tuple[str, ...]
     """Class names; label i means ``label_names[i]``."""
+    account: SourceAccount = field(default_factory=SourceAccount)
+    """What the source held, and what became of it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,6 +98,8 @@ class ImageData:
     label_names: tuple[str, ...]
     """Class names; label i means ``label_names[i]``."""
     split: SplitRecord
+    account: SourceAccount = field(default_factory=SourceAccount)
+    """What the source held, and what became of it."""
 
     def __post_init__(self) -> None:
         check_names(self.label_names)

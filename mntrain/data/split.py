@@ -52,6 +52,7 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
         test=sets["test"],
         label_names=source.label_names,
         split=record,
+        account=source.account,
     )
 
 
@@ -75,6 +76,7 @@ def split_table(source: SourceTable, config: DataConfig) -> TableData:
         target_name=source.target_name,
         label_names=source.label_names,
         split=record,
+        account=source.account,
     )
 
 

@@ -6,12 +6,13 @@ Shapes: N rows, F features.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mntrain.data.account import SourceAccount
 from mntrain.data.examples import IndexArray
 from mntrain.data.labels import check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
@@ -74,6 +75,8 @@ class SourceTable:
     """Name of the column that is estimated or told apart."""
     label_names: tuple[str, ...] | None
     """Class names; label i means ``label_names[i]``. None where the targets are values."""
+    account: SourceAccount = field(default_factory=SourceAccount)
+    """What the source held, and what became of it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +97,8 @@ class TableData:
     label_names: tuple[str, ...] | None
     """Class names; label i means ``label_names[i]``. None where the targets are values."""
     split: SplitRecord
+    account: SourceAccount = field(default_factory=SourceAccount)
+    """What the source held, and what became of it."""
 
     def __post_init__(self) -> None:
         kind = np.float32 if self.label_names is None else np.int64
