@@ -29,7 +29,15 @@ templates_path = ["templates"]
 
 _TREE: Final = {
     "Start": ("docs/quickstart", "docs/architecture", "docs/api"),
-    "Train": ("docs/models", "docs/training", "docs/data", "docs/tables", "docs/evaluating", "docs/comparing-and-reports", "docs/regression"),
+    "Train": (
+        "docs/models",
+        "docs/training",
+        "docs/data",
+        "docs/tables",
+        "docs/evaluating",
+        "docs/comparing-and-reports",
+        "docs/regression",
+    ),
     "Export": ("docs/export/getting-started", "docs/export/static-forms", "docs/export/repository"),
     "Serve": (
         "docs/serving/getting-started",
