@@ -39,6 +39,8 @@ class DeployedRegressor(nn.Module):
 def unscaled(values: Tensor, standardization: Standardization) -> Tensor:
     """Convert standardised values to the target's own units."""
     scale = standardization.config
+    assert isinstance(scale.target_std, float)
+    assert isinstance(scale.target_mean, float)
     return values * scale.target_std + scale.target_mean
 
 

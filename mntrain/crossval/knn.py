@@ -29,7 +29,7 @@ class KnnResult:
 
 def knn(data: TableData) -> KnnResult:
     """Estimate the test rows by the mean of their k nearest training rows, all standardised."""
-    scale = StandardizationConfig.from_rows(data.train)
+    scale = StandardizationConfig.from_data(data)
     train, validation, test = (_standardised(part, scale) for part in (data.train, data.validation, data.test))
     candidates = [count for count in _CANDIDATES if count <= len(data.train)]
     model = KNeighborsRegressor(n_neighbors=candidates[-1]).fit(train.inputs, train.targets)
