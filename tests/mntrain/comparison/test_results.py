@@ -123,9 +123,8 @@ def test_the_table_and_the_picture_show_every_variant(tmp_path: Path) -> None:
     found = compared(asked)
     lines = result_table(found).markdown().splitlines()
     assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
-    assert (
-        "| mn | 92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00% | 0.074 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
-    )
+    scores = "92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00%"
+    assert f"| mn | {scores} | 0.074 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
     assert len(headings(found)) == len(cells(found, found.rows[0]))
     assert "on 359 examples, 3 seeds" in lines[-1]
     picture = draw_comparison(found)
