@@ -65,7 +65,6 @@ def run(command: FitCommand) -> int:
     if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
-    from mntrain.data.registry import find_source
     from mntrain.training.adaptation_record import AdaptationRecord
     from mntrain.training.evaluation import metric_of
 
@@ -79,9 +78,8 @@ def run(command: FitCommand) -> int:
         print(f"{record.describe(metric)}")
         for verdict in record.verdicts():
             print(f"note: {verdict}")
-    rows = find_source(config.data.source).rows
-    hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
-    print(printable(f"artifact {folder / 'artifact'}{hint}"))
+    artifact = folder / "artifact"
+    print(printable(f"artifact {artifact}; export it: mnexport {artifact} repository/{config.name}"))
     return 0
 
 
