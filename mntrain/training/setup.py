@@ -140,9 +140,15 @@ class ImageSetup(RunSetup):
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe size of the images, class names and normalisation."""
+        data = self.config.data
         return ImageArtifactConfig(
             experiment=self.config,
-            input=InputSpec(channels=self._data.channels, height=self._data.height, width=self._data.width),
+            input=InputSpec(
+                channels=self._data.channels,
+                height=self._data.height,
+                width=self._data.width,
+                fit=None if data.image_size is None else data.image_fit,
+            ),
             labels=self._data.label_names,
             preprocessing=self._pixels,
             split=_split_summary(self._data.split),
@@ -183,7 +189,9 @@ class TableSetup(RunSetup):
         if self._data.label_names is not None:
             return build_model(self.config, (self._data.features,), len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
-        return build_regressor(self.config, self._data.features, (float(targets.min()), float(targets.max())))
+        columns = targets.reshape(len(targets), -1).T
+        ranges = [(float(values.min()), float(values.max())) for values in columns]
+        return build_regressor(self.config, self._data.features, ranges)
 
     def training_data(self, device: torch.device) -> TrainingData:
         """Rows with standardised targets and the squared error, or with classes and accuracy."""
