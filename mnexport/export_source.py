@@ -6,6 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mnexport.forms.dispatch import without_adaptation
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
@@ -42,7 +44,7 @@ class ExportSource:
     def target_deviation(self) -> float | tuple[float, ...]:
         """Standard deviation of the target of a regressor, or of each of several; 1 for a classifier."""
         if isinstance(self.artifact, TableArtifact) and self.artifact.config.labels is None:
-            return self.artifact.config.standardization.target_std
+            return float(np.max(self.artifact.config.standardization.target_std))
         return 1.0
 
     @property
