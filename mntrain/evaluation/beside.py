@@ -62,7 +62,10 @@ def fit_baselines(
     found = [Baseline(name="knn", title="kNN", inputs=words, found=near)]
     if isinstance(data, TableData) and isinstance(examples, TableSet):
         boosted = boost(
-            known(data.train, data.train.inputs), known(data.validation, data.validation.inputs), examples.inputs
+            known(data.train, data.train.inputs),
+            known(data.validation, data.validation.inputs),
+            examples.inputs,
+            categories=len(data.categories),
         )
         found.append(
             Baseline(name="gradient_boosting", title="gradient boosting", inputs="columns as they are", found=boosted)

@@ -117,7 +117,7 @@ def target_scale(config: TableArtifactConfig) -> TargetScale:
     """Names and standardisation of the targets of an artifact."""
     scale = config.standardization
     return TargetScale(
-        names=(config.target,),
+        names=config.targets,
         mean=np.atleast_1d(np.asarray(scale.target_mean, np.float64)),
         std=np.atleast_1d(np.asarray(scale.target_std, np.float64)),
     )
