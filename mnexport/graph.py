@@ -149,9 +149,7 @@ def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
     """
     names = [output.name for output in signature.without_explanation().outputs]
     whole = onnx.load(str(path))
-    part = onnx.utils.Extractor(whole).extract_model(
-        [tensor.name for tensor in signature.inputs], names
-    )
+    part = onnx.utils.Extractor(whole).extract_model([tensor.name for tensor in signature.inputs], names)
     part.producer_name, part.producer_version = whole.producer_name, whole.producer_version
     onnx.helper.set_model_props(part, {item.key: item.value for item in whole.metadata_props})
     _check(part)
