@@ -11,6 +11,7 @@ from mntrain.errors import ConfigError
 
 ColorMode = Literal["auto", "L", "RGB"]
 TargetKind = Literal["auto", "value", "class"]
+Leaks = Literal["warn", "refuse", "allow"]
 
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
@@ -40,6 +41,8 @@ class DataConfig:
     """Share of all examples held out for testing, if the source has no such split and ``folds`` is not set."""
     split_seed: int = 0
     """Seed of every split and of ``train_limit``. Independent of the training seed."""
+    leaks: Leaks = "warn"
+    """Equal images or rows in two splits: ``warn`` tells of them, ``refuse`` stops, ``allow`` counts in silence."""
     image_size: int | None = None
     """Resize every image to this many pixels square while loading; None keeps the size."""
     color: ColorMode = "auto"
@@ -88,6 +91,8 @@ class DataConfig:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
         if self.color not in get_args(ColorMode):
             raise _invalid("color", self.color, "one of 'auto', 'L' (grey) or 'RGB'")
+        if self.leaks not in get_args(Leaks):
+            raise _invalid("leaks", self.leaks, "one of 'warn', 'refuse' or 'allow'")
         self._check_rows()
         if source.path == "required" and self.path is None:
             raise ConfigError(

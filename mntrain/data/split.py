@@ -53,6 +53,7 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
         label_names=source.label_names,
         split=record,
         account=source.account,
+        names=source.names,
     )
 
 
@@ -102,6 +103,7 @@ def _split(
         elif name not in indices:
             train, indices[name] = draw.hold_out(name, fraction, train)
     indices["train"] = draw.limit(config.train_limit, train)
+    left_out = len(train) - len(indices["train"])
 
     origins = {name: name if name != "train" and name in own else origin for name in SPLITS}
     sets = {
@@ -116,6 +118,7 @@ def _split(
         origins=origins,
         indices={name: indices[name] for name in SPLITS},
         sha256=SplitRecord.digest(sets, indices),
+        left_out=left_out,
     )
     return sets, record
 

@@ -28,6 +28,15 @@ class SplitRecord:
     """Positions (int64) of the examples of each split within the source split named in ``origins``."""
     sha256: str
     """Digest over inputs, targets and indices of all splits."""
+    left_out: int = 0
+    """Examples that ``train_limit`` left out."""
+
+    def place(self, split: str, position: int, *, noun: str, names: Mapping[str, tuple[str, ...]] | None = None) -> str:
+        """Name an example of ``split``: its file, or its number in the source's own split from 0."""
+        origin, index = self.origins[split], int(self.indices[split][position])
+        if names is not None:
+            return names[origin][index]
+        return f"{noun} {index}" if origin == "all" else f"{origin} {noun} {index}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, the content of a run's ``split.json``."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.account import SourceAccount
+from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
 from mntrain.data.labels import check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
@@ -126,6 +128,18 @@ class TableData:
             inputs=np.concatenate([part.inputs for part in parts.values()]),
             targets=np.concatenate([part.targets for part in parts.values()]),
         )
+
+    @cached_property
+    def duplicates(self) -> Duplicates:
+        """Equal rows: inputs and targets. Contradictions are training rows with equal inputs and other classes."""
+        keys = {name: example_keys(self.part(name).inputs, self.part(name).targets) for name in SPLITS}
+        if self.label_names is None:
+            return find_duplicates(keys)
+        return find_duplicates(keys, inputs=example_keys(self.train.inputs), labels=self.train.targets)
+
+    def place(self, split: str, position: int) -> str:
+        """Name the row at ``position`` of ``split`` by its number in the source, from 0."""
+        return self.split.place(split, position, noun="row")
 
     @property
     def features(self) -> int:
