@@ -147,11 +147,12 @@ def table_signature(rows: RowInterface, labels: tuple[str, ...] | None = None, e
     targets.
     """
     categories = len(rows.categories)
-    sizes = ((ROW, "FP32", len(rows.columns) - categories), (CATEGORIES, "BYTES", categories))
+    inputs = (
+        ExportTensor(name=ROW, datatype="FP32", shape=(len(rows.columns) - categories,)),
+        ExportTensor(name=CATEGORIES, datatype="BYTES", shape=(categories,)),
+    )
     return ExportSignature(
-        inputs=tuple(
-            ExportTensor(name=name, datatype=datatype, shape=(size,)) for name, datatype, size in sizes if size
-        ),
+        inputs=tuple(tensor for tensor in inputs if tensor.shape[0]),
         input_type="float32",
         outputs=(
             _regressor_outputs(len(rows.targets), explain)

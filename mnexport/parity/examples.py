@@ -67,7 +67,7 @@ def parity_examples(
         on_progress("loading the test split")
         examples = load_split(artifact.config, "test", data_path)
         origin = f"test split, {len(examples)} {noun}"
-    gaps = rows_with_gaps(examples.inputs, source.signature)
+    gaps = rows_with_gaps(examples.inputs, source.signature) if isinstance(examples, TableSet) else None
     if gaps is None:
         return ParityExamples(examples, origin)
     return ParityExamples(examples, f"{origin}, and {len(gaps)} with missing values", gaps)
@@ -85,7 +85,7 @@ def rows_with_gaps(rows: RowArray, signature: ExportSignature) -> RowArray | Non
     """
     columns, categories = signature.stored_shape[-1], len(signature.vocabularies)
     may_lack = np.arange(0 if signature.takes_nan else columns - categories, columns)
-    if signature.input_type != "float32" or not (signature.takes_nan or categories):
+    if not (signature.takes_nan or categories):
         return None
     groups = [may_lack[start :: _MAX_GAPS - 1] for start in range(min(len(may_lack), _MAX_GAPS - 1))]
     gaps = rows[np.arange(len(groups) + 1) % len(rows)]

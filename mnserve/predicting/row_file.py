@@ -134,7 +134,7 @@ def _open(path: Path) -> Iterator[io.TextIOWrapper]:
             if start in _KINDS:
                 raise RowFileError(f"{path}: this is {_KINDS[start]}, which is not read here; {_REMEDY}")
             binary = gzip.GzipFile(fileobj=raw) if start.startswith(_GZIP) else raw
-            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:  # type: ignore[arg-type]
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
                 yield stream
     except OSError as error:
         raise _unreadable(path, error) from error

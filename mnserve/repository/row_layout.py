@@ -62,6 +62,37 @@ def row_layout(config: ModelConfig) -> RowLayout | None:
     Raises:
         ModelConfigError: The layout is malformed, or does not fit the inputs.
     """
+    stated = _stated(config)
+    if stated is None:
+        return None
+    columns, categories, targets = stated
+    required = [tensor for tensor in config.input if not tensor.optional]
+    inputs = {BY_CONFIG_TYPE[tensor.data_type].is_bytes: tensor for tensor in required}
+    layout = RowLayout(
+        numbers=tuple(name for name in columns if name not in categories),
+        categories={name: tuple(categories[name]) for name in columns if name in categories},
+        targets=tuple(targets),
+        number_input=_input(inputs.get(False)),
+        category_input=_input(inputs.get(True)),
+        fills_in=allows_nan(config) or allows_non_finite(config),
+    )
+    parts = ((inputs.get(False), layout.numbers), (inputs.get(True), layout.categories))
+    fits = all(tensor is not None and list(tensor.dims) == [len(names)] for tensor, names in parts if names)
+    if not fits or len(required) != sum(bool(names) for _, names in parts):
+        raise ModelConfigError(
+            f"model '{config.name}' takes inputs of dims {[list(tensor.dims) for tensor in required]}, but its "
+            f"parameter {_PARAMETER} names {len(layout.numbers)} columns of numbers and {len(layout.categories)} of "
+            "categories; correct its config.pbtxt"
+        )
+    return layout
+
+
+def _stated(config: ModelConfig) -> tuple[list[str], dict[str, list[str]], list[str]] | None:
+    """Reads columns, values of categories and targets from the parameter; None where it is not about rows.
+
+    Raises:
+        ModelConfigError: The parameter is malformed.
+    """
     if _PARAMETER not in config.parameters:
         return None
     text = config.parameters[_PARAMETER].string_value
@@ -73,35 +104,17 @@ def row_layout(config: ModelConfig) -> RowLayout | None:
         return None
     columns, categories = stated.get("columns"), stated.get("categories", {})
     targets = stated.get("targets", [stated.get("target")])
-    valid = _are_names(columns) and _are_names(targets) and isinstance(categories, dict)
-    if not valid or not all(name in columns and _are_names(values) for name, values in categories.items()):
-        raise ModelConfigError(
-            f"model '{config.name}' has the parameter {_PARAMETER} = {text[:80]!r}, which does not describe rows, such "
-            'as {"layout": "rows", "columns": ["age"], "target": "price"}; correct its config.pbtxt'
-        )
-    numbers = tuple(name for name in columns if name not in categories)
-    inputs = {BY_CONFIG_TYPE[tensor.data_type].is_bytes: tensor for tensor in config.input if not tensor.optional}
-    layout = RowLayout(
-        numbers=numbers,
-        categories={name: tuple(categories[name]) for name in columns if name in categories},
-        targets=tuple(targets),
-        number_input=_input(inputs.get(False)),
-        category_input=_input(inputs.get(True)),
-        fills_in=allows_nan(config) or allows_non_finite(config),
+    if (
+        isinstance(columns, list)
+        and isinstance(categories, dict)
+        and all(_are_names(names) for names in (columns, targets, *categories.values()))
+        and all(name in columns for name in categories)
+    ):
+        return columns, categories, targets
+    raise ModelConfigError(
+        f"model '{config.name}' has the parameter {_PARAMETER} = {text[:80]!r}, which does not describe rows, such as "
+        '{"layout": "rows", "columns": ["age"], "target": "price"}; correct its config.pbtxt'
     )
-    found = [list(tensor.dims) for tensor in config.input if not tensor.optional]
-    expected = [[len(part)] for part in (layout.numbers, layout.categories) if part]
-    fits = all(
-        (tensor is not None) == bool(part) and (tensor is None or list(tensor.dims) == [len(part)])
-        for tensor, part in ((inputs.get(False), layout.numbers), (inputs.get(True), layout.categories))
-    )
-    if not fits or len(found) != len(expected):
-        raise ModelConfigError(
-            f"model '{config.name}' takes inputs of dims {found}, but its parameter {_PARAMETER} names "
-            f"{len(layout.numbers)} columns of numbers and {len(layout.categories)} of categories; correct its "
-            "config.pbtxt"
-        )
-    return layout
 
 
 def _input(tensor: ModelInput | None) -> RowInput | None:

@@ -170,7 +170,11 @@ def test_two_jobs_train_the_recipes_own_architecture(folder: Path, tmp_path: Pat
     [
         (["digits"], 2, ["'digits'", "takes tables of values"]),
         (["nothing"], 2, ["There is no recipe 'nothing'"]),
-        (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,gradient_boosting,vanilla,meta_neighborhoods"]),
+        (
+            ["uci", "--families", "maxl"],
+            2,
+            ["--families is 'maxl'", "knn,gradient_boosting,vanilla,meta_neighborhoods"],
+        ),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
         (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to below 100"]),
