@@ -3,9 +3,10 @@
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from mntrain.config import ExperimentConfig
+from mntrain.data.config import ImageFit
 from mntrain.data.labels import check_names
 from mntrain.data.preprocessing import PreprocessingConfig
 from mntrain.data.standardization import StandardizationConfig
@@ -25,11 +26,13 @@ class InputSpec:
         channels: 1 (grey) or 3 (RGB).
         height: pixels.
         width: pixels.
+        fit: how images of other sizes were brought to this one; None where training had no rule for it.
     """
 
     channels: int
     height: int
     width: int
+    fit: ImageFit | None = None
 
     def __post_init__(self) -> None:
         if self.channels not in (1, 3) or not (1 <= self.height <= _MAX_SIDE and 1 <= self.width <= _MAX_SIDE):
@@ -37,11 +40,20 @@ class InputSpec:
                 f"input is {self.channels} x {self.height} x {self.width}, expected 1 or 3 channels and sides of 1 to "
                 f"{_MAX_SIDE} pixels"
             )
+        if self.fit is not None and self.fit not in get_args(ImageFit):
+            raise ValueError(f"input has the fit {self.fit!r}, expected one of {get_args(ImageFit)}")
 
     @property
     def color(self) -> str:
         """Colour mode in Pillow's names: L or RGB."""
         return "L" if self.channels == 1 else "RGB"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as written to ``config.json``; no ``fit`` where there is no rule."""
+        values = dataclasses.asdict(self) | {"color": self.color}
+        if self.fit is None:
+            del values["fit"]
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +142,7 @@ class ImageArtifactConfig(ArtifactConfig):
     def interface(self) -> dict[str, Any]:
         """Describe size of the images, class names and normalisation."""
         return {
-            "input": dataclasses.asdict(self.input) | {"color": self.input.color},
+            "input": self.input.to_dict(),
             "labels": list(self.labels),
             "preprocessing": dataclasses.asdict(self.preprocessing),
         }
@@ -175,7 +187,9 @@ def _read_images(values: dict[str, Any], common: dict[str, Any]) -> ArtifactConf
     size = values["input"]
     return ImageArtifactConfig(
         **common,
-        input=InputSpec(channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"])),
+        input=InputSpec(
+            channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"]), fit=size.get("fit")
+        ),
         labels=_names(values["labels"]),
         preprocessing=PreprocessingConfig(
             mean=tuple(values["preprocessing"]["mean"]), std=tuple(values["preprocessing"]["std"])

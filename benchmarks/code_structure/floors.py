@@ -25,7 +25,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("backbones", "data"),
         ("layers",),
         ("config_fields", "distributed", "plotting", "result_folder", "result_table", "run_progress"),
-        ("atomic_files", "errors", "regular_files", "terminal_text"),
+        ("atomic_files", "errors", "missing_packages", "regular_files", "terminal_text"),
     ),
     "mnexport": (
         ("commands",),
@@ -53,6 +53,6 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("engines",),
         ("failing",),
         ("atomic_files", "codec", "status"),
-        ("text", "errors", "protocol"),
+        ("text", "errors", "missing_packages", "protocol"),
     ),
 }

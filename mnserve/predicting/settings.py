@@ -31,7 +31,8 @@ class PredictSettings:
     """For a model of rows: file to write the answer to, packed where its name ends in .gz; otherwise it goes to
     standard output."""
     resize: bool = False
-    """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
+    """Scale images of another size to the one the model takes, without keeping the aspect ratio; a model that states
+    how its training images were fitted needs no such option, and its own rule holds."""
     explain: bool = False
     """Tell for each image or row the learned neighbors that shaped the answer, and the answer without adaptation."""
     neighbors: str | None = None

@@ -10,6 +10,7 @@ from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
 
 ColorMode = Literal["auto", "L", "RGB"]
+ImageFit = Literal["stretch", "crop", "pad"]
 TargetKind = Literal["auto", "value", "class"]
 Leaks = Literal["warn", "refuse", "allow"]
 
@@ -44,7 +45,10 @@ class DataConfig:
     leaks: Leaks = "warn"
     """Equal images or rows in two splits: ``warn`` tells of them, ``refuse`` stops, ``allow`` counts in silence."""
     image_size: int | None = None
-    """Resize every image to this many pixels square while loading; None keeps the size."""
+    """Bring every image to this many pixels square while loading; None keeps the size."""
+    image_fit: ImageFit = "stretch"
+    """How ``image_size`` is reached: ``stretch`` scales both sides, ``crop`` scales the largest centered square,
+    ``pad`` scales the longer side and fills the rest with black."""
     color: ColorMode = "auto"
     """``L`` (grey, 1 channel), ``RGB`` (3 channels) or ``auto``: RGB if any image has colour."""
     image_column: str | None = None
@@ -87,6 +91,13 @@ class DataConfig:
                 raise _invalid(name, value, "a positive integer, or null to switch it off")
         if self.image_size is not None and self.image_size > _MAX_SIDE:
             raise _invalid("image_size", self.image_size, f"at most {_MAX_SIDE} pixels")
+        if self.image_fit not in get_args(ImageFit):
+            raise _invalid("image_fit", self.image_fit, "one of 'stretch', 'crop' or 'pad'")
+        if self.image_fit != "stretch" and self.image_size is None:
+            raise ConfigError(
+                f"data.image_fit is {self.image_fit!r}, but data.image_size is not set, so no image changes its size; "
+                "set data.image_size, or leave data.image_fit out."
+            )
         if not _is_integer(self.split_seed) or not 0 <= self.split_seed <= _MAX_SEED:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
         if self.color not in get_args(ColorMode):

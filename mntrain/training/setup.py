@@ -140,9 +140,15 @@ class ImageSetup(RunSetup):
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe size of the images, class names and normalisation."""
+        data = self.config.data
         return ImageArtifactConfig(
             experiment=self.config,
-            input=InputSpec(channels=self._data.channels, height=self._data.height, width=self._data.width),
+            input=InputSpec(
+                channels=self._data.channels,
+                height=self._data.height,
+                width=self._data.width,
+                fit=None if data.image_size is None else data.image_fit,
+            ),
             labels=self._data.label_names,
             preprocessing=self._pixels,
             split=_split_summary(self._data.split),
