@@ -228,6 +228,7 @@ def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
         family=source.family,
         form=form,
         engine=None if options.engine is None else options.engine.format,
+        finding=source.finding if source.signature.explains else "",
     )
 
 
