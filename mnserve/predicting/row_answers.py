@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mnserve.errors import RowModelError
 from mnserve.predicting.answers import AnswerReader, LabelledPrediction
+from mnserve.predicting.explanations import stated_finding
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.row_layout import RowLayout
 
@@ -120,8 +121,6 @@ class ValueAnswers:
         RowModelError: The model lacks the outputs of an explanation.
     """
 
-    notes: tuple[str, ...] = ()
-
     def __init__(self, config: ModelConfig, layout: RowLayout, *, explain: bool) -> None:
         names = {output.name for output in config.output}
         if explain and not names.issuperset(_EXPLANATION):
@@ -132,6 +131,9 @@ class ValueAnswers:
         self._model = config.name
         self._explain = explain
         self._targets = layout.targets
+        finding = stated_finding(config) if explain else None
+        self.notes: tuple[str, ...] = () if finding is None else (finding,)
+        """What the exporter found about the explanations of the model."""
 
     @property
     def outputs(self) -> list[str]:
