@@ -25,7 +25,7 @@ def knn(data: TableData) -> dict[str, Any]:
     Returns:
         The chosen number of ``neighbors``, and ``mse`` of standardised test targets.
     """
-    scale = StandardizationConfig.from_rows(data.train)
+    scale = StandardizationConfig.from_data(data)
     train, validation, test = (_standardised(part, scale) for part in (data.train, data.validation, data.test))
     return _figures(nearest(train, validation, test.inputs), test)
 
@@ -36,9 +36,9 @@ def boosting(data: TableData) -> dict[str, Any]:
     Returns:
         The chosen number of ``rounds``, and ``mse`` of standardised test targets.
     """
-    scale = StandardizationConfig.from_rows(data.train)
+    scale = StandardizationConfig.from_data(data)
     train, validation, test = (_as_they_are(part, scale) for part in (data.train, data.validation, data.test))
-    return _figures(boost(train, validation, test.inputs), test)
+    return _figures(boost(train, validation, test.inputs, categories=len(data.categories)), test)
 
 
 BASELINES: Mapping[str, Callable[[TableData], dict[str, Any]]] = MappingProxyType({KNN: knn, BOOSTING: boosting})
