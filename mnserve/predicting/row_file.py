@@ -27,7 +27,7 @@ _REMEDY: Final = "save it as a table of text, such as rows.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class TableRow:
     """Cells of one row.
 
     Attributes:
@@ -55,7 +55,7 @@ class RowFile:
     name: str
     columns: tuple[str, ...]
     separator: str
-    rows: Iterator[Row]
+    rows: Iterator[TableRow]
 
     def positions(self, names: Sequence[str]) -> tuple[int, ...]:
         """Finds columns by their names.
@@ -106,10 +106,10 @@ def _found(line: str, separator: str, needed: Sequence[str]) -> tuple[int, int]:
     return sum(name in names for name in needed), len(names)
 
 
-def _rows(records: Iterator[list[str]], width: int) -> Iterator[Row]:
+def _rows(records: Iterator[list[str]], width: int) -> Iterator[TableRow]:
     for number, cells in enumerate(records, start=1):
         fault = "" if len(cells) == width else f"it has {len(cells)} cells, but the first line names {width} columns"
-        yield Row(number=number, cells=tuple(cells), fault=fault)
+        yield TableRow(number=number, cells=tuple(cells), fault=fault)
 
 
 def _records(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -9,7 +9,7 @@ from typing import Final
 from mnserve.errors import AnswerTimeoutError, MnServeError, RowError, RowFileError, ServerUnreachableError
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.row_answers import RowAnswer, RowAnswers
-from mnserve.predicting.row_file import Row, RowFile
+from mnserve.predicting.row_file import RowFile, TableRow
 from mnserve.predicting.row_values import RowReader, RowValues, encode
 from mnserve.repository.row_layout import RowLayout
 
@@ -20,7 +20,7 @@ _UNREACHED: Final = "it was not tried, as no server answered"
 class RowOutcome:
     """A row with its answer, or the reason why it has none."""
 
-    row: Row
+    row: TableRow
     answer: RowAnswer | None = None
     reason: str = ""
 
@@ -57,7 +57,7 @@ class RowPredictor:
         rows = iter(file.rows)
         broken: RowFileError | None = None
         while broken is None:
-            batch: list[Row] = []
+            batch: list[TableRow] = []
             try:
                 while len(batch) < self._max_rows:
                     batch.append(next(rows))
@@ -73,7 +73,7 @@ class RowPredictor:
         if broken is not None:
             raise broken
 
-    def _batch(self, reader: RowReader, rows: Sequence[Row]) -> Iterator[RowOutcome]:
+    def _batch(self, reader: RowReader, rows: Sequence[TableRow]) -> Iterator[RowOutcome]:
         values: dict[int, RowValues] = {}
         reasons: dict[int, str] = {}
         for position, row in enumerate(rows):

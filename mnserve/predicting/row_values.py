@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.errors import RowError
-from mnserve.predicting.row_file import Row, RowFile
+from mnserve.predicting.row_file import RowFile, TableRow
 from mnserve.repository.row_layout import RowLayout
 from mnserve.text.names import shortened
 
@@ -55,7 +55,7 @@ class RowReader:
         self.unknown: dict[str, dict[str, int]] = {}
         """Column -> its categories that the model does not know, and how many rows have each."""
 
-    def read(self, row: Row) -> RowValues:
+    def read(self, row: TableRow) -> RowValues:
         """Reads a row.
 
         Raises:
