@@ -34,6 +34,7 @@ from mnexport.report import ExportReport
 from mnexport.repository.layout import MODEL_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard
 from mnexport.repository.neighbors import stored_neighbors, write_neighbors
+from mnexport.repository.place import check_place
 from mnexport.repository.publishing import locked, publishing
 from mnexport.repository.target import check_target, sha256
 from mnexport.scratch import scratch_folder
@@ -54,6 +55,7 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
         MnExportError: an option, the graph, parity, the engine or the repository; :mod:`mnexport.errors` has the tree.
         MnTrainError: the artifact or its data cannot be read.
     """
+    check_place(options.target)
     if options.engine is not None:
         check_installed(options.engine.format)
     on_progress(f"reading {options.artifact}")
@@ -202,6 +204,7 @@ def _publish(work: _Work, report: ExportReport) -> ExportReport:
     """Publish all files of the scratch folder; the report with the path where the model lies now."""
     target, card, scratch = work.options.target, _card(work.options, work.source, report.form), work.file.parent
     with locked(target):
+        check_place(target)
         number = check_target(target, card)
         work.on_progress(f"publishing {target.folder / str(number)}")
         with publishing(target, number, card) as folder:
@@ -223,6 +226,7 @@ def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
         family=source.family,
         form=form,
         engine=None if options.engine is None else options.engine.format,
+        finding=source.finding if source.signature.explains else "",
     )
 
 

@@ -74,12 +74,13 @@ def image_signature(
 ) -> ExportSignature:
     """Make the signature of a classifier of images that tells ``explain`` neighbors."""
     shape = (size.channels, size.height, size.width)
+    fit = {} if size.fit is None else {"fit": size.fit}
     return ExportSignature(
         input=ExportTensor(name="image", datatype=_DATATYPES[input_type], shape=shape),
         input_type=input_type,
         outputs=_classifier_outputs(len(labels), explain),
         labels=labels,
-        description={"layout": "NCHW", "color": size.color, "scale": _SCALES[input_type]},
+        description={"layout": "NCHW", "color": size.color, "scale": _SCALES[input_type], **fit},
     )
 
 

@@ -163,8 +163,8 @@ def _builder(format: EngineFormat) -> Any:
         return importlib.import_module(_MODULES[format])
     except (ImportError, OSError) as error:
         raise TensorRTError(
-            f"--format {format} needs a builder that is not installed ({error}); install it with "
-            f"pip install 'mn-runtime[{format}]', or export --format onnx."
+            f"--format {format} needs a builder that is not installed ({error}); install it, in a clone of "
+            f"mn-runtime, with pip install '.[{format}]', or export --format onnx."
         ) from error
 
 

@@ -15,10 +15,17 @@ _TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32"
 
 
 class VersionKind(NamedTuple):
-    """Family and form of a version: all versions of a model have one signature, whatever they compute."""
+    """What versions of a model may differ in: all have one signature, whatever they compute.
+
+    Args:
+        family: model family.
+        form: static form.
+        finding: where explanations mean nothing or the dictionary does not act, as sentences; empty elsewhere.
+    """
 
     family: str
     form: str
+    finding: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,7 @@ class ModelCard:
         family: model family.
         form: static form.
         engine: tensorrt where Triton shall run the engine instead of the ONNX file.
+        finding: what clients that show explanations should tell with them.
 
     Raises:
         PublishError: a label has no visible character, or one that steers a terminal.
@@ -41,6 +49,7 @@ class ModelCard:
     family: str
     form: str
     engine: EngineFormat | None = None
+    finding: str = ""
 
     def __post_init__(self) -> None:
         for index, label in enumerate(self.signature.labels or ()):
@@ -59,8 +68,8 @@ class ModelCard:
 
     @property
     def kind(self) -> VersionKind:
-        """Family and form: versions of one model may differ in them."""
-        return VersionKind(family=self.family, form=self.form)
+        """Family, form and finding: versions of one model may differ in them."""
+        return VersionKind(family=self.family, form=self.form, finding=self.finding)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``export.json``."""
@@ -68,6 +77,7 @@ class ModelCard:
         return {
             "family": self.family,
             "form": self.form,
+            "finding": self.finding,
             "max_batch_size": self.max_batch_size,
             "input": self.signature.description,
             "labels": None if labels is None else list(labels),
@@ -93,6 +103,9 @@ class ModelCard:
         on_request = [output.name for output in self.signature.outputs if output.on_request]
         if on_request:
             parameters["mn.on_request"] = json.dumps(on_request)
+        findings = {version: kind.finding for version, kind in kinds.items()}
+        if any(findings.values()):
+            parameters["mn.finding"] = _of_versions({key: text for key, text in findings.items() if text}, len(kinds))
         lines = [
             f"name: {_quoted(name)}",
             *_runtime(self.engine),
@@ -125,9 +138,9 @@ def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
     return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
 
 
-def _of_versions(words: Mapping[int, str]) -> str:
-    """Join words of all versions; where all are the same, that word alone."""
-    if len(set(words.values())) == 1:
+def _of_versions(words: Mapping[int, str], total: int | None = None) -> str:
+    """Join words of versions; where all versions, ``total`` of them, have the same, that word alone."""
+    if len(set(words.values())) == 1 and len(words) == (total or len(words)):
         return next(iter(words.values()))
     return ", ".join(f"{word} (version {version})" for version, word in sorted(words.items()))
 

@@ -14,6 +14,7 @@ from mnserve.atomic_files import check_writable, write_atomically
 from mnserve.errors import OutputError
 from mnserve.predicting import report
 from mnserve.predicting.answers import LabelledPrediction
+from mnserve.predicting.explanations import stated_finding
 from mnserve.predicting.models import CalledModel, open_model
 from mnserve.predicting.page import MAX_IMAGES, ExplanationPage
 from mnserve.predicting.predictor import Failure, FileOutcome, Predictor
@@ -43,7 +44,9 @@ def predict(settings: PredictSettings, *, max_page_images: int = MAX_IMAGES) -> 
     with open_model(
         settings.model, url=settings.url, timeout=settings.timeout, connection=settings.connection
     ) as model:
-        page = None if settings.html is None else ExplanationPage(model.config.name, max_page_images)
+        page = None
+        if settings.html is not None:
+            page = ExplanationPage(model.config.name, max_page_images, stated_finding(model.config))
         predictor = Predictor(
             model,
             top=settings.top,

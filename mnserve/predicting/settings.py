@@ -28,7 +28,8 @@ class PredictSettings:
     json: bool = False
     """Write a JSON list instead of text."""
     resize: bool = False
-    """Scale images of another size to the one the model takes, without keeping the aspect ratio."""
+    """Scale images of another size to the one the model takes, without keeping the aspect ratio; a model that states
+    how its training images were fitted needs no such option, and its own rule holds."""
     explain: bool = False
     """Tell for each image the learned neighbors that shaped the answer, and the answer without adaptation."""
     neighbors: str | None = None

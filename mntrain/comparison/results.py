@@ -8,6 +8,7 @@ from typing import Any
 from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 from mntrain.errors import ConfigError
+from mntrain.training.adaptation_record import AdaptationRecord
 from mntrain.training.evaluation import ACCURACY, Metric, metric_of
 
 
@@ -23,6 +24,7 @@ class RunFigures:
         parameters: number of parameters of the model.
         epochs: number of trained epochs.
         seconds: time of training.
+        adaptation: effect of adaptation; None where the family does not adapt, or the run is from before it was told.
     """
 
     name: str
@@ -32,6 +34,7 @@ class RunFigures:
     parameters: int
     epochs: int
     seconds: float
+    adaptation: AdaptationRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,27 @@ class Row:
         known = [run.unadapted for run in self.runs if run.unadapted is not None]
         return statistics.mean(known) if known else None
 
+    @property
+    def gain_mean(self) -> float | None:
+        """Mean of the adapted minus the unadapted metric; None where the family does not adapt."""
+        gains = [run.score - run.unadapted for run in self.runs if run.unadapted is not None]
+        return statistics.mean(gains) if gains else None
+
+    @property
+    def weight_change_mean(self) -> float | None:
+        """Mean relative change of the adapted weights; None where it is not known."""
+        known = [run.adaptation.weight_change for run in self.runs if run.adaptation is not None]
+        return statistics.mean(known) if known else None
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Findings on the adaptation that every finished run shares in kind, as the first run tells them."""
+        records = [run.adaptation for run in self.runs if run.adaptation is not None]
+        if not records or len(records) < len(self.runs):
+            return []
+        fewest = min(records, key=lambda record: len(record.verdicts()))
+        return fewest.verdicts()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -128,6 +152,9 @@ class Comparison:
                     "mean": row.mean,
                     "std": row.std,
                     "unadapted_mean": row.unadapted_mean,
+                    "gain_mean": row.gain_mean,
+                    "weight_change_mean": row.weight_change_mean,
+                    "findings": row.verdicts,
                     "difference": None if row.difference is None else asdict(row.difference),
                     "runs": [asdict(run) for run in row.runs],
                     "failed": {str(seed): reason for seed, reason in row.failed.items()},
@@ -185,6 +212,7 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
             parameters=int(metrics["parameters"]),
             epochs=int(metrics["epochs"]),
             seconds=float(metrics["train_seconds"]),
+            adaptation=AdaptationRecord.from_metrics(metrics),
         )
     baseline = figures[options.baseline]
     rows = tuple(

@@ -11,7 +11,7 @@ def headings(comparison: Comparison) -> list[str]:
     """Return a heading for each column of :func:`cells`."""
     columns = ["variant", *(f"seed {seed}" for seed in comparison.options.seeds), "mean ± std"]
     columns += [f"minus {comparison.options.baseline}", "p"]
-    return [*columns, "unadapted", "parameters", "epochs", "seconds a run"]
+    return [*columns, "unadapted", "gain", "weights moved", "parameters", "epochs", "seconds a run"]
 
 
 def cells(comparison: Comparison, row: Row) -> list[str]:
@@ -27,6 +27,8 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
         "" if difference is None or difference.p_value is None else f"{difference.p_value:.3f}",
         metric.text(row.unadapted_mean),
+        metric.text(row.gain_mean, sign=True),
+        "" if row.weight_change_mean is None else f"{row.weight_change_mean:.1%}",
     ]
     if not row.runs:
         return [*texts, "", "", ""]
@@ -44,6 +46,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print the table with its caption, the folder of the result, and the failed runs."""
     notes = [f"written to {comparison.options.folder}"]
     notes += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
+    notes += [f"{row.variant}: {verdict}" for row in comparison.rows for verdict in row.verdicts]
     title = f"test {comparison.metric.name}, {comparison.options.stem}"
     result_table(comparison).show(console, title=title, notes=notes)
 
@@ -54,7 +57,9 @@ def caption(comparison: Comparison) -> str:
     seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) != 1)}"
     return (
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
-        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test."
+        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test. "
+        "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
+        "adapted weights."
     )
 
 

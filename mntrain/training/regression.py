@@ -26,6 +26,7 @@ def regression_figures(evaluation: Evaluation, rows: TableSet, scale: Standardiz
     """
     if evaluation.metric != MSE.name:
         return {}
+    assert isinstance(scale.target_std, float)
     variance = float(np.var(scale.targets(rows).targets.astype(np.float64)))
     return {
         "rmse": math.sqrt(evaluation.score) * scale.target_std,

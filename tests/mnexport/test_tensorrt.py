@@ -149,7 +149,7 @@ def test_an_engine_whose_builder_is_not_installed_is_refused_before_any_work(
     words = [str(runs / "vanilla" / "artifact"), str(repository / "m"), "--format", "tensorrt"]
     assert main(words) == 1
     err = capsys.readouterr().err
-    assert "pip install 'mn-runtime[tensorrt]'" in err
+    assert "pip install '.[tensorrt]'" in err
     assert "reading" not in err
     assert list(repository.iterdir()) == []
 

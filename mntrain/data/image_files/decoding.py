@@ -20,6 +20,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mntrain.data.config import ImageFit
 from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.rows import EncodedImage, ImageRows, count
 from mntrain.data.images import ImageArray
@@ -36,12 +37,14 @@ _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.Deco
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
-    """Colour and size of decoded images."""
+    """Colour and size of decoded images, and the rule that brings them to the size."""
 
     color: str
     """``L``, ``RGB``, or ``auto`` for RGB if any image has colour."""
     size: int | None
     """Pixels square, or None to keep the size."""
+    fit: ImageFit = "stretch"
+    """How ``size`` is reached."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -128,7 +131,7 @@ def _decode(image: EncodedImage | None, options: DecodeOptions, *, name: str, lo
         with _open(image, name, local) as opened:
             size, mode = opened.size, opened.mode
             turned = opened.getexif().get(ExifTags.Base.Orientation, 1) in _ON_ITS_SIDE
-            pixels = to_array(opened, color=options.color, size=options.size, name=name)
+            pixels = to_array(opened, color=options.color, size=options.size, name=name, fit=options.fit)
     except _DAMAGED as error:
         raise DataError(f"{name} cannot be decoded ({_reason(error)}); replace or remove it.") from error
     return _Decoded(pixels=pixels, size=(size[1], size[0]) if turned else size, mode=mode)

@@ -57,7 +57,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     if is_text(_first(splits).features[columns.image]):
         ignore_unnamed(place, check_files(place, splits, columns.image), opened.pictures)
     config = place.config
-    options = DecodeOptions(color=config.color, size=config.image_size)
+    options = DecodeOptions(color=config.color, size=config.image_size, fit=config.image_fit)
     census = PixelCensus()
     images = match_channels(
         {

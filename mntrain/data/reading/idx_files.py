@@ -50,7 +50,10 @@ def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | No
         names = _number_classes(labels, folder)
     for split, values in labels.items():
         check_in_range(values, len(names), where=f"'{folder}', {split} split")
-    images = {split: from_grey(part, color=config.color, size=config.image_size) for split, part in pixels.items()}
+    images = {
+        split: from_grey(part, color=config.color, size=config.image_size, fit=config.image_fit)
+        for split, part in pixels.items()
+    }
     census = PixelCensus()
     for part in pixels.values():
         census.add(part.shape[2], part.shape[1], "L", len(part))

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TypedDict
 
-from mntrain.data.config import DataConfig
+from mntrain.data.config import DataConfig, ImageFit
 from mntrain.data.images import ImageArray
+
+_FITS: Mapping[ImageFit, str] = MappingProxyType(
+    {
+        "stretch": "{count} stretched to {size}",
+        "crop": "{count} scaled and cropped to {size}",
+        "pad": "{count} scaled and padded to {size}",
+    }
+)
 
 
 class PixelFields(TypedDict):
@@ -47,6 +57,6 @@ class PixelCensus:
         channels, height, width = loaded.shape[1:]
         other = sum(count for size, count in self.sizes.items() if size != (width, height))
         size = f"{width}x{height}"
-        resized = f"{other} resized to {size}" if other else f"{size} as found"
+        resized = f"{_FITS[config.image_fit].format(count=other, size=size)}" if other else f"{size} as found"
         color = "grey, 1 channel" if channels == 1 else "RGB, 3 channels"
         return f"{resized}; {color}"

@@ -18,7 +18,7 @@ def load(config: DataConfig) -> SourceImages:
     """Load 1,797 grey images of 8x8 pixels in one split; 0..16 of the source becomes 0..255."""
     bunch = load_digits()
     images = np.rint(bunch.images * (255.0 / _LEVELS)).astype(np.uint8)
-    loaded = from_grey(images, color=config.color, size=config.image_size)
+    loaded = from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit)
     census = PixelCensus()
     census.add(images.shape[2], images.shape[1], "L", len(images))
     return SourceImages(
