@@ -16,7 +16,7 @@ from mnserve.errors import RowModelError
 from mnserve.predicting.answers import AnswerReader, LabelledPrediction
 from mnserve.predicting.explanations import stated_finding
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 
 _VALUE: Final = "value"
 _EXPLANATION: Final = ("neighbor_indices", "neighbor_weights", "neighbor_values", "unadapted_value")
@@ -57,15 +57,17 @@ class RowAnswers(Protocol):
         ...
 
 
-def answers_of(config: ModelConfig, layout: RowLayout, labels: Sequence[str], *, top: int, explain: bool) -> RowAnswers:
+def answers_of(
+    config: ModelConfig, layout: TableLayout, labels: Sequence[str], *, top: int, explain: bool
+) -> RowAnswers:
     """Chooses how the answers of a model are read: values where it has the output ``value``, else classes.
 
     Raises:
         ImageModelError, RowModelError: The model lacks the outputs for that.
     """
     if any(output.name == _VALUE for output in config.output):
-        return ValueAnswers(config, layout, explain=explain)
-    return ClassAnswers(AnswerReader(config, labels, explain=explain), layout, top)
+        return RowValueAnswers(config, layout, explain=explain)
+    return RowClassAnswers(AnswerReader(config, labels, explain=explain), layout, top)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ class ValueNeighbor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValueAnswer:
+class RowValueAnswer:
     """Values of one row, in the targets' own units.
 
     Attributes:
@@ -114,14 +116,14 @@ class ValueAnswer:
         return {name: _plain(value) for name, value in zip(self.targets, values, strict=True)}
 
 
-class ValueAnswers:
+class RowValueAnswers:
     """Reads the values of a regressor.
 
     Raises:
         RowModelError: The model lacks the outputs of an explanation.
     """
 
-    def __init__(self, config: ModelConfig, layout: RowLayout, *, explain: bool) -> None:
+    def __init__(self, config: ModelConfig, layout: TableLayout, *, explain: bool) -> None:
         names = {output.name for output in config.output}
         if explain and not names.issuperset(_EXPLANATION):
             raise RowModelError(
@@ -148,7 +150,7 @@ class ValueAnswers:
             columns += [*(f"unadapted_{name}" for name in self._targets), "neighbors"]
         return columns
 
-    def read(self, outputs: Mapping[str, NDArray[Any]], count: int) -> list[ValueAnswer]:
+    def read(self, outputs: Mapping[str, NDArray[Any]], count: int) -> list[RowValueAnswer]:
         """Reads [B, T] values, and an explanation where there is one.
 
         Raises:
@@ -157,14 +159,14 @@ class ValueAnswers:
         targets = len(self._targets)
         values = self._checked(outputs, _VALUE, (count, targets))
         if not self._explain:
-            return [ValueAnswer(targets=self._targets, values=tuple(row)) for row in values]
+            return [RowValueAnswer(targets=self._targets, values=tuple(row)) for row in values]
         neighbors = outputs[_EXPLANATION[0]].shape[-1]
         indices, weights = (self._checked(outputs, name, (count, neighbors)) for name in _EXPLANATION[:2])
         of_entries = (count, neighbors) if targets == 1 else (count, neighbors, targets)
         entry_values = self._checked(outputs, _EXPLANATION[2], of_entries).reshape(count, neighbors, targets)
         unadapted = self._checked(outputs, _EXPLANATION[3], (count, targets))
         return [
-            ValueAnswer(
+            RowValueAnswer(
                 targets=self._targets,
                 values=tuple(values[row]),
                 unadapted=tuple(unadapted[row]),
@@ -191,7 +193,7 @@ class ValueAnswers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassAnswer:
+class RowClassAnswer:
     """Class of one row."""
 
     prediction: LabelledPrediction
@@ -210,10 +212,10 @@ class ClassAnswer:
         return {name: value for name, value in self.prediction.to_json().items() if name != "file"}
 
 
-class ClassAnswers:
+class RowClassAnswers:
     """Reads the classes of a classifier of rows."""
 
-    def __init__(self, reader: AnswerReader, layout: RowLayout, top: int) -> None:
+    def __init__(self, reader: AnswerReader, layout: TableLayout, top: int) -> None:
         self._reader = reader
         self._target = layout.targets[0]
         self._top = top
@@ -235,14 +237,14 @@ class ClassAnswers:
         """Assumptions made for the answers, as sentences for the user."""
         return self._reader.notes
 
-    def read(self, outputs: Mapping[str, NDArray[Any]], count: int) -> list[ClassAnswer]:
+    def read(self, outputs: Mapping[str, NDArray[Any]], count: int) -> list[RowClassAnswer]:
         """Reads one class for each of ``count`` rows.
 
         Raises:
             ImageModelError: An output has another shape, or a value that is not finite.
         """
         predictions = self._reader.read(outputs, [""] * count, self._top)
-        return [ClassAnswer(prediction=prediction) for prediction in predictions]
+        return [RowClassAnswer(prediction=prediction) for prediction in predictions]
 
 
 def _plain(value: np.float32 | float) -> float:

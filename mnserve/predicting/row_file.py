@@ -27,7 +27,7 @@ _REMEDY: Final = "save it as a table of text, such as rows.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class TableRow:
     """Cells of one row.
 
     Attributes:
@@ -47,7 +47,7 @@ class RowFile:
 
     Attributes:
         name: Name of the file.
-        columns: Names in its first line.
+        columns: Names in its first line, without blanks around them.
         separator: Between its cells.
         rows: All rows; a fault of the file itself is raised as a RowFileError where it is met.
     """
@@ -55,7 +55,7 @@ class RowFile:
     name: str
     columns: tuple[str, ...]
     separator: str
-    rows: Iterator[Row]
+    rows: Iterator[TableRow]
 
     def positions(self, names: Sequence[str]) -> tuple[int, ...]:
         """Finds columns by their names.
@@ -97,19 +97,19 @@ def open_rows(path: Path, needed: Sequence[str]) -> Iterator[RowFile]:
         separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
         reader = csv.reader(itertools.chain([first], stream), delimiter=separator, strict=True)
         records = _records(path, reader)
-        columns = tuple(next(records, ()))
+        columns = tuple(name.strip() for name in next(records, ()))
         yield RowFile(name=str(path), columns=columns, separator=separator, rows=_rows(records, len(columns)))
 
 
 def _found(line: str, separator: str, needed: Sequence[str]) -> tuple[int, int]:
-    names = next(csv.reader([line], delimiter=separator), [])
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     return sum(name in names for name in needed), len(names)
 
 
-def _rows(records: Iterator[list[str]], width: int) -> Iterator[Row]:
+def _rows(records: Iterator[list[str]], width: int) -> Iterator[TableRow]:
     for number, cells in enumerate(records, start=1):
         fault = "" if len(cells) == width else f"it has {len(cells)} cells, but the first line names {width} columns"
-        yield Row(number=number, cells=tuple(cells), fault=fault)
+        yield TableRow(number=number, cells=tuple(cells), fault=fault)
 
 
 def _records(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from mnserve.errors import AnswerTimeoutError, MnServeError, RowError, RowFileError, ServerUnreachableError
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.row_answers import RowAnswer, RowAnswers
-from mnserve.predicting.row_file import Row, RowFile
+from mnserve.predicting.row_decimals import decimal_mark
+from mnserve.predicting.row_file import RowFile, TableRow
 from mnserve.predicting.row_values import RowReader, RowValues, encode
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 
 _UNREACHED: Final = "it was not tried, as no server answered"
 
@@ -20,7 +22,7 @@ _UNREACHED: Final = "it was not tried, as no server answered"
 class RowOutcome:
     """A row with its answer, or the reason why it has none."""
 
-    row: Row
+    row: TableRow
     answer: RowAnswer | None = None
     reason: str = ""
 
@@ -34,7 +36,7 @@ class RowPredictor:
         answers: Reader of its answers.
     """
 
-    def __init__(self, model: CalledModel, layout: RowLayout, answers: RowAnswers) -> None:
+    def __init__(self, model: CalledModel, layout: TableLayout, answers: RowAnswers) -> None:
         self._model = model
         self._layout = layout
         self._answers = answers
@@ -53,11 +55,12 @@ class RowPredictor:
         Raises:
             RowFileError: A column is missing, or the file cannot be read any further; rows before it are answered.
         """
-        reader = RowReader(self._layout, file)
+        file.positions(self._layout.columns)
+        reader = RowReader(self._layout, file, decimal_mark(Path(file.name), self._layout))
         rows = iter(file.rows)
         broken: RowFileError | None = None
         while broken is None:
-            batch: list[Row] = []
+            batch: list[TableRow] = []
             try:
                 while len(batch) < self._max_rows:
                     batch.append(next(rows))
@@ -73,7 +76,7 @@ class RowPredictor:
         if broken is not None:
             raise broken
 
-    def _batch(self, reader: RowReader, rows: Sequence[Row]) -> Iterator[RowOutcome]:
+    def _batch(self, reader: RowReader, rows: Sequence[TableRow]) -> Iterator[RowOutcome]:
         values: dict[int, RowValues] = {}
         reasons: dict[int, str] = {}
         for position, row in enumerate(rows):
