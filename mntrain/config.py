@@ -112,6 +112,18 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
     return _assemble(parser.parse_args(list(overrides), parser.parse_object(values)), default_name)
 
 
+def parse_data_fields(words: Sequence[str]) -> dict[str, Any]:
+    """Read the fields of ``DataConfig`` that a command line gives, such as ``--data.path NEW``; no others.
+
+    Raises:
+        ConfigError: a word is no such field, or a value is of another type.
+    """
+    parser = _RecipeParser(prog="mntrain evaluate", exit_on_error=True, add_help=False)
+    parser.add_class_arguments(DataConfig, "data", instantiate=False)
+    given = parser.parse_args(list(words), defaults=False).as_dict()
+    return dict(given.get("data") or {})
+
+
 def describe_fields() -> str:
     """Format the help of every field that a recipe or the command line may set."""
     return _parser("RECIPE").format_help()

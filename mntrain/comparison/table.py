@@ -1,5 +1,7 @@
 """Write a comparison as a table."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from mntrain.comparison.results import Comparison, Row
@@ -37,8 +39,10 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
 
 
 def result_table(comparison: Comparison) -> ResultTable:
-    """Make the table, with a row for each variant."""
+    """Make the table, with a row for each variant, and below these for each variant and each of several targets."""
     rows = [cells(comparison, row) for row in comparison.rows]
+    for target, of_target in comparison.targets.items():
+        rows += [cells(comparison, replace(row, variant=f"{row.variant}: {target}")) for row in of_target]
     return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
 
 
@@ -55,11 +59,12 @@ def caption(comparison: Comparison) -> str:
     """Describe the figures of the table."""
     options = comparison.options
     seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) != 1)}"
+    together = " Rows without the name of a target are the mean over several targets." if comparison.targets else ""
     return (
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
         f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test. "
         "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
-        "adapted weights."
+        f"adapted weights.{together}"
     )
 
 
