@@ -6,12 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mnexport.forms.dispatch import without_adaptation
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
-from mnexport.signature import ExportSignature, image_signature, table_signature
+from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Model
@@ -44,7 +42,7 @@ class ExportSource:
     def target_deviation(self) -> float | tuple[float, ...]:
         """Standard deviation of the target of a regressor, or of each of several; 1 for a classifier."""
         if isinstance(self.artifact, TableArtifact) and self.artifact.config.labels is None:
-            return float(np.max(self.artifact.config.standardization.target_std))
+            return self.artifact.config.standardization.target_std
         return 1.0
 
     @property
@@ -106,7 +104,13 @@ def _signature(artifact: ImageArtifact | TableArtifact, graph: GraphOptions, exp
         images = artifact.config
         return image_signature(images.input, images.labels, graph.input_type, explain)
     rows = artifact.config
-    return table_signature(rows.columns, rows.target, rows.labels, explain)
+    interface = RowInterface(
+        columns=rows.columns,
+        targets=rows.targets,
+        categories=rows.categories,
+        takes_nan=rows.standardization.fill is not None,
+    )
+    return table_signature(interface, rows.labels, explain)
 
 
 def _provenance(artifact: ImageArtifact | TableArtifact, config_file: Path) -> dict[str, Any]:

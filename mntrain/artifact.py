@@ -153,7 +153,7 @@ def load_artifact(path: str | Path) -> Artifact:
 
     def build() -> Model:
         if labels is None:
-            return build_regressor(rows.experiment, width, [(0.0, 1.0)])
+            return build_regressor(rows.experiment, width, [(0.0, 1.0)] * len(rows.targets))
         return build_model(rows.experiment, (width,), len(labels))
 
     model, digest = _load_model(path, build)

@@ -38,7 +38,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("export_source",),
         ("repository",),
         ("forms", "graph", "scratch", "tensorrt"),
-        ("blocked", "progress", "signals", "signature"),
+        ("blocked", "category_inputs", "progress", "signals", "signature"),
         ("errors", "runtime"),
     ),
     "mnserve": (

@@ -18,7 +18,7 @@ def headings(result: Crossval) -> list[str]:
 
 
 def cells(result: Crossval, row: SetResult) -> list[str]:
-    """Write the row of a data set; stars mark the smallest mean and significant p-values."""
+    """Write the row of a data set or of one of its targets; stars mark the smallest mean and significant p-values."""
     architecture, settings = row.choice.architecture, row.choice.settings
     chosen = ["" if architecture is None else f"{architecture.layers} × {architecture.units}"]
     if _has_decays(result):
@@ -32,8 +32,8 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
 
 
 def result_table(result: Crossval) -> ResultTable:
-    """Make the table, with a row for each data set."""
-    rows = [cells(result, row) for row in result.sets]
+    """Make the table, with a row for each data set and for each of several targets."""
+    rows = [cells(result, row) for row in result.rows]
     return ResultTable(headings=headings(result), rows=rows, caption=caption(result))
 
 
@@ -53,9 +53,11 @@ def caption(result: Crossval) -> str:
         if _others(result)
         else ""
     )
+    several = any(len(one.targets) > 1 for one in result.sets)
+    together = " The row of a data set with several targets is their mean." if several else ""
     return (
         f"Mean squared error of standardised targets, mean ± sample deviation over {result.options.folds} folds; the "
-        f"smallest mean is marked (*).{tested}"
+        f"smallest mean is marked (*).{together}{tested}"
     )
 
 

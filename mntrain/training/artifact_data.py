@@ -100,7 +100,7 @@ def evaluate_on(
         plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size, observe=observe)
         standardised = config.standardization.targets(examples)
         figures = evaluation.evaluate(artifact.model, artifact.preprocessing, standardised, plan)
-        return figures.to_json() | regression_figures(figures, examples, config.standardization)
+        return figures.to_json() | regression_figures(figures, examples, config.standardization, config.targets)
     assert isinstance(artifact, ImageArtifact)
     plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size, observe=observe)
     return evaluation.evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()

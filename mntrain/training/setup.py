@@ -205,7 +205,9 @@ class TableSetup(RunSetup):
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
         """Squared error and its size in the target's own units; or accuracy."""
-        return evaluation.to_json() | regression_figures(evaluation, self._data.test, self._scale)
+        return evaluation.to_json() | regression_figures(
+            evaluation, self._data.test, self._scale, self._data.target_names
+        )
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe names of columns, target and classes, and standardisation."""
