@@ -65,6 +65,10 @@ class MetaNeighborhoodsRegressor(Regressor):
                 unadapted_values=self.network(inputs).squeeze(-1),
             )
 
+    def seed_draws(self, seed: int) -> None:
+        """Seed the dropout of entries."""
+        self.dropout.seed(seed)
+
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys [S', F], values [S'] and mask [B, S'] for ``batch`` queries: a random part of them while training."""
         if not self.training:
