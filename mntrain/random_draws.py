@@ -10,4 +10,5 @@ def forked_generator() -> torch.Generator:
     """
     ahead = torch.Generator()
     ahead.set_state(torch.get_rng_state())
-    return torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=ahead)))
+    # On the CPU even where modules are built on PyTorch's meta device.
+    return torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=ahead, device="cpu")))
