@@ -1,6 +1,6 @@
 """Tolerances: differences that parity allows between an export and its reference.
 
-Shapes: logits and probabilities [N, C], values [N, 1].
+Shapes: logits and probabilities [N, C], values [N, T].
 """
 
 import math
@@ -19,6 +19,9 @@ _EXPLANATION = 1e-4
 _TIE_SHARE = 2e-5
 _RELATIVE = 1e-5
 
+
+Unit = float | tuple[float, ...]
+"""Standard deviation of the target of a model that estimates values: a number, or one for each of several targets."""
 
 Answers = dict[str, npt.NDArray[Any]]
 """Outputs by name: logits and probabilities, or values. Differences of two answers have the same type."""
@@ -49,7 +52,7 @@ class Tolerance:
     Args:
         atol: absolute; of values in units of ``unit``.
         rtol: relative; None is 1e-5 of logits, and 0 of values, whose own rounding in float32 is allowed in any case.
-        unit: standard deviation of the target, for a model that estimates values.
+        unit: of values; 1 for a classifier.
 
     Raises:
         UsageError: one is negative or not finite, or both are 0.
@@ -57,7 +60,7 @@ class Tolerance:
 
     atol: float = 1e-4
     rtol: float | None = None
-    unit: float = 1.0
+    unit: Unit = 1.0
 
     def __post_init__(self) -> None:
         given = (self.atol,) if self.rtol is None else (self.atol, self.rtol)
@@ -71,7 +74,8 @@ class Tolerance:
         """Count numbers that differ by more, or are not finite."""
         if "value" in error:
             values = np.abs(expected["value"])
-            allowed = self.atol * self.unit + (self.rtol or 0.0) * values + 2 * np.spacing(values.astype(np.float32))
+            rounding = 2 * np.spacing(values.astype(np.float32))
+            allowed = self.atol * np.asarray(self.unit) + (self.rtol or 0.0) * values + rounding
             return _beyond(error, {"value": allowed}, self.unit)
         of_probabilities = (self.atol or _EXPLANATION) + _ROUNDING
         return _beyond(error, {"logits": self._of_row(expected), "probabilities": of_probabilities}, self.unit)
@@ -101,17 +105,17 @@ class Approximation:
 
     Args:
         limit: above 0 and below 1.
-        unit: standard deviation of the target, for a model that estimates values.
+        unit: of values; 1 for a classifier.
     """
 
     limit: float
-    unit: float = 1.0
+    unit: Unit = 1.0
 
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Count probabilities or values that differ by more, or are not finite."""
         limit = self.limit + _ROUNDING
         if "value" in error:
-            return _beyond(error, {"value": limit * self.unit}, self.unit)
+            return _beyond(error, {"value": limit * np.asarray(self.unit)}, self.unit)
         return _beyond(error, {"probabilities": limit, "logits": np.finfo(np.float64).max}, self.unit)
 
     def other_classes(self, answers: Answers, expected: Answers) -> int:
@@ -142,9 +146,9 @@ class ParityLimits:
     large_batch: int
 
 
-def _beyond(error: Answers, allowed: dict[str, Any], unit: float) -> int:
+def _beyond(error: Answers, allowed: dict[str, Any], unit: Unit) -> int:
     """Count numbers beyond what is allowed; of an explanation, which no form approximates, beyond 1e-4."""
-    explanation = {name: _EXPLANATION * (unit if name.endswith("value") else 1) for name in error}
+    explanation = {name: _EXPLANATION * (np.asarray(unit) if name.endswith("value") else 1) for name in error}
     limits = explanation | allowed
     # Written so that a NaN counts as a failure.
     return sum(int(np.sum(~(difference <= limits[name]))) for name, difference in error.items())

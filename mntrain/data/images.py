@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.account import SourceAccount
+from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
 from mntrain.data.labels import check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
@@ -82,6 +84,8 @@ class SourceImages:
     """Class names; label i means ``label_names[i]``."""
     account: SourceAccount = field(default_factory=SourceAccount)
     """What the source held, and what became of it."""
+    names: Mapping[str, tuple[str, ...]] | None = None
+    """Split of the source → file name of each image, where images are files."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,6 +104,8 @@ class ImageData:
     split: SplitRecord
     account: SourceAccount = field(default_factory=SourceAccount)
     """What the source held, and what became of it."""
+    names: Mapping[str, tuple[str, ...]] | None = None
+    """Split of the source → file name of each image, where images are files."""
 
     def __post_init__(self) -> None:
         check_names(self.label_names)
@@ -128,6 +134,16 @@ class ImageData:
             images=np.concatenate([part.images for part in parts.values()]),
             labels=np.concatenate([part.labels for part in parts.values()]),
         )
+
+    @cached_property
+    def duplicates(self) -> Duplicates:
+        """Equal images, found by a digest of their pixels; labels do not matter."""
+        keys = {name: example_keys(self.part(name).images) for name in SPLITS}
+        return find_duplicates(keys, labels=self.train.labels)
+
+    def place(self, split: str, position: int) -> str:
+        """Name the image at ``position`` of ``split``: its file, or its number in the source from 0."""
+        return self.split.place(split, position, noun="image", names=self.names)
 
     @property
     def channels(self) -> int:

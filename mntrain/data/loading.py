@@ -6,6 +6,7 @@ from importlib import import_module
 
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageData, SourceImages
+from mntrain.data.leaks import check_leaks
 from mntrain.data.split import split_images, split_table
 from mntrain.data.tables import SourceTable, TableData
 from mntrain.errors import ConfigError
@@ -15,11 +16,14 @@ def load_data(config: DataConfig) -> ImageData | TableData:
     """Load the data that ``config`` names into memory, and split it.
 
     Raises:
-        DataError: files are missing or corrupt, or what they hold cannot be used.
+        DataError: files are missing or corrupt, or what they hold cannot be used; or ``data.leaks`` refuses it.
         ConfigError: a field of ``config`` does not fit the data.
     """
     source = load_source(config)
-    return split_images(source, config) if isinstance(source, SourceImages) else split_table(source, config)
+    data = split_images(source, config) if isinstance(source, SourceImages) else split_table(source, config)
+    if config.leaks == "refuse":
+        check_leaks(data)
+    return data
 
 
 def load_images(config: DataConfig) -> ImageData:

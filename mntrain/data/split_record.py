@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,15 @@ class SplitRecord:
     """Positions (int64) of the examples of each split within the source split named in ``origins``."""
     sha256: str
     """Digest over inputs, targets and indices of all splits."""
+    left_out: int = 0
+    """Examples that ``train_limit`` left out."""
+
+    def place(self, split: str, position: int, *, noun: str, names: Mapping[str, tuple[str, ...]] | None = None) -> str:
+        """Name an example of ``split``: its file, or its number in the source's own split from 0."""
+        origin, index = self.origins[split], int(self.indices[split][position])
+        if names is not None:
+            return names[origin][index]
+        return f"{noun} {index}" if origin == "all" else f"{origin} {noun} {index}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values, the content of a run's ``split.json``."""
@@ -45,9 +56,18 @@ class SplitRecord:
         }
 
     @staticmethod
-    def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
-        """Return the SHA-256 over shape, inputs, targets and source positions of every split."""
+    def digest(
+        sets: Mapping[str, Examples],
+        indices: Mapping[str, IndexArray],
+        categories: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> str:
+        """Return the SHA-256 over shape, inputs, targets and source positions of every split.
+
+        Where inputs hold codes of ``categories``, their names count as well.
+        """
         sha = hashlib.sha256()
+        if categories:
+            sha.update(json.dumps({name: list(names) for name, names in categories.items()}).encode())
         for name in SPLITS:
             part = sets[name]
             sha.update(f"{name} {list(part.inputs.shape)}\n".encode())

@@ -50,13 +50,18 @@ class HasNeighbors(Protocol):
         """Keys k [S, d] of all entries."""
 
     def entry_values(self) -> Tensor:
-        """Values of all entries: class probabilities [S, C], or standardised targets [S] of a regressor."""
+        """Values of all entries: class probabilities [S, C], or of a regressor its standardised targets [S] ([S, T] of
+        several).
+        """
 
     def queries(self, inputs: Tensor) -> Tensor:
         """Preprocessed inputs [B, …] → queries [B, d] that are compared with keys."""
 
     def attention_over_all(self, queries: Tensor) -> Tensor:
         """Queries [B, d] → attention ω [B, S] over all entries, none dropped."""
+
+    def weight_change(self, queries: Tensor) -> Tensor:
+        """Queries [B, d] → relative change ‖w' − w‖ / ‖w‖ [B] of the weights that are adapted."""
 
     def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
         """Similarity [B, S'] to some entries that orders entries of a query and queries of an entry.

@@ -19,6 +19,7 @@ from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.models.base import Model
+from mntrain.training.adaptation_record import adaptation_record
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.class_weights import weigh_classes
 from mntrain.training.loop import Trainer
@@ -150,6 +151,8 @@ def _train(checked: _CheckedRun) -> dict[str, Any] | None:
     }
     if not fabric.is_global_zero:
         return None
+    record = adaptation_record(model.eval(), training_data, test)
+    result["adaptation"] = None if record is None else record.to_json()
     save_artifact(run.path / "artifact", setup.artifact(result), best.model, setup.samples())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")

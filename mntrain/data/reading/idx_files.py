@@ -60,7 +60,8 @@ def _read_split(folder: Path, prefix: str, *, config: DataConfig, remedy: str) -
     if images.size == 0:
         raise DataError(f"'{image_file}' holds no pixels (shape {list(images.shape)}); replace it.")
     return ImageSet(
-        images=from_grey(images, color=config.color, size=config.image_size), labels=labels.astype(np.int64)
+        images=from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit),
+        labels=labels.astype(np.int64),
     )
 
 

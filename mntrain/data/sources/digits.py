@@ -17,7 +17,7 @@ def load(config: DataConfig) -> SourceImages:
     bunch = load_digits()
     images = np.rint(bunch.images * (255.0 / _LEVELS)).astype(np.uint8)
     pool = ImageSet(
-        images=from_grey(images, color=config.color, size=config.image_size),
+        images=from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit),
         labels=bunch.target.astype(np.int64),
     )
     return SourceImages(splits={"all": pool}, label_names=tuple(str(name) for name in bunch.target_names))

@@ -1,6 +1,7 @@
 """Meta-Neighborhoods for regression: the whole perceptron is adapted to every input (section 4.3, appendix B).
 
-Shapes: inputs x [B, F], keys k [S, F] in the space of the inputs, values v [S], attention ω [B, S], answers [B].
+Shapes: inputs x [B, F], keys k [S, F] in the space of the inputs, attention ω [B, S]. Values v are [S] and answers [B]
+for one target, [S, T] and [B, T] for several.
 """
 
 import torch
@@ -14,23 +15,25 @@ from mntrain.layers.attention import (
     key_index,
     similarity,
 )
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
+from mntrain.layers.mlp import Mlp, as_values
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
-from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
+from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
 from mntrain.models.vanilla.regression import VanillaRegressor
 
 
 class MetaNeighborhoodsRegressor(Regressor):
     """A perceptron f adapted to every input by one step in all layers (eq. 1 with the squared error).
 
-    φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)².
+    φ' = φ − α ∇_φ Σ_j ω(x, k_j) ‖f_φ(k_j) − v_j‖².
+
+    The errors of several targets are summed, so the last layer's row of each moves as it would for that target alone.
 
     Args:
         config: dictionary and inner step.
-        network: f, with one output.
-        target_range: lowest and highest training target, between which the values start.
+        network: f, with an output for each target.
+        target_ranges: lowest and highest training value of each target, between which its values start.
 
     Raises:
         ConfigError: a setting that only a classifier can have.
@@ -38,12 +41,13 @@ class MetaNeighborhoodsRegressor(Regressor):
 
     raw_step_size: Tensor
 
-    def __init__(self, config: MetaNeighborhoodsConfig, network: Mlp, target_range: tuple[float, float]) -> None:
+    def __init__(self, config: MetaNeighborhoodsConfig, network: Mlp, target_ranges: TargetRanges) -> None:
         super().__init__()
         _check(config)
         self.network = network
         self.keys = nn.Parameter(initial_keys(config, network.features))
-        self.values = nn.Parameter(torch.empty(config.entries).uniform_(*target_range))
+        columns = [torch.empty(config.entries).uniform_(*target_range) for target_range in target_ranges]
+        self.values = nn.Parameter(as_values(torch.stack(columns, dim=-1)))
         attach_step_size(self, torch.tensor(float(config.step_size)), learned=config.learn_step_size)
         self.dropout = EntryDropout.from_config(config)
         self.config = config
@@ -62,7 +66,7 @@ class MetaNeighborhoodsRegressor(Regressor):
             tables = layer_tables(keys, values, layers)
             return Estimate(
                 values=adapted_values(inputs, weights, layers, tables, self.step_size),
-                unadapted_values=self.network(inputs).squeeze(-1),
+                unadapted_values=as_values(self.network(inputs)),
             )
 
     def seed_draws(self, seed: int) -> None:
@@ -70,7 +74,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         self.dropout.seed(seed)
 
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys [S', F], values [S'] and mask [B, S'] for ``batch`` queries: a random part of them while training."""
+        """Keys [S', F], values [S'] or [S', T], and mask [B, S'] for ``batch`` queries: some of them while training."""
         if not self.training:
             return self.keys, self.values, None
         kept = self.dropout.draw(batch, self.keys.shape[0], self.keys.device)
@@ -98,7 +102,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         return self.keys
 
     def entry_values(self) -> Tensor:
-        """Standardised targets v [S]."""
+        """Standardised targets v [S], or [S, T] of several."""
         return self.values
 
     def queries(self, inputs: Tensor) -> Tensor:
@@ -112,6 +116,12 @@ class MetaNeighborhoodsRegressor(Regressor):
     def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
         """Similarity [B, S'] of standardised inputs [B, F] to some entries, comparable between inputs too."""
         return comparable_similarity(queries, key_index(self.keys[entries], self.similarity))
+
+    def weight_change(self, queries: Tensor) -> Tensor:
+        """Standardised inputs [B, F] → relative change [B] of all weights by the inner update."""
+        layers = self.network.parameters_of_layers()
+        tables = layer_tables(self.keys, self.values, layers)
+        return weight_change(self.attention_over_all(queries), layers, tables, self.step_size)
 
     @property
     def compiled_part(self) -> nn.Module:

@@ -55,14 +55,14 @@ def test_every_family_has_an_error_for_every_fold(folder: Path) -> None:
     assert [one["name"] for one in found["sets"]] == ["one", "two"]
     for one in found["sets"]:
         assert (one["rows"], one["features"]) == (ROWS, 2)
-        for family in ("knn", "vanilla", "meta_neighborhoods"):
+        for family in ("knn", "gradient_boosting", "vanilla", "meta_neighborhoods"):
             scores = one["families"][family]
             assert len(scores["mse"]) == 3
             assert scores["mean"] == pytest.approx(np.mean(scores["mse"]))
             assert scores["std"] == pytest.approx(np.std(scores["mse"], ddof=1))
         assert one["families"]["knn"]["mean"] < 0.5, "neighbors of a smooth curve are near it"
         tests = one["meta_neighborhoods_against"]
-        assert set(tests) == {"knn", "vanilla"}
+        assert set(tests) == {"knn", "gradient_boosting", "vanilla"}
         assert all(test["significant"] == (test["p_value"] < 0.05) for test in tests.values())
 
 
@@ -111,7 +111,7 @@ def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
 def test_the_table_has_a_row_for_each_set(folder: Path) -> None:
     lines = (folder / "runs" / "crossval" / "crossval.md").read_text().splitlines()
     assert lines[0].startswith(
-        "| data set | n | d | layers × units | weight decay (vanilla, MN) | kNN | vanilla | MN | p ("
+        "| data set | n | d | layers × units | weight decay (vanilla, MN) | kNN | boosting | vanilla | MN | p ("
     )
     assert [line.split(" | ")[0] for line in lines[2:4]] == ["| one", "| two"]
     assert all(line.count(r"\*") >= 1 for line in lines[2:4]), "the smallest mean is marked"
@@ -170,7 +170,11 @@ def test_two_jobs_train_the_recipes_own_architecture(folder: Path, tmp_path: Pat
     [
         (["digits"], 2, ["'digits'", "takes tables of values"]),
         (["nothing"], 2, ["There is no recipe 'nothing'"]),
-        (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,vanilla,meta_neighborhoods"]),
+        (
+            ["uci", "--families", "maxl"],
+            2,
+            ["--families is 'maxl'", "knn,gradient_boosting,vanilla,meta_neighborhoods"],
+        ),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
         (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to below 100"]),
@@ -226,7 +230,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     found = json.loads((tmp_path / "crossval" / "crossval.json").read_text())["sets"]
     assert [one["search"]["1x4"] for one in found] == [None, None]
     assert [one["architecture"] for one in found] == [{"layers": 2, "units": 4}] * 2
-    assert [set(one["families"]) for one in found] == [{"knn", "vanilla"}] * 2
+    assert [set(one["families"]) for one in found] == [{"knn", "gradient_boosting", "vanilla"}] * 2
     assert [one["failures"] for one in found] == [
         [f"{name} meta-neighborhoods-2x4-fold1: The loss is nan."] for name in ("one", "two")
     ]
