@@ -68,7 +68,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     return SourceImages(
         splits={name: ImageSet(images=images[name], labels=labels[name]) for name in splits},
         label_names=names,
-        names=_file_names(splits, columns.image),
+        names=_file_names(splits, columns.image, opened),
         account=SourceAccount(
             location=str(config.path),
             layout=opened.layout,
@@ -80,9 +80,9 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     )
 
 
-def _file_names(splits: Splits, image: str) -> dict[str, tuple[str, ...]] | None:
+def _file_names(splits: Splits, image: str, opened: OpenedImages) -> dict[str, tuple[str, ...]] | None:
     """Paths of the images of each split; None where a table holds the images themselves."""
-    if not is_text(_first(splits).features[image]):
+    if not opened.from_folders and not is_text(_first(splits).features[image]):
         return None
     return {
         split: tuple(str(path) for part in parts for path in part.column(image).to_pylist())
