@@ -9,7 +9,7 @@ from typing import Any
 from mnexport.forms.dispatch import without_adaptation
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
-from mnexport.signature import ExportSignature, image_signature, table_signature
+from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Model
@@ -104,7 +104,13 @@ def _signature(artifact: ImageArtifact | TableArtifact, graph: GraphOptions, exp
         images = artifact.config
         return image_signature(images.input, images.labels, graph.input_type, explain)
     rows = artifact.config
-    return table_signature(rows.columns, rows.target, rows.labels, explain)
+    interface = RowInterface(
+        columns=rows.columns,
+        targets=rows.targets,
+        categories=rows.categories,
+        takes_nan=rows.standardization.fill is not None,
+    )
+    return table_signature(interface, rows.labels, explain)
 
 
 def _provenance(artifact: ImageArtifact | TableArtifact, config_file: Path) -> dict[str, Any]:

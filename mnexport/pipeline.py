@@ -38,7 +38,7 @@ from mnexport.repository.place import check_place
 from mnexport.repository.publishing import locked, publishing
 from mnexport.repository.target import check_target, sha256
 from mnexport.scratch import scratch_folder
-from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
+from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_inputs, check_installed
 from mntrain.artifact import current_versions
 
 SCHEMA = 2
@@ -62,6 +62,8 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
     source = read_source(
         options.artifact, options.target.name, options.graph, vanilla=options.vanilla, explain=options.explain
     )
+    if options.engine is not None:
+        check_inputs(source.signature, options.engine.format)
     neighbors = stored_neighbors(source.artifact) if options.explain else None
     plan = _plan(options, source, on_progress)
     static = static_form(source.model, plan, source.artifact.preprocessing)
@@ -69,7 +71,7 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
     # Checked before any work is done, and once more when the work is finished: another export may come first.
     with locked(options.target):
         check_target(options.target, _card(options, source, static.form))
-    examples = parity_examples(source.artifact, options.parity_images, options.data_path, on_progress)
+    examples = parity_examples(source, options.parity_images, options.data_path, on_progress)
     with scratch_folder() as scratch:
         work = _Work(
             options=options, source=source, examples=examples, file=scratch / MODEL_NAME, on_progress=on_progress

@@ -70,7 +70,7 @@ class ExperimentConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that a recipe file may hold; the family's settings stand under its own name."""
-        plain = dataclasses.asdict(self)
+        plain = dataclasses.asdict(self) | {"data": self.data.to_dict()}
         plain[self.family] = plain.pop("model")
         return plain
 

@@ -14,7 +14,7 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval"),
+        ("analysis", "crossval", "evaluation"),
         ("comparison",),
         ("neighbors",),
         ("training",),
@@ -39,7 +39,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("export_source",),
         ("repository",),
         ("forms", "graph", "scratch", "tensorrt"),
-        ("blocked", "progress", "signals", "signature"),
+        ("blocked", "category_inputs", "progress", "signals", "signature"),
         ("errors", "runtime"),
     ),
     "mnserve": (

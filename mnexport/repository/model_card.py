@@ -11,7 +11,15 @@ from mnexport.repository.layout import LABELS_NAME
 from mnexport.signature import DataType, ExportSignature, ExportTensor
 from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
 
-_TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
+_TRITON_TYPES: dict[DataType, str] = {
+    "UINT8": "TYPE_UINT8",
+    "FP32": "TYPE_FP32",
+    "INT64": "TYPE_INT64",
+    "BYTES": "TYPE_STRING",
+}
+
+_ALLOW_NAN = "allow_nan"
+"""Parameter that lets a server pass NaN, not infinity."""
 
 
 class VersionKind(NamedTuple):
@@ -33,7 +41,7 @@ class ModelCard:
     """Content of ``config.pbtxt``.
 
     Args:
-        signature: input and outputs.
+        signature: inputs and outputs.
         max_batch_size: rows the server may put into one batch.
         family: model family.
         form: static form.
@@ -100,6 +108,8 @@ class ModelCard:
         }
         if self.signature.labels is not None:
             parameters["mn.labels"] = json.dumps(list(self.signature.labels), ensure_ascii=False)
+        if self.signature.takes_nan:
+            parameters[_ALLOW_NAN] = "true"
         on_request = [output.name for output in self.signature.outputs if output.on_request]
         if on_request:
             parameters["mn.on_request"] = json.dumps(on_request)
@@ -110,7 +120,7 @@ class ModelCard:
             f"name: {_quoted(name)}",
             *_runtime(self.engine),
             f"max_batch_size: {self.max_batch_size}",
-            f"input {{ {_declared(self.signature.input)} }}",
+            *(f"input {{ {_declared(tensor)} }}" for tensor in self.signature.inputs),
         ]
         for output in self.signature.outputs:
             labels = f" label_filename: {_quoted(LABELS_NAME)}" if output.name == "probabilities" else ""
@@ -135,7 +145,10 @@ def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
     def listed(tensor: ExportTensor) -> dict[str, Any]:
         return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
 
-    return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
+    return {
+        "inputs": [listed(tensor) for tensor in signature.inputs],
+        "outputs": [listed(output) for output in signature.outputs],
+    }
 
 
 def _of_versions(words: Mapping[int, str], total: int | None = None) -> str:

@@ -90,6 +90,11 @@ class AnswerReader:
         self._notes: dict[str, None] = {} if finding is None else {finding: None}
 
     @property
+    def explains(self) -> bool:
+        """True if the neighbors that shaped each answer are read."""
+        return self._explain
+
+    @property
     def outputs(self) -> list[str]:
         """Names of the outputs to request."""
         return [self.output, *(EXPLANATION if self._explain else ())]

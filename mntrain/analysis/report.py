@@ -75,7 +75,7 @@ def _sections(report_input: ReportInput) -> list[Section]:
             if not console.is_terminal:
                 console.print(plain(step), soft_wrap=True)
 
-        steps = _steps_of_rows(report_input, say) if report_input.target else _steps(report_input, say)
+        steps = _steps_of_rows(report_input, say) if report_input.targets else _steps(report_input, say)
         bar.update(task, total=len(steps))
         sections = []
         for step, make in steps:

@@ -71,12 +71,15 @@ def run(command: FitCommand) -> int:
         return 0
     from mntrain.training.adaptation_record import AdaptationRecord
     from mntrain.training.evaluation import metric_of
+    from mntrain.training.regression import describe_targets
 
     test, folder = result["test"], options.runs / config.name
     unscaled = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
     metric = metric_of(test, config.name)
     score = metric.describe(test)
     print(f"test {score}{unscaled} on {test['examples']} examples, epoch {result['best_epoch']}")
+    for line in describe_targets(test):
+        print(printable(f"  {line}"))
     record = AdaptationRecord.from_metrics(result)
     if record is not None:
         print(f"{record.describe(metric)}")

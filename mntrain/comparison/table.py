@@ -1,5 +1,7 @@
 """Write a comparison as a table."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from mntrain.comparison.results import Comparison, Row
@@ -37,8 +39,10 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
 
 
 def result_table(comparison: Comparison) -> ResultTable:
-    """Make the table, with a row for each variant."""
+    """Make the table, with a row for each variant, and below these for each variant and each of several targets."""
     rows = [cells(comparison, row) for row in comparison.rows]
+    for target, of_target in comparison.targets.items():
+        rows += [cells(comparison, replace(row, variant=f"{row.variant}: {target}")) for row in of_target]
     return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
 
 

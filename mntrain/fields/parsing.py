@@ -49,12 +49,26 @@ def recipe_parser(recipe: str) -> FieldParser:
     return parser
 
 
-def check_words(words: Sequence[str], family: str = DEFAULT_FAMILY) -> None:
+def parse_section(section: str, words: Sequence[str]) -> dict[str, Any]:
+    """Read the fields of one section that a command line gives, such as ``--data.path NEW``; no others.
+
+    Raises:
+        ConfigError: a word is no such field, or a value is of another type.
+    """
+    check_words(words, only=section)
+    parser = FieldParser(f"--{section}.FIELD")
+    parser.add_class_arguments(sections()[section], section, instantiate=False)
+    given = parser.parse_args(list(words), defaults=False).as_dict()
+    return dict(given.get(section) or {})
+
+
+def check_words(words: Sequence[str], family: str = DEFAULT_FAMILY, *, only: str | None = None) -> None:
     """Refuse words of a command line that name no field.
 
     Args:
         words: overrides such as ``--training.epochs 3``.
         family: family of the run, whose settings are suggested first.
+        only: the one section whose fields may be given; None for all.
 
     Raises:
         ConfigError: with the nearest field.
@@ -63,6 +77,8 @@ def check_words(words: Sequence[str], family: str = DEFAULT_FAMILY) -> None:
         if not word.startswith("--") or word == "--":
             continue
         path = word[2:].partition("=")[0]
+        if only is not None and path in recipe_fields() and not path.startswith(f"{only}."):
+            raise ConfigError(f"--{path} cannot be set here, where fields of {only} alone can; leave it out.")
         if path in sections():
             first = next(name for name in recipe_fields() if name.startswith(f"{path}."))
             raise ConfigError(f"--{path} is a section and takes no value; set one of its fields, such as --{first}.")

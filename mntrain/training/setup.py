@@ -173,11 +173,7 @@ class TableSetup(RunSetup):
         if config.augmentation != AugmentationConfig():
             raise ConfigError("augmentation changes images, but the data holds rows; leave the section out.")
         self._data = data
-        self._scale = (
-            StandardizationConfig.from_rows(data.train)
-            if config.normalization == "per_channel"
-            else StandardizationConfig.identity(data.features)
-        )
+        self._scale = StandardizationConfig.from_data(data, scaled=config.normalization == "per_channel")
 
     @property
     def data(self) -> TableData:
@@ -187,11 +183,11 @@ class TableSetup(RunSetup):
     def build_model(self) -> Model:
         """Build a regressor, or a classifier on the configured backbone where the targets are classes."""
         if self._data.label_names is not None:
-            return build_model(self.config, (self._data.features,), len(self._data.label_names))
+            return build_model(self.config, (self._scale.width,), len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
         columns = targets.reshape(len(targets), -1).T
         ranges = [(float(values.min()), float(values.max())) for values in columns]
-        return build_regressor(self.config, self._data.features, ranges)
+        return build_regressor(self.config, self._scale.width, ranges)
 
     def training_data(self, device: torch.device) -> TrainingData:
         """Rows with standardised targets and the squared error, or with classes and accuracy."""
@@ -209,14 +205,17 @@ class TableSetup(RunSetup):
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
         """Squared error and its size in the target's own units; or accuracy."""
-        return evaluation.to_json() | regression_figures(evaluation, self._data.test, self._scale)
+        return evaluation.to_json() | regression_figures(
+            evaluation, self._data.test, self._scale, self._data.target_names
+        )
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe names of columns, target and classes, and standardisation."""
         return TableArtifactConfig(
             experiment=self.config,
             columns=self._data.feature_names,
-            target=self._data.target_name,
+            categories=self._data.categories,
+            targets=self._data.target_names,
             labels=self._data.label_names,
             standardization=self._scale,
             split=_split_summary(self._data.split),

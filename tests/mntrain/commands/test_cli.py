@@ -71,7 +71,7 @@ def test_errors_are_one_sentence_with_the_right_code(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["evaluate", "a", "--split", "none"], ["evaluate", "a", "b"]])
+@pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["evaluate", "a", "--split", "none"], ["recipes", "b"]])
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)
