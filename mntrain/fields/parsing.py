@@ -77,13 +77,23 @@ def check_words(words: Sequence[str], family: str = DEFAULT_FAMILY, *, only: str
         if not word.startswith("--") or word == "--":
             continue
         path = word[2:].partition("=")[0]
-        if only is not None and path in recipe_fields() and not path.startswith(f"{only}."):
-            raise ConfigError(f"--{path} cannot be set here, where fields of {only} alone can; leave it out.")
+        if only is not None:
+            _check_field_of(only, path)
+            continue
         if path in sections():
             first = next(name for name in recipe_fields() if name.startswith(f"{path}."))
             raise ConfigError(f"--{path} is a section and takes no value; set one of its fields, such as --{first}.")
         if path not in recipe_fields():
             raise ConfigError(f"--{path} is no field of a recipe; {_did_you_mean(path, family, '--')}.")
+
+
+def _check_field_of(section: str, path: str) -> None:
+    own = [name for name in recipe_fields() if name.startswith(f"{section}.")]
+    if path in own:
+        return
+    near = [] if path in recipe_fields() else nearest_fields(path, own, section)
+    hint = f"did you mean --{near[0]}?" if near else "leave it out"
+    raise ConfigError(f"--{path} cannot be set here, where the fields of {section} can, such as --{own[0]}; {hint}")
 
 
 def check_values(values: Mapping[Any, Any], family: str = DEFAULT_FAMILY) -> None:
