@@ -164,7 +164,7 @@ def test_a_manifest_with_a_column_of_another_name_is_read(
         (["--data.image_size", "8"], "--data.path is not given"),
         (["--unknown-classes", "ignore"], "add --data.path NEW"),
         (["--data.path", "x", "--data-path", "y"], "add --baselines"),
-        (["--data.path", "x", "--epochs", "3"], "unrecognized arguments: --epochs 3"),
+        (["--data.path", "x", "--epochs", "3"], "--epochs cannot be set here, where the fields of data can"),
         (["--data.path", "x", "--data.source", "table"], "which holds rows, but the model takes images"),
         (["--data.path", "x", "--data.folds", "3"], "data.folds has no use for new data"),
         (["--batch-size", "0"], "--batch-size is 0"),
