@@ -6,34 +6,80 @@ Shapes: N rows, F columns.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
 
 from mntrain.artifact_config import TableArtifactConfig
+from mntrain.data.account import SourceAccount
+from mntrain.data.column_names import as_names
 from mntrain.data.config import DataConfig
-from mntrain.data.labels import listing
-from mntrain.data.loading import load_source
-from mntrain.data.tables import SourceTable, TableSet
-from mntrain.errors import DataError
+from mntrain.data.reading.new_rows import lay_out_rows, spelled_like
+from mntrain.data.reading.table_categories import category_texts
+from mntrain.data.reading.table_files import find_tables
+from mntrain.data.reading.table_reading import read_table
+from mntrain.data.row_layout import RowLayout
+from mntrain.data.tables import SourceTable
+from mntrain.errors import ConfigError
 
 
 def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTable:
-    """Load a table, and put its columns in the order of the artifact's; they are found by name.
+    """Load a table, or a folder with one for each split, in the columns of an artifact, which are found by name.
+
+    Classes that the model does not know come after those that it knows.
 
     Raises:
-        DataError: the table cannot be read, or lacks a column.
+        ConfigError: other targets are named than the model has.
+        DataError: the table cannot be read, lacks a column, or its rows do not fit the model.
     """
-    source = load_source(reading)
-    assert isinstance(source, SourceTable)
-    missing = [name for name in config.columns if name not in source.feature_names]
-    if missing:
-        raise DataError(
-            f"'{reading.path}' has no column {listing([repr(name) for name in missing])}, which the model takes; it "
-            f"has {listing(source.feature_names)}."
-        )
-    order = [source.feature_names.index(name) for name in config.columns]
-    return dataclasses.replace(
-        source,
-        splits={
-            split: TableSet(inputs=rows.inputs[:, order], targets=rows.targets) for split, rows in source.splits.items()
-        },
+    path = Path(str(reading.path)).expanduser()
+    layout = _layout(config, reading)
+    files = find_tables(path, trained=False)
+    # What are texts to the model are texts here, too: 007 stays 007.
+    texts = frozenset({*layout.categories, *(layout.targets if layout.labels is not None else ())})
+    tables = {split: read_table(file, texts).table for split, file in files.splits.items()}
+    if layout.labels is not None:
+        unknown = _unknown_classes(tables, layout.targets[0], layout.labels, where=f"'{path}'")
+        layout = dataclasses.replace(layout, labels=(*layout.labels, *unknown))
+    rows = {
+        split: lay_out_rows(table, layout, where=f"'{files.splits[split]}'", labelled=True)
+        for split, table in tables.items()
+    }
+    return SourceTable(
+        splits={split: part.labelled() for split, part in rows.items()},
         feature_names=config.columns,
+        target_names=layout.targets,
+        label_names=layout.labels,
+        categories=config.categories,
+        account=SourceAccount(
+            location=str(path),
+            ignored=files.ignored,
+            columns=tuple(column for part in rows.values() for column in part.account.columns),
+        ),
     )
+
+
+def _layout(config: TableArtifactConfig, reading: DataConfig) -> RowLayout:
+    """Layout of the artifact, with the names that the targets have in the new data."""
+    names = as_names(reading.target_column) if reading.target_column is not None else None
+    if names is None:
+        return config.layout
+    if len(names) != len(config.targets):
+        raise ConfigError(
+            f"data.target_column names {len(names)} column(s), but the model has {len(config.targets)} target(s) "
+            f"({config.target}); name as many, in the same order."
+        )
+    return dataclasses.replace(config.layout, targets=names)
+
+
+def _unknown_classes(
+    tables: Mapping[str, pa.Table], target: str, known: tuple[str, ...], *, where: str
+) -> tuple[str, ...]:
+    """Classes in the column ``target`` that are none of the ``known`` ones, sorted."""
+    found: set[str] = set()
+    for table in tables.values():
+        if target in table.column_names:
+            texts = category_texts(table.column(target), target, where=where, decimals=True)
+            found |= {text for text in spelled_like(texts, known) if text is not None}
+    return tuple(sorted(found - set(known)))
