@@ -83,9 +83,14 @@ class ExperimentConfig:
     def from_dict(cls, values: dict[str, Any]) -> "ExperimentConfig":
         """Read plain values, the inverse of :meth:`to_dict`; every field is checked again.
 
+        Runs from before ``training.last_batch`` existed left out what filled no batch, and are read as such.
+
         Raises:
             ConfigError: a field is unknown or has a value it cannot have.
         """
+        training = values.get("training")
+        if isinstance(training, dict) and "last_batch" not in training:
+            values = values | {"training": training | {"last_batch": "drop"}}
         return _assemble(_parser("recipe").parse_object(values), values.get("name", "run"))
 
 
