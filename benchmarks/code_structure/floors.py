@@ -21,6 +21,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("artifact",),
         ("artifact_config",),
         ("config",),
+        ("fields",),
         ("baselines", "models", "training_config"),
         ("backbones", "data"),
         ("layers",),
