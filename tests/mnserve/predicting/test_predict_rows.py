@@ -303,3 +303,13 @@ def test_a_classifier_of_rows_adds_class_and_probability(
     assert float(rows[0]["predicted_who_probability"]) == pytest.approx(1 / (1 + np.exp(-2)))
     assert predict(model, file, json=True, top=1) == 0
     assert [one["label"] for one in json.loads(capsys.readouterr().out)] == ["old", "rich"]
+
+
+def test_a_model_may_list_no_categories(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = {"layout": "rows", "columns": ["age", "income", "color"], "categories": {"color": []}}
+    assert predict(row_model(**{"mn.input": stated | {"targets": ["y", "z"]}}), table()) == 0
+    out, err = capsys.readouterr()
+    assert [float(row["predicted_y"]) for row in read(out)] == VALUES
+    assert err == ""
