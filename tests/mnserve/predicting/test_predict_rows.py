@@ -86,6 +86,13 @@ def test_cells_mean_what_they_mean_in_training(
     assert "such as 'RED', in 1 row" in err
 
 
+def test_the_texts_of_missing_values_are_those_of_training() -> None:
+    from mnserve.predicting.row_values import _MISSING
+    from mntrain.data.reading.table_text import MISSING_TEXTS
+
+    assert _MISSING == MISSING_TEXTS
+
+
 def test_whole_numbers_and_truth_may_be_spelled_otherwise_in_a_file(
     row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
