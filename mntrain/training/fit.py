@@ -21,9 +21,11 @@ from mntrain.errors import CheckpointError, ConfigError
 from mntrain.models.base import Model
 from mntrain.training.adaptation_record import adaptation_record
 from mntrain.training.checkpoint import TrainingState, load_state
+from mntrain.training.class_weights import weigh_classes
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.run_folder import FitOptions, RunFolder
+from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.setup import RunSetup, setup_for
 
 
@@ -57,6 +59,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
     _check_phases(config, model)
+    weigh_classes(model, config.training, data.train.targets)
     checked = _CheckedRun(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
     with run.locked() if _is_first_process() else nullcontext():
         return _train(checked)
@@ -140,6 +143,8 @@ def _train(checked: _CheckedRun) -> dict[str, Any] | None:
         "parameters": parameters,
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
+        "steps": state.epoch * steps_of_an_epoch(config.training, len(data.train)),
+        "short_run": short_run_advice(config.training, len(data.train)),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
         "train_seconds": round(state.seconds, 3),
