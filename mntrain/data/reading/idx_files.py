@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mntrain.data.account import Ignored, SourceAccount
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_contiguous, check_in_range
@@ -39,18 +41,40 @@ def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | No
     if not folder.is_dir():
         state = "is a file, not a folder" if folder.exists() else "does not exist"
         raise DataError(f"The folder of idx files '{folder}' {state}; {remedy}")
-    splits = {split: _read_split(folder, prefix, config=config, remedy=remedy) for split, prefix in _PREFIXES.items()}
+    files = {split: _find_pair(folder, prefix, remedy) for split, prefix in _PREFIXES.items()}
+    read = {split: _read_split(*pair, config=config) for split, pair in files.items()}
+    splits = {split: part for split, (part, _) in read.items()}
     labels = {split: part.labels for split, part in splits.items()}
     if names is None:
         names = tuple(str(label) for label in range(check_contiguous(labels, where=f"'{folder}'")))
     for split, values in labels.items():
         check_in_range(values, len(names), where=f"'{folder}', {split} split")
-    return SourceImages(splits=splits, label_names=names)
+    used = {file for pair in files.values() for file in pair}
+    sizes: Counter[str] = Counter()
+    for part, size in read.values():
+        sizes[size] += len(part)
+    account = SourceAccount(
+        location=str(folder),
+        layout="idx files of images and labels",
+        ignored=_ignored(folder, used),
+        sizes=sizes,
+        colors={"L": sum(sizes.values())},
+    )
+    return SourceImages(splits=splits, label_names=names, account=account)
 
 
-def _read_split(folder: Path, prefix: str, *, config: DataConfig, remedy: str) -> ImageSet:
-    image_file = _find(folder, f"{prefix}-images-idx3-ubyte", remedy)
-    label_file = _find(folder, f"{prefix}-labels-idx1-ubyte", remedy)
+def _ignored(folder: Path, used: set[Path]) -> tuple[Ignored, ...]:
+    names = sorted(entry.name for entry in folder.iterdir() if entry not in used)
+    return (Ignored.of("not among the four idx files", names),) if names else ()
+
+
+def _find_pair(folder: Path, prefix: str, remedy: str) -> tuple[Path, Path]:
+    images, labels = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
+    return _find(folder, images, remedy), _find(folder, labels, remedy)
+
+
+def _read_split(image_file: Path, label_file: Path, *, config: DataConfig) -> tuple[ImageSet, str]:
+    """Read the images and labels of a split, and the size of the images as found."""
     images, labels = read_idx(image_file, dimensions=3), read_idx(label_file, dimensions=1)
     if len(images) != len(labels):
         raise DataError(
@@ -59,9 +83,10 @@ def _read_split(folder: Path, prefix: str, *, config: DataConfig, remedy: str) -
         )
     if images.size == 0:
         raise DataError(f"'{image_file}' holds no pixels (shape {list(images.shape)}); replace it.")
-    return ImageSet(
+    part = ImageSet(
         images=from_grey(images, color=config.color, size=config.image_size), labels=labels.astype(np.int64)
     )
+    return part, f"{images.shape[2]}x{images.shape[1]}"
 
 
 def _find(folder: Path, name: str, remedy: str) -> Path:

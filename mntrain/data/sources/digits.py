@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
+from mntrain.data.account import SourceAccount
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.reading.pixels import from_grey
@@ -20,4 +21,6 @@ def load(config: DataConfig) -> SourceImages:
         images=from_grey(images, color=config.color, size=config.image_size),
         labels=bunch.target.astype(np.int64),
     )
-    return SourceImages(splits={"all": pool}, label_names=tuple(str(name) for name in bunch.target_names))
+    account = SourceAccount(location="scikit-learn", sizes={"8x8": len(pool)}, colors={"L": len(pool)})
+    names = tuple(str(name) for name in bunch.target_names)
+    return SourceImages(splits={"all": pool}, label_names=names, account=account)
