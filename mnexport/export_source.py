@@ -38,8 +38,8 @@ class ExportSource:
     provenance: dict[str, Any]
 
     @property
-    def target_deviation(self) -> float:
-        """Standard deviation of the target of a regressor; 1 for a classifier."""
+    def target_deviation(self) -> float | tuple[float, ...]:
+        """Standard deviation of the target of a regressor, or of each of several; 1 for a classifier."""
         if isinstance(self.artifact, TableArtifact) and self.artifact.config.labels is None:
             return self.artifact.config.standardization.target_std
         return 1.0

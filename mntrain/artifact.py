@@ -153,7 +153,7 @@ def load_artifact(path: str | Path) -> Artifact:
 
     def build() -> Model:
         if labels is None:
-            return build_regressor(rows.experiment, columns, (0.0, 1.0))
+            return build_regressor(rows.experiment, columns, [(0.0, 1.0)])
         return build_model(rows.experiment, (columns,), len(labels))
 
     model, digest = _load_model(path, build)

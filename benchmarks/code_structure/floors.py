@@ -21,7 +21,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("artifact",),
         ("artifact_config",),
         ("config",),
-        ("models", "training_config"),
+        ("baselines", "models", "training_config"),
         ("backbones", "data"),
         ("layers",),
         ("config_fields", "distributed", "plotting", "result_folder", "result_table", "run_progress"),

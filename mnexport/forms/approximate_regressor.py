@@ -1,6 +1,6 @@
 """Approximation of a regressor: its low-rank form, where that is within the tolerance and saves enough.
 
-Shapes: N queries, S entries, F features. rows float32 [N, F], attention ω [N, S], values [N].
+Shapes: N queries, S entries, F features, T targets. rows float32 [N, F], attention ω [N, S], values [N] or [N, T].
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class CutEstimator(nn.Module):
         return attention(similarity(inputs, self.index()), self.temperature)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Estimate standardised values [B] of standardised rows [B, F]."""
+        """Estimate standardised values [B] or [B, T] of standardised rows [B, F]."""
         return cut_values(
             inputs, self.weights(inputs), self.network.parameters_of_layers(), [table() for table in self.tables]
         )

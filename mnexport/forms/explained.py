@@ -1,7 +1,8 @@
 """Explained forms: a classifier or regressor that gives its neighbors and the answer without adaptation, too.
 
 Shapes: B queries, S entries, C classes, K neighbors. attention ω [B, S]; outputs: indices and labels int64 [B, K],
-weights float32 [B, K], unadapted probabilities [B, C]; of a regressor values [B, K] and the unadapted value [B, 1].
+weights float32 [B, K], unadapted probabilities [B, C]; of a regressor values [B, K] and the unadapted value [B, 1], of
+T targets values [B, K, T] and unadapted value [B, T].
 """
 
 from typing import Protocol
@@ -55,7 +56,7 @@ class ExplainedClassifier(nn.Module):
 
 
 class ExplainedRegressor(nn.Module):
-    """Regressor whose outputs are the value and the explanation, in the target's own units.
+    """Regressor whose outputs are the value and the explanation, in the targets' own units.
 
     Args:
         deployed: the regressor; its estimator has attention.
@@ -63,7 +64,7 @@ class ExplainedRegressor(nn.Module):
         neighbors: K.
     """
 
-    values: Tensor  # of each entry, in the target's own units [S]
+    values: Tensor  # of each entry, in the targets' own units [S] or [S, T]
 
     def __init__(self, deployed: DeployedRegressor, model: MetaNeighborhoodsRegressor, neighbors: int) -> None:
         super().__init__()
@@ -71,18 +72,16 @@ class ExplainedRegressor(nn.Module):
         self.deployed = deployed
         self.plain = PlainEstimator(model.network)
         self.neighbors = neighbors
-        self.register_buffer("values", unscaled(model.values.detach(), deployed.standardization))
+        self.register_buffer("values", unscaled(model.values.detach(), deployed.standardization.config))
         self.eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor, ...]:
         """Estimate and explain: value, indices, weights, values of the neighbors, unadapted value."""
         standardised = self.deployed.standardization(rows)
-        scale = self.deployed.standardization
         estimator: HasAttention = self.deployed.estimator  # type: ignore[assignment]
         weights, indices = torch.topk(estimator.weights(standardised), self.neighbors, dim=-1)
         answer, plain = self.deployed.estimator(standardised), self.plain(standardised)
-        values = (unscaled(estimate, scale).unsqueeze(-1) for estimate in (answer, plain))
-        value, unadapted = values
+        value, unadapted = (self.deployed.in_own_units(estimate) for estimate in (answer, plain))
         return value, indices, weights, self.values[indices], unadapted
 
 

@@ -1,17 +1,19 @@
 """Static forms of regressors: rows in, values in the target's own units out.
 
-Shapes: B queries, S entries, F features; layer l maps i_l to o_l. rows [B, F], attention ω [B, S], value [B, 1];
-tables of layer l: A_l [S, i_l], D_l [S, o_l].
+Shapes: B queries, S entries, F features, T targets; layer l maps i_l to o_l. rows [B, F], attention ω [B, S], value
+[B, T]; tables of layer l: A_l [S, i_l], D_l [S, o_l]. Standardised values are [B] for one target, [B, T] for several.
 """
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mnexport.forms.constants import Constants
-from mntrain.data.standardization import Standardization
+from mntrain.data.standardization import Standardization, StandardizationConfig
 from mntrain.layers.attention import KeyIndex, attention, key_index, similarity
+from mntrain.layers.mlp import as_values
 from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_values, layer_tables
 from mntrain.models.meta_neighborhoods.regression import MetaNeighborhoodsRegressor
 
@@ -20,8 +22,8 @@ class DeployedRegressor(nn.Module):
     """Regressor of rows, in the graph that is exported.
 
     Args:
-        standardization: rows in the columns' own units → standardised rows; it has the scale of the target, too.
-        estimator: standardised rows → standardised values [B].
+        standardization: rows in the columns' own units → standardised rows; it has the scale of the targets, too.
+        estimator: standardised rows → standardised values.
     """
 
     def __init__(self, standardization: Standardization, estimator: nn.Module) -> None:
@@ -31,15 +33,27 @@ class DeployedRegressor(nn.Module):
         self.eval().requires_grad_(False)
 
     def forward(self, rows: Tensor) -> tuple[Tensor]:
-        """Estimate values [B, 1] of rows float32 [B, F]."""
-        values: Tensor = self.estimator(self.standardization(rows))
-        return (unscaled(values, self.standardization).unsqueeze(-1),)
+        """Estimate values [B, T] of rows float32 [B, F]."""
+        return (self.in_own_units(self.estimator(self.standardization(rows))),)
+
+    def in_own_units(self, values: Tensor) -> Tensor:
+        """Convert standardised values to values [B, T] in the targets' own units."""
+        return as_columns(unscaled(values, self.standardization.config))
 
 
-def unscaled(values: Tensor, standardization: Standardization) -> Tensor:
-    """Convert standardised values to the target's own units."""
-    scale = standardization.config
-    return values * scale.target_std + scale.target_mean
+def unscaled(values: Tensor, scale: StandardizationConfig) -> Tensor:
+    """Convert standardised values [B] or [B, T] to the targets' own units, each by its own mean and deviation."""
+    mean: Any = scale.target_mean
+    std: Any = scale.target_std
+    if values.dim() == 2:
+        mean, std = values.new_tensor(mean), values.new_tensor(std)
+    scaled: Tensor = values * std + mean
+    return scaled
+
+
+def as_columns(values: Tensor) -> Tensor:
+    """Give values [B] of one target an axis of targets: [B, 1]; those of several have one."""
+    return values.unsqueeze(-1) if values.dim() == 1 else values
 
 
 class PlainEstimator(nn.Module):
@@ -50,9 +64,8 @@ class PlainEstimator(nn.Module):
         self.network = copy.deepcopy(network)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Estimate standardised values [B] of standardised rows [B, F]."""
-        outputs: Tensor = self.network(inputs)
-        return outputs.squeeze(-1)
+        """Estimate standardised values of standardised rows [B, F]."""
+        return as_values(self.network(inputs))
 
 
 class AdaptiveEstimator(nn.Module):
@@ -75,7 +88,7 @@ class AdaptiveEstimator(nn.Module):
         return attention(similarity(inputs, self.index()), self.temperature)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Estimate standardised values [B] of standardised rows [B, F]."""
+        """Estimate standardised values of standardised rows [B, F]."""
         weights = self.weights(inputs)
         tables: list[LayerTable] = [table() for table in self.tables]
         return adapted_values(inputs, weights, self.network.parameters_of_layers(), tables, self.step_size)

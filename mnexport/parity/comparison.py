@@ -1,6 +1,6 @@
 """Comparison of runners with their references on real held-out examples.
 
-Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F]; logits and probabilities [N, C] or values [N, 1].
+Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F]; logits and probabilities [N, C] or values [N, T].
 
 Small batches find graphs that are right for one batch size alone. Every failure is collected before anything is raised.
 """

@@ -1,6 +1,6 @@
 """Runners: functions from stored examples to the named outputs of a model.
 
-Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F]; logits and probabilities [N, C] or values [N, 1];
+Shapes: images uint8 [N, channels, H, W] or rows float32 [N, F]; logits and probabilities [N, C] or values [N, T];
 attention ω [N, S].
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from mnexport.errors import GraphError
 from mnexport.export_source import ExportSource
-from mnexport.forms.regression import unscaled
+from mnexport.forms.regression import as_columns, unscaled
 from mnexport.parity.tolerance import Answers
 from mnexport.runtime import onnxruntime
 from mnexport.signature import ExportSignature
@@ -37,16 +37,17 @@ def trained_runner(source: ExportSource) -> Runner:
     model, artifact = source.model, source.artifact
 
     def unscale(values: Tensor) -> Tensor:
-        return unscaled(values, artifact.preprocessing) if isinstance(artifact, TableArtifact) else values
+        assert isinstance(artifact, TableArtifact)
+        return as_columns(unscaled(values, artifact.config.standardization))
 
     @torch.inference_mode()
     def run(examples: Examples) -> Answers:
         inputs = artifact.preprocessing(torch.from_numpy(examples))
         output = model(inputs)
         if isinstance(output, Estimate):
-            answers = {"value": unscale(output.values).unsqueeze(-1)}
+            answers = {"value": unscale(output.values)}
             if output.unadapted_values is not None:
-                answers["unadapted_value"] = unscale(output.unadapted_values).unsqueeze(-1)
+                answers["unadapted_value"] = unscale(output.unadapted_values)
         else:
             assert isinstance(output, Prediction)
             answers = {"logits": output.logits, "probabilities": torch.softmax(output.logits, dim=-1)}

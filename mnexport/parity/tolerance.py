@@ -1,6 +1,6 @@
 """Tolerances: differences that parity allows between an export and its reference.
 
-Shapes: logits and probabilities [N, C], values [N, 1].
+Shapes: logits and probabilities [N, C], values [N, T].
 """
 
 import math
@@ -18,6 +18,9 @@ _EXPLANATION = 1e-4
 # Logits this close belong to classes that float32 does not tell apart.
 _TIE = 2e-4
 
+
+Unit = float | tuple[float, ...]
+"""Standard deviation of the target of a model that estimates values: a number, or one for each of several targets."""
 
 Answers = dict[str, npt.NDArray[Any]]
 """Outputs by name: logits and probabilities, or values. Differences of two answers have the same type."""
@@ -44,7 +47,7 @@ class Tolerance:
     Args:
         atol: absolute; of values in units of ``unit``.
         rtol: relative; 0 by default, so that nothing is hidden in it.
-        unit: standard deviation of the target, for a model that estimates values.
+        unit: of values; 1 for a classifier.
 
     Raises:
         UsageError: one is negative or not finite, or both are 0.
@@ -52,7 +55,7 @@ class Tolerance:
 
     atol: float = 1e-4
     rtol: float = 0.0
-    unit: float = 1.0
+    unit: Unit = 1.0
 
     def __post_init__(self) -> None:
         given = (self.atol, self.rtol)
@@ -65,7 +68,8 @@ class Tolerance:
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Count numbers that differ by more, or are not finite."""
         if "value" in error:
-            return _beyond(error, {"value": self.atol * self.unit + self.rtol * np.abs(expected["value"])}, self.unit)
+            allowed = self.atol * np.asarray(self.unit) + self.rtol * np.abs(expected["value"])
+            return _beyond(error, {"value": allowed}, self.unit)
         allowed = self.atol + self.rtol * np.abs(expected["logits"])
         of_row = allowed.max(axis=1, keepdims=True) + _ROUNDING
         return _beyond(error, {"logits": allowed, "probabilities": of_row}, self.unit)
@@ -89,17 +93,17 @@ class Approximation:
 
     Args:
         limit: above 0 and below 1.
-        unit: standard deviation of the target, for a model that estimates values.
+        unit: of values; 1 for a classifier.
     """
 
     limit: float
-    unit: float = 1.0
+    unit: Unit = 1.0
 
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Count probabilities or values that differ by more, or are not finite."""
         limit = self.limit + _ROUNDING
         if "value" in error:
-            return _beyond(error, {"value": limit * self.unit}, self.unit)
+            return _beyond(error, {"value": limit * np.asarray(self.unit)}, self.unit)
         return _beyond(error, {"probabilities": limit, "logits": np.finfo(np.float64).max}, self.unit)
 
     def other_classes(self, answers: Answers, expected: Answers) -> int:
@@ -130,9 +134,9 @@ class ParityLimits:
     large_batch: int
 
 
-def _beyond(error: Answers, allowed: dict[str, Any], unit: float) -> int:
+def _beyond(error: Answers, allowed: dict[str, Any], unit: Unit) -> int:
     """Count numbers beyond what is allowed; of an explanation, which no form approximates, beyond 1e-4."""
-    explanation = {name: _EXPLANATION * (unit if name.endswith("value") else 1) for name in error}
+    explanation = {name: _EXPLANATION * (np.asarray(unit) if name.endswith("value") else 1) for name in error}
     limits = explanation | allowed
     # Written so that a NaN counts as a failure.
     return sum(int(np.sum(~(difference <= limits[name]))) for name, difference in error.items())

@@ -1,4 +1,4 @@
-"""Command ``mntrain crossval``: cross-validate kNN, a plain network and Meta-Neighborhoods on tables."""
+"""Command ``mntrain crossval``: cross-validate scikit-learn, a plain network and Meta-Neighborhoods on tables."""
 
 import json
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class CrossvalCommand:
 
     recipes: tuple[RecipeName, ...]
     overrides: OtherWords = ()
-    families: _Names = ("knn", "vanilla", "meta_neighborhoods")
+    families: _Names = ("knn", "gradient_boosting", "vanilla", "meta_neighborhoods")
     folds: Annotated[int, Option(metavar="K")] = 5
     search: bool = True
     layers: _Layers = (2, 3, 4, 5)
@@ -107,7 +107,7 @@ def run(command: CrossvalCommand) -> int:
 COMMAND = Command(
     options=CrossvalCommand,
     run=run,
-    summary="cross-validate regression on tables: kNN, a plain network, Meta-Neighborhoods",
+    summary="cross-validate regression on tables: kNN, gradient boosting, a plain network, Meta-Neighborhoods",
     description="Cross-validate regression on tables, and tell the families' errors apart.",
     epilog=_EPILOG,
     after_interrupt="; the same command goes on where it stopped",

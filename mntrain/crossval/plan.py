@@ -7,7 +7,8 @@ from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.errors import ConfigError
 from mntrain.models.families import FAMILIES
 
-KNN = "knn"
+KNN, BOOSTING = "knn", "gradient_boosting"
+_BASELINES = (KNN, BOOSTING)
 _BASE, _MEASURED = "vanilla", "meta_neighborhoods"
 # Options that crossval sets itself, or decides by the state of a run.
 _OWN_FIELDS = (
@@ -72,7 +73,7 @@ class CrossvalOptions:
 
     Args:
         recipes: names of recipes or paths of YAML files, a data set each.
-        families: knn and families that estimate values.
+        families: knn, gradient_boosting and families that estimate values.
         folds: number of folds.
         search: choose the architecture by the vanilla network's validation error on the first fold; otherwise the
             recipe's own is taken.
@@ -89,7 +90,7 @@ class CrossvalOptions:
     """
 
     recipes: tuple[str, ...]
-    families: tuple[str, ...] = (KNN, _BASE, _MEASURED)
+    families: tuple[str, ...] = (*_BASELINES, _BASE, _MEASURED)
     folds: int = 5
     search: bool = True
     layers: tuple[int, ...] = (2, 3, 4, 5)
@@ -103,7 +104,7 @@ class CrossvalOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        available = [KNN, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
+        available = [*_BASELINES, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
         wrong = [name for name in self.families if name not in available]
         if wrong or not self.families or len(set(self.families)) < len(self.families):
             raise ConfigError(
@@ -145,8 +146,8 @@ class CrossvalOptions:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """Families that are trained: all but knn."""
-        return tuple(family for family in self.families if family != KNN)
+        """Families that are trained: all but the baselines of scikit-learn."""
+        return tuple(family for family in self.families if family not in _BASELINES)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from matplotlib.figure import Figure
 
-from mntrain.crossval.plan import KNN
 from mntrain.crossval.results import Crossval
 from mntrain.crossval.table import TITLES
 from mntrain.plotting.style import COLORS, INK, draw_svg, plain
@@ -13,7 +12,7 @@ _SPREAD = 0.22  # distance between the families of a data set
 def draw_crossval(result: Crossval) -> str:
     """Draw an SVG with a line for each data set: errors as multiples of the mean of the reference, logarithmic."""
     families = result.options.families
-    reference = next((family for family in families if family != KNN), families[0])
+    reference = next(iter(result.options.networks), families[0])
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()

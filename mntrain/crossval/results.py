@@ -18,7 +18,7 @@ class Scores:
     """Errors of one family on one data set.
 
     Args:
-        family: knn or a model family.
+        family: knn, gradient_boosting or a model family.
         mse: mean squared error of standardised test targets, fold by fold.
         details: further figures of every fold, as plain values.
     """

@@ -6,8 +6,8 @@ from typing import Any
 
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import recipe_stem
-from mntrain.crossval.knn import knn
-from mntrain.crossval.plan import KNN, CrossvalOptions, Fold, base_config, plan_run
+from mntrain.crossval.baselines import BASELINES
+from mntrain.crossval.plan import CrossvalOptions, Fold, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.progress import CrossvalProgress
 from mntrain.crossval.results import Crossval, Scores, SetResult
@@ -47,18 +47,20 @@ def crossval(options: CrossvalOptions) -> Crossval:
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: CrossvalProgress) -> SetResult:
     for line in record_lines(summarize_run(base_config(options, recipe), first)):
         progress.say(line)
-    folds, neighbors = [], []
+    folds: list[Fold] = []
+    baselines: dict[str, list[dict[str, Any]]] = {family: [] for family in options.families if family in BASELINES}
     for number in range(options.folds):
         data = _load(options, recipe, number) if number else first
         folds.append(Fold(recipe=recipe, number=number, sha256=data.split.sha256))
-        if KNN in options.families:
-            neighbors.append(dataclasses.asdict(knn(data)))
-            progress.finish_run(f"{recipe_stem(recipe)} knn-fold{number}: test mse {neighbors[-1]['mse']:.4f}")
+        for family, figures in baselines.items():
+            figures.append(BASELINES[family](data))
+            name = family.replace("_", "-")
+            progress.finish_run(f"{recipe_stem(recipe)} {name}-fold{number}: test mse {figures[-1]['mse']:.4f}")
     choice = choose(options, folds[0], progress.ended)
     scores, failures = [], []
     for family in options.families:
-        if family == KNN:
-            scores.append(_scores(KNN, neighbors))
+        if family in baselines:
+            scores.append(_scores(family, baselines[family]))
             continue
         if family not in choice.settings:
             failures.append(f"{recipe_stem(recipe)} {family}: no setting that was searched could be trained")

@@ -2,11 +2,11 @@
 
 from rich.console import Console
 
-from mntrain.crossval.plan import KNN
+from mntrain.crossval.plan import BOOSTING, KNN
 from mntrain.crossval.results import MEASURED, SIGNIFICANCE, Crossval, Scores, SetResult
 from mntrain.result_table import ResultTable
 
-TITLES = {KNN: "kNN", "vanilla": "vanilla", MEASURED: "MN"}
+TITLES = {KNN: "kNN", BOOSTING: "boosting", "vanilla": "vanilla", MEASURED: "MN"}
 
 
 def headings(result: Crossval) -> list[str]:

@@ -1,6 +1,6 @@
 """A multi-layer perceptron whose layers can be read, so that they can be adapted.
 
-Shapes: inputs x [B, F], hidden activations [B, units], outputs [B, outputs].
+Shapes: inputs x [B, F], hidden activations [B, units], outputs [B, T].
 """
 
 import itertools
@@ -16,7 +16,7 @@ class Mlp(nn.Module):
         features: F.
         layers: hidden layers.
         units: width of each.
-        outputs: width of the output.
+        outputs: T, width of the output.
     """
 
     def __init__(self, features: int, layers: int, units: int, outputs: int) -> None:
@@ -30,9 +30,14 @@ class Mlp(nn.Module):
         return tuple((layer.weight, layer.bias) for layer in self.layers if isinstance(layer, nn.Linear))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Inputs [B, F] → outputs [B, outputs]."""
+        """Inputs [B, F] → outputs [B, T]."""
         hidden = inputs
         for layer in self.layers[:-1]:
             hidden = torch.relu(layer(hidden))
         outputs: Tensor = self.layers[-1](hidden)
         return outputs
+
+
+def as_values(outputs: Tensor) -> Tensor:
+    """Drop the last axis of ``outputs`` [B, T] where there is one target: [B] for T = 1, otherwise [B, T]."""
+    return outputs.squeeze(-1) if outputs.shape[-1] == 1 else outputs

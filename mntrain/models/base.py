@@ -1,10 +1,10 @@
 """Interface of every model family to the training loop, the evaluator and the exporter.
 
-Shapes: B batch, C classes.
+Shapes: B batch, C classes, T targets that are values.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,8 +30,8 @@ class Estimate(NamedTuple):
     """Answer of a regressor to a batch, in the units of the standardised targets.
 
     Args:
-        values: [B], after adaptation where the family adapts.
-        unadapted_values: [B] of the same model before adaptation; None where the family does not adapt.
+        values: [B] of one target, [B, T] of several; after adaptation where the family adapts.
+        unadapted_values: as ``values``, of the same model before adaptation; None where the family does not adapt.
     """
 
     values: Tensor
@@ -39,11 +39,16 @@ class Estimate(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Preprocessed inputs, such as float images [B, channels, H, W], and targets [B], such as int64 labels."""
+    """Preprocessed inputs, such as float images [B, channels, H, W], and targets: int64 labels [B], or float32 values
+    [B] of one target and [B, T] of several.
+    """
 
     inputs: Tensor
     targets: Tensor
 
+
+TargetRanges = Sequence[tuple[float, float]]
+"""Lowest and highest standardised training value of each of T targets."""
 
 LossAndPrediction = tuple[Tensor, NamedTuple]
 """Loss [] of a batch and the prediction it was computed from."""
@@ -137,14 +142,14 @@ class Classifier(Model):
 
 
 class Regressor(Model):
-    """A model that estimates one value."""
+    """A model that estimates values: one, or several at once."""
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> Estimate:
-        """Preprocessed inputs [B, …] → values [B]."""
+        """Preprocessed inputs [B, …] → values [B] of one target, [B, T] of several."""
 
     def loss(self, batch: Batch) -> tuple[Tensor, Estimate]:
-        """Compute the mean squared error [] of the (adapted) values, and the values themselves."""
+        """Compute the mean squared error [] of the (adapted) values, over targets too, and the values themselves."""
         estimate: Estimate = self(batch.inputs)
         return mse_loss(estimate.values, batch.targets), estimate
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from mntrain.backbones.config import BackboneConfig, Shape, build_backbone
 from mntrain.errors import ConfigError
 from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Model, Regressor
+from mntrain.models.base import Model, Regressor, TargetRanges
 from mntrain.models.families import FAMILIES, family_named
 
 
@@ -40,13 +40,13 @@ def build_model(config: ModelConfig, shape: Shape, classes: int) -> Model:
     return family_named(config.family).build(config.model, partial(build_backbone, config.backbone, shape), classes)
 
 
-def build_regressor(config: ModelConfig, features: int, target_range: tuple[float, float]) -> Regressor:
+def build_regressor(config: ModelConfig, features: int, target_ranges: TargetRanges) -> Regressor:
     """Build a regressor of the configured family for rows of F ``features``.
 
     Args:
         config: family, its settings and the perceptron.
         features: F.
-        target_range: lowest and highest standardised training target.
+        target_ranges: lowest and highest standardised training value of each target; as many values are estimated.
 
     Raises:
         ConfigError: the family only classifies, or the backbone is no perceptron.
@@ -63,4 +63,5 @@ def build_regressor(config: ModelConfig, features: int, target_range: tuple[floa
             f"backbone.name is {config.backbone.name!r}, but the targets are values, which a perceptron estimates; set "
             "backbone.name to mlp, or data.target to class."
         )
-    return build(config.model, Mlp(features, config.backbone.layers, config.backbone.hidden_units, 1), target_range)
+    network = Mlp(features, config.backbone.layers, config.backbone.hidden_units, len(target_ranges))
+    return build(config.model, network, target_ranges)

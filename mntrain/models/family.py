@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Model, Regressor
+from mntrain.models.base import Model, Regressor, TargetRanges
 
 BuildBackbone = Callable[[], nn.Module]
 """Builds a new feature extractor, with d in its attribute ``features``."""
@@ -35,12 +35,12 @@ class Family:
     Args:
         config: dataclass of its settings.
         build: (settings, builder of backbones, C classes) → untrained classifier.
-        build_regressor: (settings, perceptron with one output, lowest and highest training target) → untrained
-            regressor; None where the family only classifies.
+        build_regressor: (settings, perceptron with T outputs, range of each target) → untrained regressor; None where
+            the family only classifies.
         variants: rows for ``mntrain compare``.
     """
 
     config: type[Any]
     build: Callable[[Any, BuildBackbone, int], Model]
-    build_regressor: Callable[[Any, Mlp, tuple[float, float]], Regressor] | None = None
+    build_regressor: Callable[[Any, Mlp, TargetRanges], Regressor] | None = None
     variants: tuple[FamilyVariant, ...] = ()

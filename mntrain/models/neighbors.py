@@ -50,7 +50,9 @@ class HasNeighbors(Protocol):
         """Keys k [S, d] of all entries."""
 
     def entry_values(self) -> Tensor:
-        """Values of all entries: class probabilities [S, C], or standardised targets [S] of a regressor."""
+        """Values of all entries: class probabilities [S, C], or of a regressor its standardised targets [S] ([S, T] of
+        several).
+        """
 
     def queries(self, inputs: Tensor) -> Tensor:
         """Preprocessed inputs [B, …] → queries [B, d] that are compared with keys."""

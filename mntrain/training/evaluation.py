@@ -1,12 +1,12 @@
 """Evaluation of a model on a set of examples, and metrics: the one place of the loop that knows classes from values.
 
-Shapes: B batch, N examples. Scores and losses [B].
+Shapes: B batch, N examples, T targets that are values. Scores and losses [B].
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,18 @@ from torchmetrics import MeanMetric
 from mntrain.data.examples import Examples
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Estimate, Prediction
+
+
+class TargetScores(NamedTuple):
+    """Scores of every answer for each of several targets.
+
+    Args:
+        scores: [B, T].
+        unadapted_scores: [B, T] before adaptation; None where the family does not adapt.
+    """
+
+    scores: Tensor
+    unadapted_scores: Tensor | None
 
 
 class Metric(ABC):
@@ -36,6 +48,10 @@ class Metric(ABC):
     @abstractmethod
     def loss(self, prediction: Any, targets: Tensor) -> Tensor:
         """The loss of every answer [B]."""
+
+    def scores_by_target(self, prediction: Any, targets: Tensor) -> TargetScores | None:
+        """The scores of every answer for each of several targets; None where there is one."""
+        return None
 
     def text(self, value: float | None, *, sign: bool = False) -> str:
         """Format a mean score, or with ``sign`` a difference of two, for people; empty for None.
@@ -89,25 +105,40 @@ class Accuracy(Metric):
 
 
 class MeanSquaredError(Metric):
-    """The squared error of standardised values, which is the loss too."""
+    """The squared error of standardised values, which is the loss too: of several targets their mean."""
 
     name = "mse"
     better = "lower"
     percent = False
 
     def score(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """Squared error of every value [B]."""
+        """Squared error of every answer [B]."""
         return self.loss(prediction, targets).detach()
 
     def unadapted_score(self, prediction: Estimate, targets: Tensor) -> Tensor | None:
-        """Squared error of every value before adaptation [B]."""
+        """Squared error of every answer before adaptation [B]."""
         if prediction.unadapted_values is None:
             return None
-        return (prediction.unadapted_values - targets).square().detach()
+        return _of_rows((prediction.unadapted_values - targets).square()).detach()
 
     def loss(self, prediction: Estimate, targets: Tensor) -> Tensor:
-        """Squared error of every value [B], with its gradient."""
-        return (prediction.values - targets).square()
+        """Squared error of every answer [B], with its gradient."""
+        return _of_rows((prediction.values - targets).square())
+
+    def scores_by_target(self, prediction: Estimate, targets: Tensor) -> TargetScores | None:
+        """Squared errors [B, T] of several targets."""
+        if targets.dim() == 1:
+            return None
+        before = prediction.unadapted_values
+        return TargetScores(
+            scores=(prediction.values - targets).square().detach(),
+            unadapted_scores=None if before is None else (before - targets).square().detach(),
+        )
+
+
+def _of_rows(errors: Tensor) -> Tensor:
+    """Squared errors [B], or [B, T] of several targets → [B]."""
+    return errors if errors.dim() == 1 else errors.mean(dim=-1)
 
 
 ACCURACY = Accuracy()
@@ -144,6 +175,8 @@ class Evaluation:
         score: mean score.
         loss: mean loss.
         unadapted_score: mean score before adaptation; None where the family does not adapt.
+        target_scores: mean score of each of several targets; empty for one.
+        unadapted_target_scores: the same before adaptation; empty for one, or where the family does not adapt.
     """
 
     examples: int
@@ -151,6 +184,8 @@ class Evaluation:
     score: float
     loss: float
     unadapted_score: float | None = None
+    target_scores: tuple[float, ...] = ()
+    unadapted_target_scores: tuple[float, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, the scores under the name of the metric."""
@@ -201,6 +236,8 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
     part = slice(plan.shard.rank, None, plan.shard.world_size)
     inputs, targets = torch.from_numpy(examples.inputs[part]), torch.from_numpy(examples.targets[part])
     score, loss, unadapted = (MeanMetric().to(device) for _ in range(3))
+    several = targets.shape[1] if targets.dim() == 2 else 0
+    of_targets, unadapted_of_targets = ([MeanMetric().to(device) for _ in range(several)] for _ in range(2))
     adapts = False
     was_training = model.training
     model.eval()
@@ -215,6 +252,10 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             if unadapted_score is not None:
                 adapts = True
                 unadapted.update(unadapted_score)
+            by_target = plan.metric.scores_by_target(prediction, target)
+            if by_target is not None:
+                _update(of_targets, by_target.scores)
+                _update(unadapted_of_targets, by_target.unadapted_scores)
             plan.advance(len(target))
     finally:
         model.train(was_training)
@@ -224,4 +265,13 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
         score=float(score.compute()),
         loss=float(loss.compute()),
         unadapted_score=float(unadapted.compute()) if adapts else None,
+        target_scores=tuple(float(mean.compute()) for mean in of_targets),
+        unadapted_target_scores=tuple(float(mean.compute()) for mean in unadapted_of_targets if adapts),
     )
+
+
+def _update(means: list[MeanMetric], scores: Tensor | None) -> None:
+    """Add scores [B, T] to the mean of each target."""
+    if scores is not None:
+        for mean, of_target in zip(means, scores.unbind(-1), strict=True):
+            mean.update(of_target)

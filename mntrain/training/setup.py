@@ -197,7 +197,9 @@ class TableSetup(RunSetup):
         if self._data.label_names is not None:
             return build_model(self.config, (self._data.features,), len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
-        return build_regressor(self.config, self._data.features, (float(targets.min()), float(targets.max())))
+        columns = targets.reshape(len(targets), -1).T
+        ranges = [(float(values.min()), float(values.max())) for values in columns]
+        return build_regressor(self.config, self._data.features, ranges)
 
     def training_data(self, device: torch.device) -> TrainingData:
         """Rows with standardised targets and the squared error, or with classes and accuracy."""

@@ -3,10 +3,10 @@
 A layer needs of a query (ω ∘ (h Aᵀ + 1)) D. Both tables are factored, A ≈ A' B and D ≈ D' C, so that the long axis S
 meets r + s numbers instead of i + o.
 
-Shapes: B queries, S entries, N calibration queries; layer l maps i to o, ranks r and s.
+Shapes: B queries, S entries, T targets, N calibration queries; layer l maps i to o (the last one to T), ranks r and s.
 
     inputs    A [S, i] ≈ A' [S, r] B [r, i]      hidden      h [B, i], second moment over N: H [i, i]
-    errors    D [S, o] ≈ D' [S, s] C [s, o]      gradients   of the answer by the layer's output, second moment G [o, o]
+    errors    D [S, o] ≈ D' [S, s] C [s, o]      gradients   of an answer by the layer's output, second moment G [o, o]
 
 Singular values are taken of A and D weighted by what an error in them does to the answer: columns of A by H, columns of
 D by G, rows of both by the mean attention of the entry and the size of its other table. The values are comparable over
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from mntrain.layers.mlp import as_values
 from mntrain.models.meta_neighborhoods.inner_mlp import Layers, LayerTable
 
 # Directions that no calibration query took may be taken by others.
@@ -150,7 +151,7 @@ def _joined(rows: Tensor, columns: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[CutTable | LastTable]) -> Tensor:
-    """Compute the adapted values [B] with cut tables; :func:`adapted_values` is exact.
+    """Compute the adapted values [B] or [B, T] with cut tables; :func:`adapted_values` is exact.
 
     Args:
         queries: standardised rows [B, F].
@@ -176,7 +177,7 @@ def cut_values(queries: Tensor, weights: Tensor, layers: Layers, tables: Sequenc
                 hidden = torch.addmm(plain, mixed @ table.errors, table.outputs)
         if position + 1 < len(layers):
             hidden = torch.relu(hidden)
-    return hidden.squeeze(-1)
+    return as_values(hidden)
 
 
 class _Root(NamedTuple):
@@ -202,7 +203,7 @@ def _root(vectors: Tensor) -> _Root:
 def _moments(
     queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[LayerTable]
 ) -> tuple[list[_Root], list[_Root]]:
-    """Compute roots of H and G of every layer, along the exact adapted pass."""
+    """Compute roots of H and G of every layer, along the exact adapted pass; G is the mean over targets."""
     hidden, inputs, outputs = queries, [], []
     for position, ((weight, bias), table) in enumerate(zip(layers, tables, strict=True)):
         inputs.append(hidden)
@@ -211,5 +212,6 @@ def _moments(
         output = hidden @ weight.mT + bias - moved
         outputs.append(output if position else output.detach().requires_grad_())
         hidden = torch.relu(outputs[-1]) if position + 1 < len(layers) else outputs[-1]
-    gradients = torch.autograd.grad(hidden.sum(), outputs)
+    of_targets = [torch.autograd.grad(answers.sum(), outputs, retain_graph=True) for answers in hidden.unbind(-1)]
+    gradients = [torch.cat(of_layer) for of_layer in zip(*of_targets, strict=True)]
     return [_root(item.detach()) for item in inputs], [_root(item) for item in gradients]

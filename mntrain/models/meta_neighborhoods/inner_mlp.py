@@ -4,10 +4,11 @@ The gradient of the squared error of one dictionary entry with respect to a laye
 error that arrives at the layer and the input it had. Both are functions of the parameters alone, so a query needs only
 products with two tables for each layer; they are constants once training is over.
 
-Shapes: B queries, S entries, F features; layer l maps i_l to o_l.
+Shapes: B queries, S entries, F features, T targets; layer l maps i_l to o_l, the last one to T. One target has no
+axis T: its values are [S], its answers [B].
 
-    query         x   [B, F]       keys    k   [S, F]      values  v [S]      attention  ω [B, S]
-    layer inputs  A_l [S, i_l]     errors  D_l [S, o_l] = ∂(f(k_j) − v_j)² / ∂(output of layer l)
+    query         x   [B, F]       keys    k   [S, F]      values  v [S, T]   attention  ω [B, S]
+    layer inputs  A_l [S, i_l]     errors  D_l [S, o_l] = ∂‖f(k_j) − v_j‖² / ∂(output of layer l)
     weight        W_l [o_l, i_l]   bias    b_l [o_l]       step size  α []
 """
 
@@ -16,6 +17,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from mntrain.layers.mlp import as_values
 
 Layers = Sequence[tuple[Tensor, Tensor]]
 
@@ -32,15 +35,16 @@ def layer_tables(keys: Tensor, values: Tensor, layers: Layers) -> tuple[LayerTab
 
     Args:
         keys: k [S, F].
-        values: v [S].
-        layers: weight [o_l, i_l] and bias [o_l] of every layer; ReLU after all but the last, whose width is 1.
+        values: v [S], or [S, T] of several targets.
+        layers: weight [o_l, i_l] and bias [o_l] of every layer; ReLU after all but the last, whose width is T.
     """
     inputs, hidden = [], keys
     for weight, bias in layers:
         inputs.append(hidden)
         hidden = torch.relu(hidden @ weight.mT + bias)
     last_weight, last_bias = layers[-1]
-    errors = 2 * (inputs[-1] @ last_weight.mT + last_bias - values.unsqueeze(-1))
+    wanted = values.unsqueeze(-1) if values.dim() == 1 else values
+    errors = 2 * (inputs[-1] @ last_weight.mT + last_bias - wanted)
     tables = [LayerTable(inputs[-1], errors)]
     for (weight, _), after, before in zip(layers[:0:-1], inputs[:0:-1], inputs[-2::-1], strict=True):
         errors = (errors @ weight) * (after > 0)
@@ -51,7 +55,7 @@ def layer_tables(keys: Tensor, values: Tensor, layers: Layers) -> tuple[LayerTab
 def adapted_values(
     queries: Tensor, weights: Tensor, layers: Layers, tables: Sequence[LayerTable], step_size: Tensor
 ) -> Tensor:
-    """Values [B] of f after one step −α ∇ Σ_j ω_j (f(k_j) − v_j)² of all layers, for every query its own.
+    """Values [B] or [B, T] of f after one step −α ∇ Σ_j ω_j ‖f(k_j) − v_j‖² of all layers, for every query its own.
 
     W'_l h + b'_l = W_l h + b_l − α (ω ∘ (h A_lᵀ + 1)) D_l, of cost S (i_l + o_l) for a query.
 
@@ -68,4 +72,4 @@ def adapted_values(
         hidden = hidden @ weight.mT + bias - moved
         if position + 1 < len(layers):
             hidden = torch.relu(hidden)
-    return hidden.squeeze(-1)
+    return as_values(hidden)

@@ -1,6 +1,7 @@
 """Meta-Neighborhoods for regression: the whole perceptron is adapted to every input (section 4.3, appendix B).
 
-Shapes: inputs x [B, F], keys k [S, F] in the space of the inputs, values v [S], attention ω [B, S], answers [B].
+Shapes: inputs x [B, F], keys k [S, F] in the space of the inputs, attention ω [B, S]. Values v are [S] and answers [B]
+for one target, [S, T] and [B, T] for several.
 """
 
 import torch
@@ -14,8 +15,8 @@ from mntrain.layers.attention import (
     key_index,
     similarity,
 )
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
+from mntrain.layers.mlp import Mlp, as_values
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
@@ -25,12 +26,14 @@ from mntrain.models.vanilla.regression import VanillaRegressor
 class MetaNeighborhoodsRegressor(Regressor):
     """A perceptron f adapted to every input by one step in all layers (eq. 1 with the squared error).
 
-    φ' = φ − α ∇_φ Σ_j ω(x, k_j) (f_φ(k_j) − v_j)².
+    φ' = φ − α ∇_φ Σ_j ω(x, k_j) ‖f_φ(k_j) − v_j‖².
+
+    The errors of several targets are summed, so the last layer's row of each moves as it would for that target alone.
 
     Args:
         config: dictionary and inner step.
-        network: f, with one output.
-        target_range: lowest and highest training target, between which the values start.
+        network: f, with an output for each target.
+        target_ranges: lowest and highest training value of each target, between which its values start.
 
     Raises:
         ConfigError: a setting that only a classifier can have.
@@ -38,12 +41,13 @@ class MetaNeighborhoodsRegressor(Regressor):
 
     raw_step_size: Tensor
 
-    def __init__(self, config: MetaNeighborhoodsConfig, network: Mlp, target_range: tuple[float, float]) -> None:
+    def __init__(self, config: MetaNeighborhoodsConfig, network: Mlp, target_ranges: TargetRanges) -> None:
         super().__init__()
         _check(config)
         self.network = network
         self.keys = nn.Parameter(initial_keys(config, network.features))
-        self.values = nn.Parameter(torch.empty(config.entries).uniform_(*target_range))
+        columns = [torch.empty(config.entries).uniform_(*target_range) for target_range in target_ranges]
+        self.values = nn.Parameter(as_values(torch.stack(columns, dim=-1)))
         attach_step_size(self, torch.tensor(float(config.step_size)), learned=config.learn_step_size)
         self.dropout = EntryDropout.from_config(config)
         self.config = config
@@ -62,11 +66,11 @@ class MetaNeighborhoodsRegressor(Regressor):
             tables = layer_tables(keys, values, layers)
             return Estimate(
                 values=adapted_values(inputs, weights, layers, tables, self.step_size),
-                unadapted_values=self.network(inputs).squeeze(-1),
+                unadapted_values=as_values(self.network(inputs)),
             )
 
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Keys [S', F], values [S'] and mask [B, S'] for ``batch`` queries: a random part of them while training."""
+        """Keys [S', F], values [S'] or [S', T], and mask [B, S'] for ``batch`` queries: some of them while training."""
         if not self.training:
             return self.keys, self.values, None
         kept = self.dropout.draw(batch, self.keys.shape[0], self.keys.device)
@@ -94,7 +98,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         return self.keys
 
     def entry_values(self) -> Tensor:
-        """Standardised targets v [S]."""
+        """Standardised targets v [S], or [S, T] of several."""
         return self.values
 
     def queries(self, inputs: Tensor) -> Tensor:

@@ -1,26 +1,26 @@
-"""A perceptron that estimates a value, nothing adapted: the baseline of regression.
+"""A perceptron that estimates values, nothing adapted: the baseline of regression.
 
-Shapes: inputs [B, F], values [B].
+Shapes: inputs [B, F]; values [B] of one target, [B, T] of several.
 """
 
 from torch import Tensor, nn
 
 from mntrain.errors import ConfigError
-from mntrain.layers.mlp import Mlp
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, full_precision
+from mntrain.layers.mlp import Mlp, as_values
+from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
 from mntrain.models.vanilla.config import VanillaConfig
 
 
 class VanillaRegressor(Regressor):
-    """Regressor f(x) of an :class:`Mlp` with one output."""
+    """Regressor f(x) of an :class:`Mlp` with an output for each target."""
 
     def __init__(self, network: Mlp) -> None:
         super().__init__()
         self.network = network
 
     @classmethod
-    def from_config(cls, config: VanillaConfig, network: Mlp, target_range: tuple[float, float]) -> "VanillaRegressor":
-        """Build an untrained regressor; the range of the targets does not matter to it.
+    def from_config(cls, config: VanillaConfig, network: Mlp, target_ranges: TargetRanges) -> "VanillaRegressor":
+        """Build an untrained regressor; the ranges of the targets do not matter to it.
 
         Raises:
             ConfigError: a setting that only a classifier can have.
@@ -39,9 +39,9 @@ class VanillaRegressor(Regressor):
         return cls(network)
 
     def forward(self, inputs: Tensor) -> Estimate:
-        """Standardised inputs [B, F] → values [B]."""
+        """Standardised inputs [B, F] → values."""
         with full_precision(inputs):
-            return Estimate(values=self.network(inputs).squeeze(-1))
+            return Estimate(values=as_values(self.network(inputs)))
 
     @property
     def compiled_part(self) -> nn.Module:

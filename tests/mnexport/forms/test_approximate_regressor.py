@@ -22,7 +22,7 @@ IDENTITY = Standardization(StandardizationConfig(mean=(0.0,) * COLUMNS, std=(1.0
 def regressor(entries: int = 80) -> MetaNeighborhoodsRegressor:
     torch.manual_seed(0)
     config = MetaNeighborhoodsConfig(entries=entries, step_size=0.05, similarity="euclidean", temperature=0.5)
-    model = MetaNeighborhoodsRegressor(config, Mlp(COLUMNS, 2, UNITS, 1), (-1.0, 1.0))
+    model = MetaNeighborhoodsRegressor(config, Mlp(COLUMNS, 2, UNITS, 1), [(-1.0, 1.0)])
     with torch.no_grad():
         model.keys.normal_()
     return model.eval().requires_grad_(False)

@@ -17,6 +17,7 @@ from mntrain.models.meta_neighborhoods.inner_mlp import LayerTable, adapted_valu
 
 WIDTHS = (3, 8, 8, 1)
 WIDE = (3, 20, 20, 1)
+SEVERAL = (3, 8, 8, 3)
 
 
 def setting(widths: tuple[int, ...] = WIDTHS) -> tuple[torch.Tensor, ...]:
@@ -26,12 +27,13 @@ def setting(widths: tuple[int, ...] = WIDTHS) -> tuple[torch.Tensor, ...]:
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     layers = tuple((draw(after, before), draw(after)) for before, after in itertools.pairwise(widths))
-    tables = [LayerTable(item.inputs, 0.01 * item.errors) for item in layer_tables(draw(40, 3), draw(40), layers)]
+    keys, values = draw(40, 3), draw(*(40, widths[-1])[: 1 + (widths[-1] > 1)])
+    tables = [LayerTable(item.inputs, 0.01 * item.errors) for item in layer_tables(keys, values, layers)]
     queries, weights = draw(30, 3), draw(30, 40).softmax(-1)
     return queries, weights, layers, tables  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("widths", [WIDTHS, WIDE])
+@pytest.mark.parametrize("widths", [WIDTHS, WIDE, SEVERAL])
 def test_all_directions_are_exact_and_errors_fall_with_the_rank(widths: tuple[int, ...]) -> None:
     queries, weights, layers, tables = setting(widths)
     exact = adapted_values(queries, weights, layers, tables, torch.ones((), dtype=torch.float64))
@@ -45,6 +47,7 @@ def test_all_directions_are_exact_and_errors_fall_with_the_rank(widths: tuple[in
 
     # Wide layers that lose nothing keep their tables whole.
     assert any(table.hidden is None for table in cut_tables(factors, full)) == (widths == WIDE)
+    assert exact.shape == ((30,) if widths[-1] == 1 else (30, widths[-1]))
     assert errors[2] < 1e-9
     assert errors[2] < errors[1] < errors[0]
 

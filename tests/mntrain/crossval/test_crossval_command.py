@@ -1,6 +1,8 @@
 """`mntrain crossval`: trained runs, runs that are read again, results and messages."""
 
 import json
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_table(path / f"{name}.csv", seed)
         recipe = {"family": "vanilla", "backbone": {"name": "mlp"}, "data": {"source": "table", "path": f"{name}.csv"}}
         (path / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
-    assert main(command(path)) == 0
+    errors = StringIO()
+    with redirect_stderr(errors):
+        assert main(command(path)) == 0
+    told = [line for line in errors.getvalue().splitlines() if line.startswith("data ")]
+    assert told == [f"data       {ROWS} rows from {path / name}.csv" for name in ("one", "two")]
     return path
 
 
@@ -55,14 +61,14 @@ def test_every_family_has_an_error_for_every_fold(folder: Path) -> None:
     assert [one["name"] for one in found["sets"]] == ["one", "two"]
     for one in found["sets"]:
         assert (one["rows"], one["features"]) == (ROWS, 2)
-        for family in ("knn", "vanilla", "meta_neighborhoods"):
+        for family in ("knn", "gradient_boosting", "vanilla", "meta_neighborhoods"):
             scores = one["families"][family]
             assert len(scores["mse"]) == 3
             assert scores["mean"] == pytest.approx(np.mean(scores["mse"]))
             assert scores["std"] == pytest.approx(np.std(scores["mse"], ddof=1))
         assert one["families"]["knn"]["mean"] < 0.5, "neighbors of a smooth curve are near it"
         tests = one["meta_neighborhoods_against"]
-        assert set(tests) == {"knn", "vanilla"}
+        assert set(tests) == {"knn", "gradient_boosting", "vanilla"}
         assert all(test["significant"] == (test["p_value"] < 0.05) for test in tests.values())
 
 
@@ -111,7 +117,7 @@ def test_folds_are_the_same_rows_for_every_family(folder: Path) -> None:
 def test_the_table_has_a_row_for_each_set(folder: Path) -> None:
     lines = (folder / "runs" / "crossval" / "crossval.md").read_text().splitlines()
     assert lines[0].startswith(
-        "| data set | n | d | layers × units | weight decay (vanilla, MN) | kNN | vanilla | MN | p ("
+        "| data set | n | d | layers × units | weight decay (vanilla, MN) | kNN | boosting | vanilla | MN | p ("
     )
     assert [line.split(" | ")[0] for line in lines[2:4]] == ["| one", "| two"]
     assert all(line.count(r"\*") >= 1 for line in lines[2:4]), "the smallest mean is marked"
@@ -170,7 +176,11 @@ def test_two_jobs_train_the_recipes_own_architecture(folder: Path, tmp_path: Pat
     [
         (["digits"], 2, ["'digits'", "takes tables of values"]),
         (["nothing"], 2, ["There is no recipe 'nothing'"]),
-        (["uci", "--families", "maxl"], 2, ["--families is 'maxl'", "knn,vanilla,meta_neighborhoods"]),
+        (
+            ["uci", "--families", "maxl"],
+            2,
+            ["--families is 'maxl'", "knn,gradient_boosting,vanilla,meta_neighborhoods"],
+        ),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
         (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to below 100"]),

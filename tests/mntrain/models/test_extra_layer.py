@@ -55,4 +55,4 @@ def test_regression_refuses_extra_parameters() -> None:
     assert build_regressor is not None
     network = Mlp(3, 2, 8, 1)
     with pytest.raises(ConfigError, match=r"vanilla\.extra_parameters is 5; regression takes 0"):
-        build_regressor(VanillaConfig(extra_parameters=5), network, (0.0, 1.0))
+        build_regressor(VanillaConfig(extra_parameters=5), network, [(0.0, 1.0)])

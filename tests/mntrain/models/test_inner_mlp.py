@@ -1,6 +1,6 @@
 """The closed form of the update of a whole perceptron, against autograd on weights materialised for each query.
 
-Shapes: B 5 queries, S 9 entries, F 4 features, two hidden layers of 6 units.
+Shapes: B 5 queries, S 9 entries, F 4 features, T 1 or 3 targets, two hidden layers of 6 units.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from mntrain.layers.attention import attention, key_index, similarity
-from mntrain.layers.mlp import Mlp
+from mntrain.layers.mlp import Mlp, as_values
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
 
 QUERIES, ENTRIES, FEATURES = 5, 9, 4
@@ -18,12 +18,13 @@ QUERIES, ENTRIES, FEATURES = 5, 9, 4
 class Setting:
     """A network with a dictionary in double precision; every part requires a gradient."""
 
-    def __init__(self, layers: int = 2, seed: int = 0) -> None:
+    def __init__(self, layers: int = 2, seed: int = 0, targets: int = 1) -> None:
         generator = torch.Generator().manual_seed(seed)
         torch.manual_seed(seed)
-        self.mlp = Mlp(FEATURES, layers, 6, 1).double()
+        self.mlp = Mlp(FEATURES, layers, 6, targets).double()
         self.keys = torch.randn(ENTRIES, FEATURES, generator=generator, dtype=torch.float64, requires_grad=True)
-        self.values = torch.randn(ENTRIES, generator=generator, dtype=torch.float64, requires_grad=True)
+        shape = (ENTRIES,) if targets == 1 else (ENTRIES, targets)
+        self.values = torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
         self.step_size = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
         self.queries = torch.randn(QUERIES, FEATURES, generator=generator, dtype=torch.float64, requires_grad=True)
 
@@ -40,29 +41,45 @@ class Setting:
         parameters = dict(self.mlp.named_parameters())
         answers = []
         for query, omega in zip(self.queries, weights, strict=True):
-            inner = (omega * (functional_call(self.mlp, parameters, self.keys).squeeze(-1) - self.values) ** 2).sum()
+            errors = functional_call(self.mlp, parameters, self.keys) - self.values.reshape(ENTRIES, -1)
+            inner = (omega.unsqueeze(-1) * errors.square()).sum()
             gradients = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
             moved = {
                 name: value - self.step_size * gradient
                 for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
             }
-            answers.append(functional_call(self.mlp, moved, query).squeeze(-1))
+            answers.append(as_values(functional_call(self.mlp, moved, query)))
         return torch.stack(answers)
 
 
+@pytest.mark.parametrize("targets", [1, 3])
 @pytest.mark.parametrize("layers", [1, 2, 4])
-def test_values_equal_the_materialised_update(layers: int) -> None:
-    setting = Setting(layers)
+def test_values_equal_the_materialised_update(layers: int, targets: int) -> None:
+    setting = Setting(layers, targets=targets)
     found, expected = setting.closed_form(setting.weights()), setting.materialised(setting.weights())
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    plain = setting.mlp(setting.queries).squeeze(-1)
-    assert (found - plain).abs().max() > 1e-2, "the update moves the answers"
+    plain = as_values(setting.mlp(setting.queries))
+    assert found.shape == plain.shape == ((QUERIES,) if targets == 1 else (QUERIES, targets))
+    assert (found - plain).abs().amax(dim=0).min() > 1e-2, "the update moves the answers of every target"
 
 
+def test_the_last_layer_moves_for_each_target_as_for_that_target_alone() -> None:
+    """Only the last layer differs between targets: without hidden layers three targets are three regressors."""
+    together = Setting(layers=0, targets=3)
+    (weight, bias), weights = together.mlp.parameters_of_layers()[0], together.weights()
+    found = together.closed_form(weights)
+    for target in range(3):
+        layers = [(weight[target : target + 1], bias[target : target + 1])]
+        tables = layer_tables(together.keys, together.values[:, target], layers)
+        alone = adapted_values(together.queries, weights, layers, tables, together.step_size)
+        torch.testing.assert_close(found[:, target], alone, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("several", [1, 3])
 @pytest.mark.parametrize("layers", [1, 2, 4])
-def test_meta_gradients_equal_second_order_autograd(layers: int) -> None:
-    setting = Setting(layers)
-    targets = torch.linspace(-1, 1, QUERIES, dtype=torch.float64)
+def test_meta_gradients_equal_second_order_autograd(layers: int, several: int) -> None:
+    setting = Setting(layers, targets=several)
+    targets = as_values(torch.linspace(-1, 1, QUERIES * several, dtype=torch.float64).reshape(QUERIES, several))
     wanted = [*setting.mlp.parameters(), setting.keys, setting.values, setting.step_size, setting.queries]
     losses = [
         (answer(setting.weights()) - targets).square().mean() for answer in (setting.closed_form, setting.materialised)

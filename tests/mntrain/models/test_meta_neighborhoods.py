@@ -111,14 +111,14 @@ def test_regression_refuses_what_only_a_classifier_has(field: str, value: object
     assert build_regressor is not None
     config = MetaNeighborhoodsConfig(**{field: value})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=rf"meta_neighborhoods\.{field} is .*regression takes"):
-        build_regressor(config, Mlp(3, 2, 8, 1), (0.0, 1.0))
+        build_regressor(config, Mlp(3, 2, 8, 1), [(0.0, 1.0)])
 
 
 def test_regression_takes_uniform_keys_distances_and_a_fixed_step() -> None:
     build_regressor = FAMILIES["meta_neighborhoods"].build_regressor
     assert build_regressor is not None
     config = MetaNeighborhoodsConfig(entries=50, key_init="uniform", similarity="distance", learn_step_size=False)
-    model = build_regressor(config, Mlp(3, 2, 8, 1), (0.0, 1.0))
+    model = build_regressor(config, Mlp(3, 2, 8, 1), [(0.0, 1.0)])
     assert "step_size" not in [group.name for group in model.parameter_groups()]
     data = Batch(torch.randn(4, 3), torch.randn(4))
     loss, _ = model.loss(data)

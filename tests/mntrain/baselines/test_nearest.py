@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mntrain.crossval.knn import _CANDIDATES, knn
+from mntrain.baselines.nearest import CANDIDATES
+from mntrain.crossval.baselines import knn
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
 from mntrain.data.tables import TableData
@@ -34,7 +35,7 @@ def test_errors_are_those_of_a_search_by_hand(data: TableData) -> None:
         guess = ((data.train.targets - low) / spread)[near].mean(axis=1)
         return float(np.mean((guess - (rows.targets - low) / spread) ** 2))
 
-    expected = min((count for count in _CANDIDATES if count <= len(data.train)), key=lambda k: error("validation", k))
+    expected = min((count for count in CANDIDATES if count <= len(data.train)), key=lambda k: error("validation", k))
     found = knn(data)
-    assert found.neighbors == expected
-    assert found.mse == pytest.approx(error("test", expected), rel=1e-5)
+    assert found["neighbors"] == expected
+    assert found["mse"] == pytest.approx(error("test", expected), rel=1e-5)

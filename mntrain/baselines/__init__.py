@@ -1,0 +1,1 @@
+"""Methods of scikit-learn that a network is measured against."""
