@@ -24,6 +24,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from mnexport.errors import FormError, MnExportError
@@ -175,7 +176,7 @@ def _exports(
 ) -> Iterator[tuple[tuple[str, str, DType], ExportOptions, float]]:
     """Plan the exports of a model, and the unit of its errors."""
     artifact = load_artifact(path)
-    unit = artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) else 1.0
+    unit = float(np.max(artifact.config.standardization.target_std)) if isinstance(artifact, TableArtifact) else 1.0
     adapts = artifact.config.family == "meta_neighborhoods"
     for form, dtype in product(FORMS if adapts else ("vanilla",), arguments.dtypes):
         options = ExportOptions(

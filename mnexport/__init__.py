@@ -5,4 +5,7 @@ Names load on first use, so that importing the package costs nothing; ``docs/api
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from mntrain.missing_packages import names_extra
+
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__ = names_extra(_load, __name__, "export")

@@ -9,10 +9,11 @@ from typing import Any
 from mnexport.forms.dispatch import without_adaptation
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
-from mnexport.signature import ExportSignature, image_signature, table_signature
+from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Model
+from mntrain.training.adaptation_record import AdaptationRecord
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +44,12 @@ class ExportSource:
         if isinstance(self.artifact, TableArtifact) and self.artifact.config.labels is None:
             return self.artifact.config.standardization.target_std
         return 1.0
+
+    @property
+    def finding(self) -> str:
+        """Where explanations mean nothing, or the dictionary does not act, as training found; empty elsewhere."""
+        record = AdaptationRecord.from_metrics(self.artifact.config.metrics)
+        return "" if record is None else "; ".join(record.verdicts())
 
     def metadata(self, form: str) -> dict[str, str]:
         """Return the metadata of an ONNX file of this model in a static form."""
@@ -97,7 +104,13 @@ def _signature(artifact: ImageArtifact | TableArtifact, graph: GraphOptions, exp
         images = artifact.config
         return image_signature(images.input, images.labels, graph.input_type, explain)
     rows = artifact.config
-    return table_signature(rows.columns, rows.target, rows.labels, explain)
+    interface = RowInterface(
+        columns=rows.columns,
+        targets=rows.targets,
+        categories=rows.categories,
+        takes_nan=rows.standardization.fill is not None,
+    )
+    return table_signature(interface, rows.labels, explain)
 
 
 def _provenance(artifact: ImageArtifact | TableArtifact, config_file: Path) -> dict[str, Any]:

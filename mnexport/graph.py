@@ -1,7 +1,7 @@
 """ONNX files of static forms.
 
-Shapes: input ``image`` [batch, channels, H, W] or ``row`` [batch, F]; outputs ``logits`` and ``probabilities``
-[batch, classes], or ``value`` [batch, 1].
+Shapes: inputs ``image`` [batch, channels, H, W], or ``row`` [batch, Fn] and ``categories`` [batch, Fc]; outputs
+``logits`` and ``probabilities`` [batch, classes], or ``value`` [batch, T].
 """
 
 import contextlib
@@ -20,6 +20,7 @@ import torch
 from torch import nn
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from mnexport.category_inputs import STORED_ROW, take_categories
 from mnexport.errors import GraphError, UsageError
 from mnexport.signature import ExportSignature, InputType
 
@@ -94,14 +95,14 @@ def write_onnx(
         GraphError: tracing failed, or the graph is not valid, lacks a batch axis or uses a forbidden operator.
     """
     # Two rows: a batch axis of 1 is specialised away while tracing.
-    example = torch.zeros(2, *signature.input.shape, dtype=_TORCH_TYPES[signature.input_type])
+    example = torch.zeros(2, *signature.stored_shape, dtype=_TORCH_TYPES[signature.input_type])
     try:
         with _quietly():
             program = torch.onnx.export(
                 module,
                 (example,),
                 dynamo=True,
-                input_names=[signature.input.name],
+                input_names=[STORED_ROW if signature.vocabularies else signature.inputs[0].name],
                 output_names=[output.name for output in signature.outputs],
                 dynamic_shapes=({0: torch.export.Dim(BATCH)},),
                 opset_version=opset,
@@ -116,6 +117,8 @@ def write_onnx(
     assert program is not None
     model = program.model_proto
     _remove_notes(model.graph)
+    if signature.vocabularies:
+        take_categories(model, signature, BATCH)
     model.producer_name, model.producer_version = "mnexport", metadata.get("mn.version", "")
     onnx.helper.set_model_props(model, dict(metadata))
     _check(model)
@@ -146,7 +149,7 @@ def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
     """
     names = [output.name for output in signature.without_explanation().outputs]
     whole = onnx.load(str(path))
-    part = onnx.utils.Extractor(whole).extract_model([signature.input.name], names)
+    part = onnx.utils.Extractor(whole).extract_model([tensor.name for tensor in signature.inputs], names)
     part.producer_name, part.producer_version = whole.producer_name, whole.producer_version
     onnx.helper.set_model_props(part, {item.key: item.value for item in whole.metadata_props})
     _check(part)

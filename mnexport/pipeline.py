@@ -34,10 +34,11 @@ from mnexport.report import ExportReport
 from mnexport.repository.layout import MODEL_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard
 from mnexport.repository.neighbors import stored_neighbors, write_neighbors
+from mnexport.repository.place import check_place
 from mnexport.repository.publishing import locked, publishing
 from mnexport.repository.target import check_target, sha256
 from mnexport.scratch import scratch_folder
-from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_installed
+from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_inputs, check_installed
 from mntrain.artifact import current_versions
 
 SCHEMA = 2
@@ -54,12 +55,15 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
         MnExportError: an option, the graph, parity, the engine or the repository; :mod:`mnexport.errors` has the tree.
         MnTrainError: the artifact or its data cannot be read.
     """
+    check_place(options.target)
     if options.engine is not None:
         check_installed(options.engine.format)
     on_progress(f"reading {options.artifact}")
     source = read_source(
         options.artifact, options.target.name, options.graph, vanilla=options.vanilla, explain=options.explain
     )
+    if options.engine is not None:
+        check_inputs(source.signature, options.engine.format)
     neighbors = stored_neighbors(source.artifact) if options.explain else None
     plan = _plan(options, source, on_progress)
     static = static_form(source.model, plan, source.artifact.preprocessing)
@@ -67,7 +71,7 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
     # Checked before any work is done, and once more when the work is finished: another export may come first.
     with locked(options.target):
         check_target(options.target, _card(options, source, static.form))
-    examples = parity_examples(source.artifact, options.parity_images, options.data_path, on_progress)
+    examples = parity_examples(source, options.parity_images, options.data_path, on_progress)
     with scratch_folder() as scratch:
         work = _Work(
             options=options, source=source, examples=examples, file=scratch / MODEL_NAME, on_progress=on_progress
@@ -202,6 +206,7 @@ def _publish(work: _Work, report: ExportReport) -> ExportReport:
     """Publish all files of the scratch folder; the report with the path where the model lies now."""
     target, card, scratch = work.options.target, _card(work.options, work.source, report.form), work.file.parent
     with locked(target):
+        check_place(target)
         number = check_target(target, card)
         work.on_progress(f"publishing {target.folder / str(number)}")
         with publishing(target, number, card) as folder:
@@ -223,6 +228,7 @@ def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
         family=source.family,
         form=form,
         engine=None if options.engine is None else options.engine.format,
+        finding=source.finding if source.signature.explains else "",
     )
 
 

@@ -107,7 +107,7 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
 
     Args:
         file: the ONNX file.
-        signature: its input.
+        signature: its inputs.
         options: format, batch sizes and GPUs.
         target: file to write.
 
@@ -124,9 +124,10 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
         reasons = "; ".join(parser.get_error(index).desc() for index in range(parser.num_errors))
         raise TensorRTError(f"{options.format} cannot read the exported graph: {reasons or 'no reason was given'}.")
     config = builder.create_builder_config()
-    shapes = [(batch, *signature.input.shape) for batch in asdict(options.profile).values()]
     profile = builder.create_optimization_profile()
-    profile.set_shape(signature.input.name, *shapes)
+    for tensor in signature.inputs:
+        shapes = [(batch, *tensor.shape) for batch in asdict(options.profile).values()]
+        profile.set_shape(tensor.name, *shapes)
     config.add_optimization_profile(profile)
     capabilities = options.capabilities if options.format == "tensorrt-rtx" else ()
     if capabilities:
@@ -149,6 +150,21 @@ def build_engine(file: Path, signature: ExportSignature, options: TensorRTOption
     )
 
 
+def check_inputs(signature: ExportSignature, format: EngineFormat) -> None:
+    """Refuse a model that takes strings.
+
+    Raises:
+        UsageError: TensorRT has no strings.
+    """
+    strings = [tensor.name for tensor in signature.inputs if tensor.datatype == "BYTES"]
+    if strings:
+        raise UsageError(
+            f"--format {format} builds an engine, and engines of TensorRT take no strings, which this model's input "
+            f"{strings[0]!r} has ({len(signature.vocabularies)} columns of categories); export --format onnx, or train "
+            "without these columns (data.exclude_columns)."
+        )
+
+
 def check_installed(format: EngineFormat) -> None:
     """Refuse a format whose builder is not installed.
 
@@ -163,8 +179,8 @@ def _builder(format: EngineFormat) -> Any:
         return importlib.import_module(_MODULES[format])
     except (ImportError, OSError) as error:
         raise TensorRTError(
-            f"--format {format} needs a builder that is not installed ({error}); install it with "
-            f"pip install 'mn-runtime[{format}]', or export --format onnx."
+            f"--format {format} needs a builder that is not installed ({error}); install it, in a clone of "
+            f"mn-runtime, with pip install '.[{format}]', or export --format onnx."
         ) from error
 
 

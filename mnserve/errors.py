@@ -23,6 +23,9 @@
     │   └── AnswerTimeoutError        no answer in time
     ├── ImageError                    an image file cannot be used
     ├── ImageModelError               the model does not turn one image into class scores
+    ├── RowFileError                  a table cannot be read, or lacks columns of the model
+    ├── RowError                      a row has no values that the model takes
+    ├── RowModelError                 the model does not answer rows as it says
     ├── TrainingImagesError           a file of training images is damaged, or is of another model
     ├── BenchError                    a measurement cannot be made as asked
     ├── TuningError                   no configuration keeps the bound, or the chosen one cannot be put in place
@@ -139,6 +142,18 @@ class ImageError(MnServeError):
 
 class ImageModelError(MnServeError):
     """The model does not turn one image into class scores."""
+
+
+class RowFileError(MnServeError):
+    """A table is missing or damaged, or lacks columns of the model."""
+
+
+class RowError(MnServeError):
+    """A row has no values that the model takes."""
+
+
+class RowModelError(MnServeError):
+    """The model does not answer rows as its configuration says."""
 
 
 class TrainingImagesError(MnServeError):

@@ -35,7 +35,7 @@ from mntrain.backbones.config import Shape
 from mntrain.data.images import ImageSet
 from mntrain.data.preprocessing import Preprocessing
 from mntrain.data.standardization import Standardization
-from mntrain.data.tables import TableSet
+from mntrain.data.tables import TableSet, check_inputs
 from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
@@ -149,12 +149,12 @@ def load_artifact(path: str | Path) -> Artifact:
         )
     assert isinstance(config, TableArtifactConfig)
     rows, labels = config, config.labels
-    columns = len(config.columns)
+    width = config.standardization.width
 
     def build() -> Model:
         if labels is None:
-            return build_regressor(rows.experiment, columns, [(0.0, 1.0)])
-        return build_model(rows.experiment, (columns,), len(labels))
+            return build_regressor(rows.experiment, width, [(0.0, 1.0)] * len(rows.targets))
+        return build_model(rows.experiment, (width,), len(labels))
 
     model, digest = _load_model(path, build)
     return TableArtifact(
@@ -163,7 +163,7 @@ def load_artifact(path: str | Path) -> Artifact:
         model=model,
         weights_sha256=digest,
         preprocessing=Standardization(config.standardization).eval(),
-        samples=_load_samples(path, TableSet, (columns,), labels),
+        samples=_load_rows(path, config),
     )
 
 
@@ -185,6 +185,21 @@ def _weights(file: Path) -> tuple[bytes, dict[str, torch.Tensor]]:
     """Read weights once, and not mapped into memory: later writes to the file change nothing here."""
     content = regular(file).read_bytes()
     return content, load(content)
+
+
+def _load_rows(path: Path, config: TableArtifactConfig) -> TableSet:
+    samples = _load_samples(path, TableSet, (len(config.columns),), config.labels)
+    file = path / "samples.safetensors"
+    try:
+        check_inputs(samples.inputs, config.categories, config.standardization.fill is not None, what=str(file))
+    except DataError as error:
+        raise ArtifactError(f"{error} The files are not of one artifact.") from error
+    if samples.targets.shape[1:] != np.shape(config.standardization.target_mean):
+        raise ArtifactError(
+            f"{file} holds targets of shape {list(samples.targets.shape)}, but config.json names "
+            f"{len(config.targets)} target(s); the files are not of one artifact."
+        )
+    return samples
 
 
 def _load_samples(path: Path, kind: type[SampleSet], shape: Shape, labels: tuple[str, ...] | None) -> SampleSet:

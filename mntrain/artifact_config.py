@@ -2,17 +2,21 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
 
 from mntrain.config import ExperimentConfig
+from mntrain.data.config import ImageFit
 from mntrain.data.labels import check_names
 from mntrain.data.preprocessing import PreprocessingConfig
-from mntrain.data.standardization import StandardizationConfig
+from mntrain.data.standardization import Scale, StandardizationConfig
+from mntrain.data.tables import Categories
 
-SCHEMA = 2
-READABLE = (1, 2)
-"""Schemas that this version reads: 2 added models of rows, and says the same as 1 about images."""
+SCHEMA = 3
+READABLE = (1, 2, 3)
+"""Schemas that this version reads: 2 added models of rows, 3 their categories, missing numbers and several targets."""
 _MAX_SIDE = 4096
 _MAX_COLUMNS = 1_000_000
 
@@ -25,11 +29,13 @@ class InputSpec:
         channels: 1 (grey) or 3 (RGB).
         height: pixels.
         width: pixels.
+        fit: how images of other sizes were brought to this one; None where training had no rule for it.
     """
 
     channels: int
     height: int
     width: int
+    fit: ImageFit | None = None
 
     def __post_init__(self) -> None:
         if self.channels not in (1, 3) or not (1 <= self.height <= _MAX_SIDE and 1 <= self.width <= _MAX_SIDE):
@@ -37,11 +43,20 @@ class InputSpec:
                 f"input is {self.channels} x {self.height} x {self.width}, expected 1 or 3 channels and sides of 1 to "
                 f"{_MAX_SIDE} pixels"
             )
+        if self.fit is not None and self.fit not in get_args(ImageFit):
+            raise ValueError(f"input has the fit {self.fit!r}, expected one of {get_args(ImageFit)}")
 
     @property
     def color(self) -> str:
         """Colour mode in Pillow's names: L or RGB."""
         return "L" if self.channels == 1 else "RGB"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as written to ``config.json``; no ``fit`` where there is no rule."""
+        values = dataclasses.asdict(self) | {"color": self.color}
+        if self.fit is None:
+            del values["fit"]
+        return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +149,7 @@ class ImageArtifactConfig(ArtifactConfig):
     def interface(self) -> dict[str, Any]:
         """Describe size of the images, class names and normalisation."""
         return {
-            "input": dataclasses.asdict(self.input) | {"color": self.input.color},
+            "input": self.input.to_dict(),
             "labels": list(self.labels),
             "preprocessing": dataclasses.asdict(self.preprocessing),
         }
@@ -145,33 +160,63 @@ class TableArtifactConfig(ArtifactConfig):
     """A regressor or classifier of rows.
 
     Args:
-        columns: name of each feature, in the order of the inputs.
-        target: name of the target column.
-        standardization: mean and deviation per column, and of the target.
+        columns: name of each feature, in the order of the inputs: first numbers, then categories.
+        categories: vocabulary of each category column, in the order of its codes.
+        targets: name of the target column, or of several columns of values.
+        standardization: mean, deviation and stand-in per column of numbers, and mean and deviation of the targets.
     """
 
     columns: tuple[str, ...]
-    target: str
+    categories: Categories = field(default_factory=dict)
+    targets: tuple[str, ...]
     standardization: StandardizationConfig
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= len(self.columns) <= _MAX_COLUMNS:
             raise ValueError(f"input has {len(self.columns)} columns, expected 1 to {_MAX_COLUMNS}")
+        if self.columns[len(self.columns) - len(self.categories) :] != tuple(self.categories):
+            raise ValueError(f"the last columns are not the categories {', '.join(self.categories)}")
+        for name, vocabulary in self.categories.items():
+            if not vocabulary or len(set(vocabulary)) < len(vocabulary):
+                raise ValueError(f"the categories of {name!r} are empty, or two of them are alike")
         if self.labels is not None:
             check_names(self.labels)
-        if len(self.standardization.mean) != len(self.columns):
+        if len(self.standardization.mean) != len(self.numbers):
             raise ValueError(
-                f"standardization has {len(self.standardization.mean)} column(s), the input {len(self.columns)}"
+                f"standardization has {len(self.standardization.mean)} column(s), the input {len(self.numbers)}"
             )
+        scales = np.shape(self.standardization.target_mean)
+        if not self.targets or scales != ((len(self.targets),) if len(self.targets) > 1 else ()):
+            raise ValueError(f"standardization has target_mean of shape {scales} for {len(self.targets)} target(s)")
+        if len(self.targets) > 1 and self.labels is not None:
+            raise ValueError("several targets have labels, expected values")
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Name of each column of numbers."""
+        return self.columns[: len(self.columns) - len(self.categories)]
+
+    @property
+    def target(self) -> str:
+        """Name of the target; several with commas between them."""
+        return ", ".join(self.targets)
 
     def interface(self) -> dict[str, Any]:
-        """Describe names of columns, target and classes, and standardisation."""
+        """Describe names of columns, targets and classes, categories and standardisation."""
+        scale = self.standardization
+        vocabularies = {name: list(values) for name, values in self.categories.items()}
         return {
-            "input": {"columns": list(self.columns)},
-            "target": self.target,
+            "input": {"columns": list(self.columns)} | ({"categories": vocabularies} if vocabularies else {}),
+            **({"target": self.target} if len(self.targets) == 1 else {"targets": list(self.targets)}),
             "labels": None if self.labels is None else list(self.labels),
-            "standardization": dataclasses.asdict(self.standardization),
+            "standardization": {
+                "mean": list(scale.mean),
+                "std": list(scale.std),
+                "fill": None if scale.fill is None else list(scale.fill),
+                "target_mean": _plain(scale.target_mean),
+                "target_std": _plain(scale.target_std),
+            },
         }
 
 
@@ -179,7 +224,9 @@ def _read_images(values: dict[str, Any], common: dict[str, Any]) -> ArtifactConf
     size = values["input"]
     return ImageArtifactConfig(
         **common,
-        input=InputSpec(channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"])),
+        input=InputSpec(
+            channels=int(size["channels"]), height=int(size["height"]), width=int(size["width"]), fit=size.get("fit")
+        ),
         labels=_names(values["labels"]),
         preprocessing=PreprocessingConfig(
             mean=tuple(values["preprocessing"]["mean"]), std=tuple(values["preprocessing"]["std"])
@@ -188,17 +235,21 @@ def _read_images(values: dict[str, Any], common: dict[str, Any]) -> ArtifactConf
 
 
 def _read_rows(values: dict[str, Any], common: dict[str, Any]) -> ArtifactConfig:
-    scale = values["standardization"]
+    scale, described = values["standardization"], values["input"]
+    categories = {str(name): _names(names) for name, names in dict(described.get("categories", {})).items()}
     return TableArtifactConfig(
         **common,
-        columns=_names(values["input"]["columns"]),
-        target=str(values["target"]),
+        columns=_names(described["columns"]),
+        categories=categories,
+        targets=_names(values["targets"]) if "targets" in values else (str(values["target"]),),
         labels=None if values["labels"] is None else _names(values["labels"]),
         standardization=StandardizationConfig(
             mean=tuple(scale["mean"]),
             std=tuple(scale["std"]),
-            target_mean=float(scale["target_mean"]),
-            target_std=float(scale["target_std"]),
+            fill=None if scale.get("fill") is None else tuple(scale["fill"]),
+            category_sizes=tuple(len(names) for names in categories.values()),
+            target_mean=_scale(scale["target_mean"]),
+            target_std=_scale(scale["target_std"]),
         ),
     )
 
@@ -207,3 +258,11 @@ def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list):
         raise ValueError(f"labels or columns is {values!r}, expected a list of names")
     return tuple(str(value) for value in values)
+
+
+def _plain(scale: Scale) -> float | list[float]:
+    return list(scale) if isinstance(scale, tuple) else scale
+
+
+def _scale(value: Any) -> Scale:
+    return tuple(float(item) for item in value) if isinstance(value, list) else float(value)

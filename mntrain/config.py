@@ -75,7 +75,7 @@ class ExperimentConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that a recipe file may hold; the family's settings stand under its own name."""
-        plain = dataclasses.asdict(self)
+        plain = dataclasses.asdict(self) | {"data": self.data.to_dict()}
         plain[self.family] = plain.pop("model")
         return plain
 
@@ -110,6 +110,18 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
     values = _parse(recipe, text)
     parser = _parser(recipe)
     return _assemble(parser.parse_args(list(overrides), parser.parse_object(values)), default_name)
+
+
+def parse_data_fields(words: Sequence[str]) -> dict[str, Any]:
+    """Read the fields of ``DataConfig`` that a command line gives, such as ``--data.path NEW``; no others.
+
+    Raises:
+        ConfigError: a word is no such field, or a value is of another type.
+    """
+    parser = _RecipeParser(prog="mntrain evaluate", exit_on_error=True, add_help=False)
+    parser.add_class_arguments(DataConfig, "data", instantiate=False)
+    given = parser.parse_args(list(words), defaults=False).as_dict()
+    return dict(given.get("data") or {})
 
 
 def describe_fields() -> str:

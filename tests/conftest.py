@@ -239,14 +239,17 @@ def onnx_model(repository: Path) -> Callable[..., Path]:
         config: str | None = None,
         version: int = 1,
     ) -> Path:
+        made = [helper.make_node(*node) if isinstance(node, tuple) else node for node in nodes]
         graph = helper.make_graph(
-            [helper.make_node(*node) if isinstance(node, tuple) else node for node in nodes],
+            made,
             name,
             infos(inputs),
             infos(outputs),
             [numpy_helper.from_array(array, key) for key, array in (initializers or {}).items()],
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        versions = {"": 20} | {node.domain: 3 for node in made if node.domain}
+        opsets = [helper.make_opsetid(domain, number) for domain, number in versions.items()]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         folder = repository / name
         (folder / str(version)).mkdir(parents=True)
         (folder / str(version) / "model.onnx").write_bytes(model.SerializeToString())

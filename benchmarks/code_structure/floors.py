@@ -14,7 +14,7 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval", "datasheet"),
+        ("analysis", "crossval", "datasheet", "evaluation"),
         ("comparison",),
         ("neighbors",),
         ("training",),
@@ -25,7 +25,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("backbones", "data"),
         ("layers",),
         ("config_fields", "distributed", "plotting", "result_folder", "result_table", "run_progress"),
-        ("atomic_files", "errors", "regular_files", "terminal_text"),
+        ("atomic_files", "errors", "missing_packages", "regular_files", "terminal_text"),
     ),
     "mnexport": (
         ("commands",),
@@ -38,7 +38,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("export_source",),
         ("repository",),
         ("forms", "graph", "scratch", "tensorrt"),
-        ("blocked", "progress", "signals", "signature"),
+        ("blocked", "category_inputs", "progress", "signals", "signature"),
         ("errors", "runtime"),
     ),
     "mnserve": (
@@ -53,6 +53,6 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("engines",),
         ("failing",),
         ("atomic_files", "codec", "status"),
-        ("text", "errors", "protocol"),
+        ("text", "errors", "missing_packages", "protocol"),
     ),
 }

@@ -151,7 +151,7 @@ def _check_decoded(work: InferenceWork, signature: RequestSignature) -> None:
         if rule.datatype.is_bytes and not all(isinstance(item, bytes) for item in array.flat):
             raise Finding(f"'{rule.name}' holds something else than bytes")
         numbers = rule.datatype.floating and rule.datatype.name != "BF16" and not signature.allow_non_finite
-        if numbers and not np.isfinite(array).all():
+        if numbers and not (np.isfinite(array) | (np.isnan(array) & signature.allow_nan)).all():
             raise Finding(f"'{rule.name}' is not finite")
 
 

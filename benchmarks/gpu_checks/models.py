@@ -133,7 +133,9 @@ def of_artifact(folder: Path) -> CheckedModel:
         preprocessing=artifact.preprocessing,
         samples=artifact.samples.inputs[:_SAMPLES],
         outputs=("value",) if regression else ("logits", "probabilities"),
-        unit=artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) and regression else 1.0,
+        unit=float(np.max(artifact.config.standardization.target_std))
+        if isinstance(artifact, TableArtifact) and regression
+        else 1.0,
         form="auto",
     )
 

@@ -139,7 +139,7 @@ def _signature(checked: CheckedModel) -> ExportSignature:
     image = checked.samples.dtype == np.uint8
     width = checked.samples.shape[1:]
     return ExportSignature(
-        input=ExportTensor(name="image" if image else "row", datatype="UINT8" if image else "FP32", shape=width),
+        inputs=(ExportTensor(name="image" if image else "row", datatype="UINT8" if image else "FP32", shape=width),),
         input_type="uint8" if image else "float32",
         outputs=tuple(ExportTensor(name=name, datatype="FP32", shape=(1,)) for name in checked.outputs),
         labels=None,

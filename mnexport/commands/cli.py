@@ -12,11 +12,12 @@ from importlib.metadata import version
 from rich.console import Console
 
 from mnexport.commands.settings import ExportCommand
-from mnexport.errors import MnExportError
+from mnexport.errors import MnExportError, UsageError
 from mnexport.signals import Terminated, terminable
 from mntrain.commands.options import add_options, read_options
 from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
+from mntrain.missing_packages import missing_extra
 from mntrain.terminal_text import plain, printable
 
 _EPILOG = """\
@@ -42,6 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (MnExportError, MnTrainError) as error:
         print(f"mnexport: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        sentence = missing_extra(error, "this command", "export")
+        if sentence is None:
+            raise
+        print(f"mnexport: {sentence}", file=sys.stderr)
+        return UsageError.exit_code
     except Terminated as ended:
         print("mnexport: terminated.", file=sys.stderr)
         return ended.exit_code

@@ -22,7 +22,7 @@ def same_answers(first: Path, second: Path, signature: ExportSignature) -> bool:
     """
     runners = [onnxruntime_runner(path, signature) for path in (first, second)]
     for count in _COUNTS:
-        images = np.random.default_rng(count).integers(0, 256, (count, *signature.input.shape), np.uint8)
+        images = np.random.default_rng(count).integers(0, 256, (count, *signature.stored_shape), np.uint8)
         answers, others = (runner(images) for runner in runners)
         for name, array in answers.items():
             if not np.allclose(array, others[name], rtol=0, atol=_ALLOWED * max(1.0, float(np.abs(array).max()))):

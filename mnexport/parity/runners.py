@@ -87,7 +87,7 @@ def onnxruntime_runner(path: Path, signature: ExportSignature) -> Runner:
     names = [output.name for output in signature.outputs]
 
     def run(examples: Examples) -> Answers:
-        outputs = session.run(names, {signature.input.name: signature.as_input(examples)})
+        outputs = session.run(names, signature.feeds(examples))
         return {name: np.asarray(array) for name, array in zip(names, outputs, strict=True)}
 
     return run

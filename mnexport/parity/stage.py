@@ -37,7 +37,7 @@ def check_parity(
     checks = parity_checks(source, static, files, limits)
     return compare(
         checks,
-        examples.examples.inputs,
+        examples.inputs,
         large_batch=limits.large_batch,
         source=examples.source,
         on_progress=lambda message: on_progress(f"checking parity: {message}"),

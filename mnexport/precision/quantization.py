@@ -97,10 +97,8 @@ class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]
     """Reader of calibration images in batches."""
 
     def __init__(self, signature: ExportSignature, examples: Examples) -> None:
-        inputs = signature.as_input(examples)
-        name = signature.input.name
         self._batches: Iterator[dict[str, Any]] = (
-            {name: inputs[start : start + _BATCH]} for start in range(0, len(inputs), _BATCH)
+            signature.feeds(examples[start : start + _BATCH]) for start in range(0, len(examples), _BATCH)
         )
 
     def get_next(self) -> dict[str, Any] | None:

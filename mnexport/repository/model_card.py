@@ -11,14 +11,29 @@ from mnexport.repository.layout import LABELS_NAME
 from mnexport.signature import DataType, ExportSignature, ExportTensor
 from mnexport.tensorrt import ENGINE_NAMES, EngineFormat
 
-_TRITON_TYPES: dict[DataType, str] = {"UINT8": "TYPE_UINT8", "FP32": "TYPE_FP32", "INT64": "TYPE_INT64"}
+_TRITON_TYPES: dict[DataType, str] = {
+    "UINT8": "TYPE_UINT8",
+    "FP32": "TYPE_FP32",
+    "INT64": "TYPE_INT64",
+    "BYTES": "TYPE_STRING",
+}
+
+_ALLOW_NAN = "allow_nan"
+"""Parameter that lets a server pass NaN, not infinity."""
 
 
 class VersionKind(NamedTuple):
-    """Family and form of a version: all versions of a model have one signature, whatever they compute."""
+    """What versions of a model may differ in: all have one signature, whatever they compute.
+
+    Args:
+        family: model family.
+        form: static form.
+        finding: where explanations mean nothing or the dictionary does not act, as sentences; empty elsewhere.
+    """
 
     family: str
     form: str
+    finding: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +41,12 @@ class ModelCard:
     """Content of ``config.pbtxt``.
 
     Args:
-        signature: input and outputs.
+        signature: inputs and outputs.
         max_batch_size: rows the server may put into one batch.
         family: model family.
         form: static form.
         engine: tensorrt where Triton shall run the engine instead of the ONNX file.
+        finding: what clients that show explanations should tell with them.
 
     Raises:
         PublishError: a label has no visible character, or one that steers a terminal.
@@ -41,6 +57,7 @@ class ModelCard:
     family: str
     form: str
     engine: EngineFormat | None = None
+    finding: str = ""
 
     def __post_init__(self) -> None:
         for index, label in enumerate(self.signature.labels or ()):
@@ -59,8 +76,8 @@ class ModelCard:
 
     @property
     def kind(self) -> VersionKind:
-        """Family and form: versions of one model may differ in them."""
-        return VersionKind(family=self.family, form=self.form)
+        """Family, form and finding: versions of one model may differ in them."""
+        return VersionKind(family=self.family, form=self.form, finding=self.finding)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``export.json``."""
@@ -68,6 +85,7 @@ class ModelCard:
         return {
             "family": self.family,
             "form": self.form,
+            "finding": self.finding,
             "max_batch_size": self.max_batch_size,
             "input": self.signature.description,
             "labels": None if labels is None else list(labels),
@@ -90,14 +108,19 @@ class ModelCard:
         }
         if self.signature.labels is not None:
             parameters["mn.labels"] = json.dumps(list(self.signature.labels), ensure_ascii=False)
+        if self.signature.takes_nan:
+            parameters[_ALLOW_NAN] = "true"
         on_request = [output.name for output in self.signature.outputs if output.on_request]
         if on_request:
             parameters["mn.on_request"] = json.dumps(on_request)
+        findings = {version: kind.finding for version, kind in kinds.items()}
+        if any(findings.values()):
+            parameters["mn.finding"] = _of_versions({key: text for key, text in findings.items() if text}, len(kinds))
         lines = [
             f"name: {_quoted(name)}",
             *_runtime(self.engine),
             f"max_batch_size: {self.max_batch_size}",
-            f"input {{ {_declared(self.signature.input)} }}",
+            *(f"input {{ {_declared(tensor)} }}" for tensor in self.signature.inputs),
         ]
         for output in self.signature.outputs:
             labels = f" label_filename: {_quoted(LABELS_NAME)}" if output.name == "probabilities" else ""
@@ -122,12 +145,15 @@ def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
     def listed(tensor: ExportTensor) -> dict[str, Any]:
         return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
 
-    return {"inputs": [listed(signature.input)], "outputs": [listed(output) for output in signature.outputs]}
+    return {
+        "inputs": [listed(tensor) for tensor in signature.inputs],
+        "outputs": [listed(output) for output in signature.outputs],
+    }
 
 
-def _of_versions(words: Mapping[int, str]) -> str:
-    """Join words of all versions; where all are the same, that word alone."""
-    if len(set(words.values())) == 1:
+def _of_versions(words: Mapping[int, str], total: int | None = None) -> str:
+    """Join words of versions; where all versions, ``total`` of them, have the same, that word alone."""
+    if len(set(words.values())) == 1 and len(words) == (total or len(words)):
         return next(iter(words.values()))
     return ", ".join(f"{word} (version {version})" for version, word in sorted(words.items()))
 

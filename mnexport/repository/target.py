@@ -130,7 +130,7 @@ def sha256(path: Path) -> str:
 
 
 def kinds_of(target: Target) -> dict[int, VersionKind]:
-    """Read family and form of each published version.
+    """Read family, form and finding of each published version.
 
     Raises:
         PublishError: a version was not written by mnexport.
@@ -182,7 +182,7 @@ def _recorded(target: Target, version: int) -> _RecordedVersion:
         engine = (record.get("engine") or {}).get("format")
         shared = {key: record[key] for key in _SHARED} | {"platform": _platform(engine)}
         shared["max_batch_size"] = record["max_batch_size"] if "max_batch_size" in record else _configured(target)
-        return _RecordedVersion(shared, VersionKind(family=record["family"], form=record["form"]))
+        return _RecordedVersion(shared, VersionKind(record["family"], record["form"], str(record.get("finding", ""))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise PublishError(
             f"{target.folder} holds a model that mnexport did not write ({file} is missing or damaged); "

@@ -10,6 +10,7 @@ import numpy as np
 from mnserve.codec.datatypes import BY_CONFIG_TYPE
 from mnserve.errors import BenchError
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.row_layout import row_layout
 
 Array = np.ndarray[Any, Any]
 Rows = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -29,8 +30,10 @@ def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> di
         shapes: Input name -> dimensions without the batch, for inputs with open dimensions.
 
     Raises:
-        BenchError: A dimension stays open, a given shape does not fit, or an input holds strings.
+        BenchError: A dimension stays open, a given shape does not fit, or an input holds strings that are no known
+            categories.
     """
+    words = _categories(config)
     rows: dict[str, tuple[str, tuple[int, ...]]] = {}
     for tensor in config.input:
         if tensor.optional:
@@ -38,10 +41,10 @@ def input_rows(config: ModelConfig, shapes: Mapping[str, tuple[int, ...]]) -> di
         datatype = BY_CONFIG_TYPE[tensor.data_type].name
         dims = tuple(tensor.dims)
         given = shapes.get(tensor.name)
-        if datatype == "BYTES":
+        if datatype == "BYTES" and tensor.name not in words:
             raise BenchError(
                 f"input '{tensor.name}' of model '{config.name}' holds strings (BYTES), and random strings mean "
-                "nothing to a model; only numbers can be timed here"
+                "nothing to a model; only numbers can be timed here, and categories that its parameter mn.input lists"
             )
         if given is not None:
             fits = len(given) == len(dims) and all(dim in (-1, size) for dim, size in zip(dims, given, strict=True))
@@ -80,7 +83,7 @@ def random_feeds(config: ModelConfig, rows: Rows, batch: int, seed: int) -> dict
     """Draws random arrays for one call: [batch, *dims], or [*dims] for a model without a batch dimension.
 
     Two models with the same inputs get the same arrays from the same seed. Floats lie in 0..1 and UINT8 in 0..255, as
-    pixels do.
+    pixels do; categories are some that the model knows.
 
     Raises:
         BenchError: The model does not take batches of that size.
@@ -94,11 +97,29 @@ def random_feeds(config: ModelConfig, rows: Rows, batch: int, seed: int) -> dict
             "--batch" + (", or raise max_batch_size in its config.pbtxt" if config.max_batch_size else "")
         )
     generator = np.random.default_rng(seed)
+    words = _categories(config)
     feeds: dict[str, Array] = {}
     for name, (datatype, dims) in rows.items():
         shape = (batch, *dims) if config.max_batch_size else dims
-        feeds[name] = _random(generator, datatype, shape)
+        feeds[name] = (
+            _random_categories(generator, words[name], batch) if name in words else _random(generator, datatype, shape)
+        )
     return feeds
+
+
+def _categories(config: ModelConfig) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Lists the values of each category column, by the name of the input that takes them; empty without any."""
+    layout = row_layout(config)
+    if layout is None or layout.category_input is None:
+        return {}
+    return {layout.category_input.name: tuple(layout.categories.values())}
+
+
+def _random_categories(generator: np.random.Generator, columns: Sequence[Sequence[str]], batch: int) -> Array:
+    drawn = np.empty((batch, len(columns)), dtype=object)
+    for position, values in enumerate(columns):
+        drawn[:, position] = [values[number].encode() for number in generator.integers(0, len(values), batch)]
+    return drawn
 
 
 def _random(generator: np.random.Generator, datatype: str, shape: tuple[int, ...]) -> Array:

@@ -3,9 +3,9 @@
 Shapes: H height and W width in pixels, C channels (1 grey, 3 RGB).
 
 The same file gives the same pixels here and in ``mntrain.data``, by these steps in this order: turn upright by the EXIF
-orientation; drop an alpha channel or transparent colour; convert to grey (ITU-R 601 weights) or RGB; resize (bilinear
-with antialiasing, aspect ratio not kept), on request only. Training and prediction refuse the same files, those with
-pixels of more than 8 bits among them.
+orientation; drop an alpha channel or transparent colour; convert to grey (ITU-R 601 weights) or RGB; bring to another
+size by a rule of :mod:`mnserve.client.image_fit`, where there is one. Training and prediction refuse the same files,
+those with pixels of more than 8 bits among them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from mnserve.client.image_fit import ImageFit, fit_image
 from mnserve.errors import ImageError
 
 Pixels = NDArray[np.uint8]
@@ -79,13 +80,13 @@ def find_images(names: Sequence[str]) -> Iterator[Path | ImageError]:
         yield from images
 
 
-def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
+def read_image(path: Path, size: PixelSize, *, fit: ImageFit | None = None) -> Pixels:
     """Reads one file into pixels uint8 [H, W, C], 0..255.
 
     Args:
         path: Image file of any format that Pillow decodes.
         size: Channels, height and width of the result.
-        resize: Scale an image of another size to ``size`` instead of refusing it.
+        fit: Rule that brings an image of another size to ``size``; None refuses such an image.
 
     Raises:
         ImageError: The file is missing, empty, not an image, damaged, animated, too large, of another size, or has
@@ -96,12 +97,12 @@ def read_image(path: Path, size: PixelSize, *, resize: bool = False) -> Pixels:
     pixels = _to_channels(image, size.channels, path)
     height, width = size.height or pixels.height, size.width or pixels.width
     if (pixels.width, pixels.height) != (width, height):
-        if not resize:
+        if fit is None:
             raise ImageError(
                 f"{path}: the image is {pixels.width}x{pixels.height} pixels (width x height), the model "
                 f"takes {size}; add --resize to scale it, or give an image of that size"
             )
-        pixels = pixels.resize((width, height), Image.Resampling.BILINEAR)
+        pixels = fit_image(pixels, (width, height), fit)
     array: Pixels = np.asarray(pixels, np.uint8)
     return array.reshape(height, width, size.channels)
 

@@ -180,11 +180,12 @@ def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Ha
 
 
 def _refuse_non_finite(array: Array, rule: TensorRule, signature: RequestSignature) -> None:
-    non_finite = first_non_finite(array, rule.datatype)
+    non_finite = first_non_finite(array, rule.datatype, allow_nan=signature.allow_nan)
     if non_finite is not None:
         count, index = non_finite
+        kind = "infinite" if signature.allow_nan else "NaN or infinite"
         raise InvalidRequestError(
-            f"{describe(rule, signature)} has {count} values that are NaN or infinite, the first at index "
+            f"{describe(rule, signature)} has {count} values that are {kind}, the first at index "
             f'{list(index)}; clean the data, or set the model parameter allow_non_finite to "true" in config.pbtxt'
         )
 

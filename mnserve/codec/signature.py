@@ -44,6 +44,7 @@ class RequestSignature:
         outputs: Outputs on offer.
         on_request: Names of the outputs that a request gets only by naming them.
         allow_non_finite: Let NaN and infinite inputs through.
+        allow_nan: Let NaN through, which stands for a missing value, and no infinite inputs.
         optional_inputs: Inputs that a request may bring.
         labels: Output name -> names of its classes by index; outputs without a label file are not there.
     """
@@ -54,6 +55,7 @@ class RequestSignature:
     outputs: tuple[TensorRule, ...]
     on_request: frozenset[str] = frozenset()
     allow_non_finite: bool = False
+    allow_nan: bool = False
     optional_inputs: tuple[TensorRule, ...] = ()
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
 

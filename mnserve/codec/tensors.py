@@ -106,8 +106,10 @@ def array_to_raw(array: Array, datatype: Datatype) -> bytes:
     return b"".join(parts)
 
 
-def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, ...]] | None:
-    """Counts NaN and infinite elements.
+def first_non_finite(
+    array: Array, datatype: Datatype, *, allow_nan: bool = False
+) -> tuple[int, tuple[int, ...]] | None:
+    """Counts NaN and infinite elements, or with ``allow_nan`` infinite ones alone.
 
     The sum of an array is finite only if every element is, so the common case costs one pass without a temporary array.
     It may overflow where all elements are finite; then they are counted.
@@ -120,15 +122,16 @@ def first_non_finite(array: Array, datatype: Datatype) -> tuple[int, tuple[int, 
     if array.size <= _ONE_THREAD and datatype.name in _BLAS and array.flags.c_contiguous:
         if math.isfinite(np.vdot(array, array)):  # takes a third of the time of the sum and its error state
             return None
-        bad = ~np.isfinite(array)
+        bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
     elif datatype.name == "BF16":
-        bad = (array & 0x7F80) == 0x7F80  # exponent all ones
+        # Exponent all ones; the fraction of infinity is 0.
+        bad = (array & 0x7FFF) == 0x7F80 if allow_nan else (array & 0x7F80) == 0x7F80
     else:
         with np.errstate(all="ignore"):
             total = array.sum(dtype=np.float32 if datatype.name == "FP16" else None)
         if math.isfinite(total):
             return None
-        bad = ~np.isfinite(array)
+        bad = np.isinf(array) if allow_nan else ~np.isfinite(array)
     count = int(np.count_nonzero(bad))
     if count == 0:
         return None

@@ -20,7 +20,8 @@ from mnserve.commands.predict import PREDICT
 from mnserve.commands.serve import SERVE
 from mnserve.commands.streams import flushed, show_any_text
 from mnserve.commands.tune import TUNE
-from mnserve.errors import MnServeError
+from mnserve.errors import MnServeError, SettingsError
+from mnserve.missing_packages import missing_extra
 from mnserve.text.names import printable
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,12 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[CommandSpec[Any]]
     except MnServeError as error:
         print(f"mnserve: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        sentence = missing_extra(error, "this command", "serve")
+        if sentence is None:
+            raise
+        print(f"mnserve: {sentence}; on a machine with an NVIDIA GPU '.[serve-gpu]' instead", file=sys.stderr)
+        return SettingsError.exit_code
     except KeyboardInterrupt:
         print("mnserve: interrupted", file=sys.stderr)
         return 130

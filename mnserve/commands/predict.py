@@ -1,4 +1,4 @@
-"""``mnserve predict``: image files in, labelled predictions out."""
+"""``mnserve predict``: image files or tables in, predictions out."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def settings_class() -> type[PredictSettings]:
 
 
 def run(settings: PredictSettings) -> int:
-    """Predicts every file that can be predicted and reports the others on standard error.
+    """Predicts every file or row that can be predicted and reports the others on standard error.
 
     Returns:
-        0 if every file was predicted, 1 otherwise.
+        0 if everything was predicted, 1 otherwise.
 
     Raises:
-        MnServeError: The model cannot be loaded or reached, does not take images, or a page cannot be written.
+        MnServeError: The model cannot be loaded or reached, takes neither images nor rows, or a file cannot be written.
     """
     from mnserve.predicting.session import predict  # loads the engine and gRPC, which --help can do without
 
@@ -33,9 +33,10 @@ def run(settings: PredictSettings) -> int:
 
 PREDICT: Final = CommandSpec(
     name="predict",
-    summary="classify image files with a served model",
+    summary="predict image files, or rows of a table, with a served model",
     examples="""\
   mnserve predict digits-mn image.png
+  mnserve predict repository/housing rows.csv --output predicted.csv
   mnserve predict build/demo/repository/digits-mn folder-of-images --top 1 --json
   mnserve predict repository/digits-mn image.png --explain --html why.html""",
     settings=settings_class,

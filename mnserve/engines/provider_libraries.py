@@ -31,8 +31,8 @@ _FILES: Final = {
 }
 _REMEDIES: Final = (
     (("libcuda.so", "libnvidia-"), "install NVIDIA's driver, or let the container see the GPU (docker run --gpus all)"),
-    (("libnvinfer", "libnvonnxparser"), "pip install 'mn-runtime[tensorrt]'"),
-    (("libcu", "libnvrtc", "libnvJitLink"), "pip install 'mn-runtime[serve-gpu]'"),
+    (("libnvinfer", "libnvonnxparser"), "pip install '.[tensorrt]' in a clone of mn-runtime"),
+    (("libcu", "libnvrtc", "libnvJitLink"), "pip install '.[serve-gpu]' in a clone of mn-runtime"),
 )
 _LOCK: Final = threading.Lock()
 

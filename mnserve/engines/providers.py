@@ -34,9 +34,9 @@ _SHORT: Final = {
     "azure": "Azure",
 }
 _PACKAGES: Final = {
-    "CPU": "'mn-runtime[serve]'",
-    "CUDA": "'mn-runtime[serve-gpu]'",
-    "Tensorrt": "'mn-runtime[serve-gpu,tensorrt]'",
+    "CPU": "'.[serve]'",
+    "CUDA": "'.[serve-gpu]'",
+    "Tensorrt": "'.[serve-gpu,tensorrt]'",
     "OpenVINO": "onnxruntime-openvino",
     "ROCM": "onnxruntime-rocm",
     "MIGraphX": "onnxruntime-migraphx",
@@ -44,7 +44,7 @@ _PACKAGES: Final = {
     "WebGpu": "onnxruntime-webgpu",
     "Dml": "onnxruntime-directml",
 }
-"""What pip installs for a provider."""
+"""What pip installs for a provider; extras in a clone of this repository."""
 TENSORRT: Final = f"Tensorrt{_SUFFIX}"
 """ONNX Runtime's name of its TensorRT provider."""
 CUDA: Final = f"CUDA{_SUFFIX}"
@@ -93,7 +93,8 @@ def remedy(missing: Sequence[str], known: Sequence[str]) -> str:
     if "" in packages:
         return "install a build of ONNX Runtime that has it in place of this one, or name another provider"
     first = f"pip uninstall {' '.join(installed_builds())}, then "  # all builds install the same module
-    return f"{first}pip install {' '.join(dict.fromkeys(packages))}; or name another provider"
+    where = " in a clone of mn-runtime" if any("'.[" in package for package in packages) else ""
+    return f"{first}pip install {' '.join(dict.fromkeys(packages))}{where}; or name another provider"
 
 
 def installed_builds() -> list[str]:

@@ -82,7 +82,8 @@ class MadeUpInputs:
         return {rule.name: np.asarray(self._values(rule, self._shape(rule), number)) for rule in self.rules.inputs}
 
     def _values(self, rule: TensorRule, shape: list[int], number: int) -> Array:
-        if self.style is Style.GAPS and rule.datatype.floating and not self.rules.allow_non_finite:
+        nan_passes = self.rules.allow_non_finite or self.rules.allow_nan
+        if self.style is Style.GAPS and rule.datatype.floating and not nan_passes:
             return _values(rule, shape, Style.NORMAL, number)  # requests with NaN are refused
         values = _values(rule, shape, self.style, number)
         if (

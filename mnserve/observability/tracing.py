@@ -28,7 +28,9 @@ Metadata = Iterable[tuple[str, str | bytes]]
 _SERVICE: Final = "inference.GRPCInferenceService"
 _KEYS: Final = ("traceparent", "tracestate")
 _FLUSH_SECONDS: Final = 3
-_REMEDY: Final = "--trace-endpoint needs OpenTelemetry; install it with pip install 'mn-runtime[trace]'"
+_REMEDY: Final = (
+    "--trace-endpoint needs OpenTelemetry; install it, in a clone of mn-runtime, with pip install '.[trace]'"
+)
 
 
 class Tracing:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mnserve.errors import ImageModelError
-from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations
+from mnserve.predicting.explanations import EXPLANATION, Explanation, check_explained, read_explanations, stated_finding
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 from mnserve.text.json_text import parse_json
@@ -86,7 +86,13 @@ class AnswerReader:
         self.model = config.name
         self.output = _score_output(config)
         self.labels = _stated_labels(config) or tuple(labels)
-        self._notes: dict[str, None] = {}
+        finding = stated_finding(config) if explain else None
+        self._notes: dict[str, None] = {} if finding is None else {finding: None}
+
+    @property
+    def explains(self) -> bool:
+        """True if the neighbors that shaped each answer are read."""
+        return self._explain
 
     @property
     def outputs(self) -> list[str]:

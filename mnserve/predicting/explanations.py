@@ -82,6 +82,11 @@ def check_explained(config: pb.ModelConfig) -> None:
         )
 
 
+def stated_finding(config: pb.ModelConfig) -> str | None:
+    """Returns what the exporter found about the explanations of a model, such as that they mean little; or None."""
+    return config.parameters["mn.finding"].string_value or None if "mn.finding" in config.parameters else None
+
+
 def read_explanations(
     outputs: Mapping[str, NDArray[Any]], labels: Sequence[str], count: int, images: TrainingImages | None = None
 ) -> list[Explanation]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mnserve.client.image_fit import IMAGE_FITS, ImageFit
 from mnserve.client.images import Pixels, PixelSize
 from mnserve.errors import ImageModelError
 from mnserve.protocol import model_config_pb2 as pb
@@ -36,6 +37,8 @@ class ImageInput:
     """Channels, height and width."""
     max_batch: int
     """Images that one call may carry."""
+    fit: ImageFit | None = None
+    """Rule by which training brought images to the size; None where the model states none."""
     alone: bool = False
     """The one image of a call has no batch dimension."""
     assumed: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class ImageInput:
                 channels=channels, height=None if height < 0 else height, width=None if width < 0 else width
             ),
             max_batch=max_batch,
+            fit=stated.get("fit"),
             alone=alone,
             assumed=tuple(assumed),
         )
@@ -120,7 +124,12 @@ def _stated_input(config: pb.ModelConfig) -> dict[str, Any]:
         stated = parse_json(text)
     except ValueError:
         stated = None
-    known = {"layout": ("NCHW", "NHWC"), "color": ("L", "RGB"), "scale": ("0..1", "0..255")}
+    known: dict[str, tuple[str, ...]] = {
+        "layout": ("NCHW", "NHWC"),
+        "color": ("L", "RGB"),
+        "scale": ("0..1", "0..255"),
+        "fit": IMAGE_FITS,
+    }
     if not isinstance(stated, dict) or any(
         key in stated and stated[key] not in values for key, values in known.items()
     ):

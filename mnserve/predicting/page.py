@@ -38,10 +38,12 @@ class ExplanationPage:
     Args:
         model: Name of the model.
         max_images: Most images on the page.
+        finding: What the exporter found about the explanations, such as that they mean little; or None.
     """
 
-    def __init__(self, model: str, max_images: int = MAX_IMAGES) -> None:
+    def __init__(self, model: str, max_images: int = MAX_IMAGES, finding: str | None = None) -> None:
         self._model = model
+        self._finding = finding
         self._max_images = max_images
         self._entries: list[_PageEntry] = []
         self._pictures: dict[int, str] = {}
@@ -74,7 +76,7 @@ class ExplanationPage:
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">',
             f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>",
-            f"<header>\n<h1>{title}</h1>\n<p>{self._legend(full_bar)}</p>\n</header>\n<main>",
+            f"<header>\n<h1>{title}</h1>\n<p>{self._legend(full_bar)}</p>{self._warning()}\n</header>\n<main>",
             *(line for entry in self._entries for line in self._article(entry, full_bar)),
             f"</main>\n<footer>mn-runtime {version('mn-runtime')}, mnserve predict --explain</footer>",
             "</body>\n</html>\n",
@@ -92,6 +94,9 @@ class ExplanationPage:
             "The learned neighbors that had the largest share in each answer. A full bar is a share of "
             f"{full_bar:.1%}.{images}"
         )
+
+    def _warning(self) -> str:
+        return "" if self._finding is None else f'\n<p class="changed">Note: {_text(self._finding)}.</p>'
 
     def _article(self, entry: _PageEntry, full_bar: float) -> Iterator[str]:
         best, explanation = entry.prediction.top[0], entry.explanation

@@ -37,7 +37,7 @@ class Predictor:
     Args:
         model: The model, on a server or in this process.
         top: Classes to report for each image.
-        resize: Scale images of another size instead of refusing them.
+        resize: Scale images of another size instead of refusing them, where the model states no rule for them.
         explain: Add the neighbors that shaped each answer.
         images: Training images of the neighbors, if they are known.
         show: Called with every prediction and its pixels.
@@ -66,7 +66,7 @@ class Predictor:
             images.check_size(self._input.size)
         self._show = show
         self._top = top
-        self._resize = resize
+        self._fit = self._input.fit or ("stretch" if resize else None)
         self._max_call_bytes = max_call_bytes
 
     @property
@@ -93,7 +93,7 @@ class Predictor:
         images: list[Pixels] = []
         for index, path in enumerate(paths):
             try:
-                image = read_image(path, self._input.size, resize=self._resize)
+                image = read_image(path, self._input.size, fit=self._fit)
             except ImageError as error:
                 yield Failure(reason=str(error))
                 continue

@@ -1,4 +1,4 @@
-"""Work of ``mnserve predict``: open the model, predict every file, report."""
+"""Work of ``mnserve predict``: open the model, predict every file or row, report."""
 
 from __future__ import annotations
 
@@ -11,39 +11,53 @@ from rich.console import Console
 from rich.progress import track
 
 from mnserve.atomic_files import check_writable, write_atomically
-from mnserve.errors import OutputError
+from mnserve.errors import OutputError, SettingsError
 from mnserve.predicting import report
 from mnserve.predicting.answers import LabelledPrediction
+from mnserve.predicting.explanations import stated_finding
 from mnserve.predicting.models import CalledModel, open_model
 from mnserve.predicting.page import MAX_IMAGES, ExplanationPage
 from mnserve.predicting.predictor import Failure, FileOutcome, Predictor
+from mnserve.predicting.row_session import predict_rows
 from mnserve.predicting.settings import PredictSettings
 from mnserve.predicting.training_images import TrainingImages
 from mnserve.predicting.training_images_file import read_training_images
+from mnserve.repository.row_layout import row_layout
 from mnserve.text.names import printable
 
 
 def predict(settings: PredictSettings, *, max_page_images: int = MAX_IMAGES) -> int:
-    """Predicts every file that can be predicted and reports the others on standard error.
+    """Predicts every file, or row of a table, that can be predicted and reports the others on standard error.
 
     Args:
         settings: Settings of the command line.
         max_page_images: Most images on the page of explanations.
 
     Returns:
-        0 if every file was predicted, 1 otherwise.
+        0 if everything was predicted, 1 otherwise.
 
     Raises:
-        MnServeError: The model cannot be loaded or reached, does not take images, or the page cannot be written.
+        MnServeError: The model cannot be loaded or reached, takes neither images nor rows, or a file cannot be written.
     """
     console = Console(highlight=False, soft_wrap=True)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
-    if settings.html is not None:
-        check_writable(Path(settings.html))
+    for path in (settings.html, settings.output):
+        if path is not None:
+            check_writable(Path(path))
     with open_model(
         settings.model, url=settings.url, timeout=settings.timeout, connection=settings.connection
     ) as model:
-        page = None if settings.html is None else ExplanationPage(model.config.name, max_page_images)
+        layout = row_layout(model.config)
+        if layout is not None:
+            done = predict_rows(settings, model, layout, lambda text: _print_message(errors, text))
+            return _exit_code(*done, errors)
+        if settings.output is not None:
+            raise SettingsError(
+                f"--output is about tables, and model '{model.config.name}' takes images; redirect standard output"
+            )
+        page = None
+        if settings.html is not None:
+            page = ExplanationPage(model.config.name, max_page_images, stated_finding(model.config))
         predictor = Predictor(
             model,
             top=settings.top,
@@ -79,7 +93,7 @@ def predict(settings: PredictSettings, *, max_page_images: int = MAX_IMAGES) -> 
             _print_message(errors, f"note: {note}")
         if page is not None and page.left_out:
             _print_message(errors, f"note: {settings.html} shows the first {len(page)} of {len(predictions)} images")
-    return _exit_code(predictions, failures, errors)
+    return _exit_code(len(predictions), sum(failure.files for failure in failures), errors)
 
 
 def _training_images(settings: PredictSettings, model: CalledModel) -> TrainingImages | None:
@@ -116,12 +130,11 @@ def _check_page_is_no_input(settings: PredictSettings, images: Sequence[Path]) -
             raise OutputError(f"--html {settings.html} is one of the files to read, {path}; give it another name")
 
 
-def _exit_code(predictions: Sequence[LabelledPrediction], failures: Sequence[Failure], console: Console) -> int:
-    if not failures:
+def _exit_code(predicted: int, failed: int, console: Console) -> int:
+    if not failed:
         return 0
-    count = sum(failure.files for failure in failures)
-    if predictions or count > 1:
-        _print_message(console, f"{len(predictions)} predicted, {count} not")
+    if predicted or failed > 1:
+        _print_message(console, f"{predicted} predicted, {failed} not")
     return 1
 
 

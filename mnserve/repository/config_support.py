@@ -28,7 +28,7 @@ _WAYS_TO_ONNX: Final = {
     "openvino": "take the ONNX file that the model was converted from, start the server with --providers openvino",
 }
 """Begin of a backend's or platform's name -> way from its models to an ONNX file."""
-_DESCRIPTIONS: Final = frozenset(f"mn.{name}" for name in ("family", "form", "input", "labels"))
+_DESCRIPTIONS: Final = frozenset(f"mn.{name}" for name in ("family", "finding", "form", "input", "labels"))
 """Parameters with which a published model describes itself."""
 
 

@@ -14,7 +14,7 @@ from mnserve.codec.signature import RequestSignature, TensorRule
 from mnserve.engines.base import TensorSpec
 from mnserve.errors import ModelConfigError
 from mnserve.protocol.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput
-from mnserve.repository.model_parameters import allows_non_finite, decides_batching, on_request
+from mnserve.repository.model_parameters import allows_nan, allows_non_finite, decides_batching, on_request
 from mnserve.repository.reshape import hold_as_many
 
 _log = logging.getLogger(__name__)
@@ -87,6 +87,7 @@ def signature(config: ModelConfig, inputs: Sequence[TensorSpec], outputs: Sequen
         outputs=tuple(output_rules),
         on_request=on_request(config),
         allow_non_finite=allows_non_finite(config),
+        allow_nan=allows_nan(config),
         optional_inputs=tuple(rule for rule in input_rules if rule.optional),
     )
 

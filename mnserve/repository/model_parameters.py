@@ -9,10 +9,11 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.text.json_text import parse_json
 
 _ALLOW_NON_FINITE: Final = "allow_non_finite"
+_ALLOW_NAN: Final = "allow_nan"
 _ON_REQUEST: Final = "mn.on_request"
 _ALLOWED_SIZES: Final = "mn.allowed_batch_sizes"
 _WARM_UP: Final = "mn.warm_up"
-PARAMETERS: Final = frozenset((_ALLOW_NON_FINITE, _ON_REQUEST, _ALLOWED_SIZES, _WARM_UP))
+PARAMETERS: Final = frozenset((_ALLOW_NON_FINITE, _ALLOW_NAN, _ON_REQUEST, _ALLOWED_SIZES, _WARM_UP))
 """Parameters that are read here."""
 
 
@@ -49,6 +50,15 @@ def allows_non_finite(config: ModelConfig) -> bool:
         ModelConfigError: It is neither true nor false.
     """
     return _flag(config, _ALLOW_NON_FINITE)
+
+
+def allows_nan(config: ModelConfig) -> bool:
+    """Reads the parameter allow_nan, with which NaN passes and infinity does not; False without it.
+
+    Raises:
+        ModelConfigError: It is neither true nor false.
+    """
+    return _flag(config, _ALLOW_NAN)
 
 
 def warm_up_enabled(config: ModelConfig) -> bool:

@@ -20,6 +20,7 @@ from mntrain.plotting.style import INK, class_colors, draw_raster, plain
 
 _SIZE, _DPI, _STILL_DPI = (5.6, 6.0), 100, 180
 _PAUSE_MS = 1500  # on the first and the last frame
+_NAMED = 12  # classes in the legend
 _PALE = 0.62  # share of white in the colours of the map where the model is certain
 
 
@@ -156,12 +157,19 @@ def _draw_legend(figure: Figure, trajectory: Trajectory, colors: list[str]) -> N
 
     marks = [
         mark("o", color, plain(f"predicted {label}", 24), 5, "none")
-        for color, label in list(zip(colors, trajectory.labels, strict=True))[:4]
+        for color, label in zip(colors[:_NAMED], trajectory.labels[:_NAMED], strict=True)
     ]
+    if (unnamed := len(trajectory.labels) - _NAMED) > 0:
+        marks.append(mark("none", "none", f"and {unnamed} more classes", 5, "none"))
     marks.append(mark("o", "none", "wrong", 6, INK))
     if trajectory.classes is not None and trajectory.moments[0].keys is not None:
         marks.append(mark("D", "#777777", "neighbor", 7, "white"))
-    figure.legend(handles=marks, loc="outside lower center", ncols=len(marks), fontsize=9, handletextpad=0.1)
+    # As many columns as the figure has room for.
+    for columns in range(len(marks), 0, -1):
+        legend = figure.legend(handles=marks, loc="outside lower center", ncols=columns, fontsize=9, handletextpad=0.1)
+        if legend.get_window_extent().width <= figure.bbox.width or columns == 1:
+            return
+        legend.remove()
 
 
 def _map_colors(shares: NDArray[np.float32], colors: list[str]) -> NDArray[np.float64]:

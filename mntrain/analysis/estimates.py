@@ -1,9 +1,9 @@
 """Estimates of a regressor for some rows of a split, before and after adaptation.
 
-Shapes: N rows, F features, S entries. All values are of standardised targets.
+Shapes: N rows, F features, S entries, T targets. All values are of standardised targets.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +22,9 @@ class Estimates:
 
     Args:
         total: rows in the whole split.
-        targets: [N].
-        values: [N].
-        unadapted: [N] of the same network before its inner update; None where the family does not adapt.
+        targets: [N] of one target, [N, T] of several.
+        values: as ``targets``.
+        unadapted: as ``targets``, of the same network before its inner update; None where the family does not adapt.
         attention: ω [N, S]; None where there are no entries.
     """
 
@@ -33,6 +33,20 @@ class Estimates:
     values: Tensor
     unadapted: Tensor | None
     attention: Tensor | None
+
+    def by_target(self) -> "tuple[Estimates, ...]":
+        """Split the estimates of several targets into those of each; of one target they are as they are."""
+        if self.targets.dim() == 1:
+            return (self,)
+        return tuple(
+            replace(
+                self,
+                targets=self.targets[:, position],
+                values=self.values[:, position],
+                unadapted=None if self.unadapted is None else self.unadapted[:, position],
+            )
+            for position in range(self.targets.shape[1])
+        )
 
 
 @torch.inference_mode()

@@ -14,6 +14,7 @@ from mntrain.analysis.page import render
 from mntrain.analysis.report_input import ReportInput, ReportOptions, load_report_input
 from mntrain.analysis.sections.ablation import ablation_section
 from mntrain.analysis.sections.accuracy import accuracy_section
+from mntrain.analysis.sections.acting import acting_section
 from mntrain.analysis.sections.content import Section
 from mntrain.analysis.sections.curves import curves_section
 from mntrain.analysis.sections.embedding import embedding_section
@@ -74,7 +75,7 @@ def _sections(report_input: ReportInput) -> list[Section]:
             if not console.is_terminal:
                 console.print(plain(step), soft_wrap=True)
 
-        steps = _steps_of_rows(report_input, say) if report_input.target else _steps(report_input, say)
+        steps = _steps_of_rows(report_input, say) if report_input.targets else _steps(report_input, say)
         bar.update(task, total=len(steps))
         sections = []
         for step, make in steps:
@@ -97,6 +98,7 @@ def _steps(report_input: ReportInput, say: Callable[[str], None]) -> list[_Step]
         ("run", lambda: head_section(report_input)),
         ("curves", lambda: curves_section(report_input)),
         ("accuracy before and after adaptation", lambda: accuracy_section(report_input, test)),
+        ("what adaptation does", lambda: acting_section(report_input, test, train)),
         ("cosine to the true prototype", lambda: prototypes_section(report_input, test)),
         ("embedding", lambda: embedding_section(report_input, train)),
         ("images nearest to neighbors", lambda: neighbors_section(report_input, test)),
@@ -119,6 +121,7 @@ def _steps_of_rows(report_input: ReportInput, say: Callable[[str], None]) -> lis
         ("run", lambda: head_section(report_input)),
         ("curves", lambda: curves_section(report_input)),
         ("estimates", lambda: estimates_section(report_input, estimates)),
+        ("what adaptation does", lambda: acting_section(report_input)),
         ("entries in use", lambda: usage_section(report_input, estimates.attention)),
         ("ablations", lambda: ablation_section(report_input, None)),
         ("learned numbers", lambda: learned_section(report_input)),

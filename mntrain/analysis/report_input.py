@@ -79,10 +79,10 @@ class ReportInput:
         return self.artifact.config.labels or ()
 
     @property
-    def target(self) -> str | None:
-        """Name of the estimated column; None for classification."""
+    def targets(self) -> tuple[str, ...]:
+        """Name of each estimated column; empty for classification."""
         config = self.artifact.config
-        return config.target if isinstance(config, TableArtifactConfig) and config.labels is None else None
+        return config.targets if isinstance(config, TableArtifactConfig) and config.labels is None else ()
 
     @property
     def nouns(self) -> str:

@@ -98,10 +98,10 @@ class Observer:
     def __init__(self, run: Path, data_path: str | None = None) -> None:
         artifact = load_artifact(run / "artifact")
         labels = artifact.config.labels if isinstance(artifact, TableArtifact) else None
-        if not isinstance(artifact, TableArtifact) or labels is None or len(artifact.config.columns) != 2:
+        if not isinstance(artifact, TableArtifact) or labels is None or not _is_plane(artifact):
             raise ArtifactError(
                 f"The model of run {run} does not tell classes of points in the plane apart; an animation needs a "
-                "table of two columns with classes, such as the recipe spiral."
+                "table of two columns of numbers, none missing, with classes, such as the recipe spiral."
             )
         self._artifact, self._labels = artifact, labels
         test = load_data(artifact.config, data_path).part("test")
@@ -166,6 +166,11 @@ class Observer:
         keys = model.entry_keys().double().numpy()
         placed: NDArray[np.float64] = keys * np.array(scale.std) + np.array(scale.mean)
         return placed
+
+
+def _is_plane(artifact: TableArtifact) -> bool:
+    config = artifact.config
+    return len(config.columns) == len(config.numbers) == 2 and config.standardization.fill is None
 
 
 def _bounds(test: TableSet) -> tuple[float, float, float, float]:

@@ -16,6 +16,7 @@ from mntrain.commands.command import Command
 from mntrain.commands.options import takes_other_words
 from mntrain.commands.output import end_at_sigterm, run_command
 from mntrain.errors import MnTrainError
+from mntrain.missing_packages import missing_extra
 from mntrain.terminal_text import printable
 
 COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
@@ -31,6 +32,8 @@ COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
         "recipes": recipes.COMMAND,
     }
 )
+
+_WRONG_USAGE = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,6 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MnTrainError as error:
         print(f"mntrain: {printable(str(error))}", file=sys.stderr)
         return error.exit_code
+    except ModuleNotFoundError as error:
+        sentence = missing_extra(error, "this command", "train")
+        if sentence is None:
+            raise
+        print(f"mntrain: {sentence}", file=sys.stderr)
+        return _WRONG_USAGE
     except KeyboardInterrupt:
         print(f"mntrain: interrupted{remedy}.", file=sys.stderr)
         return 130

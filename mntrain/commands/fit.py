@@ -65,16 +65,24 @@ def run(command: FitCommand) -> int:
     if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
-    from mntrain.data.registry import find_source
+    from mntrain.training.adaptation_record import AdaptationRecord
     from mntrain.training.evaluation import metric_of
+    from mntrain.training.regression import describe_targets
 
     test, folder = result["test"], options.runs / config.name
     unscaled = f", {test['rmse']:.4g} in the target's own units (rmse)" if "rmse" in test else ""
-    score = metric_of(test, config.name).describe(test)
+    metric = metric_of(test, config.name)
+    score = metric.describe(test)
     print(f"test {score}{unscaled} on {test['examples']} examples, epoch {result['best_epoch']}")
-    rows = find_source(config.data.source).rows
-    hint = "" if rows else f"; export it: mnexport {folder / 'artifact'} repository/{config.name}"
-    print(printable(f"artifact {folder / 'artifact'}{hint}"))
+    for line in describe_targets(test):
+        print(printable(f"  {line}"))
+    record = AdaptationRecord.from_metrics(result)
+    if record is not None:
+        print(f"{record.describe(metric)}")
+        for verdict in record.verdicts():
+            print(f"note: {verdict}")
+    artifact = folder / "artifact"
+    print(printable(f"artifact {artifact}; export it: mnexport {artifact} repository/{config.name}"))
     return 0
 
 

@@ -53,7 +53,9 @@ def run(command: NeighborsCommand) -> int:
         f"{report.file}: the {report.images} nearest of {report.looked_at:,} training images for each of "
         f"{report.entries:,} entries, {report.stored:,} different ones, {report.size / 1e6:.2f} MB"
     )
-    print(f"{report.share_of_entry_class:.1%} are of their entry's class")
+    print(report.agreement.describe())
+    if (verdict := report.agreement.verdict()) is not None:
+        print(f"note: {verdict}")
     return 0
 
 

@@ -113,13 +113,14 @@ class PlannedRun:
         return run_state(self.folder)
 
     def tested_on(self, metric: str) -> tuple[Any, ...]:
-        """Return metric and test examples, which two runs must share for their figures to be comparable.
+        """Return metric, target and test examples, which two runs must share for their figures to be comparable.
 
         Raises:
             ConfigError: the record of the split cannot be read.
         """
         test, data = read_split(self.folder)["splits"]["test"], self.config.data
-        return metric, data.source, data.path, data.subset, test.get("source_split"), tuple(test["indices"])
+        target = data.target_column
+        return metric, data.source, data.path, data.subset, target, test.get("source_split"), tuple(test["indices"])
 
     def metrics(self) -> dict[str, Any]:
         """Read the ``metrics.json`` of the run.

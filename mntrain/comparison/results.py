@@ -2,12 +2,13 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mntrain.comparison.paired import paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 from mntrain.errors import ConfigError
+from mntrain.training.adaptation_record import AdaptationRecord
 from mntrain.training.evaluation import ACCURACY, Metric, metric_of
 
 
@@ -18,20 +19,35 @@ class RunFigures:
     Args:
         name: name of the run.
         seed: seed of the run.
-        score: metric on the test split.
+        score: metric on the test split; of several targets their mean.
         unadapted: metric before adaptation; None where the family does not adapt.
+        targets: the same two figures of each of several targets; empty for one target, or for classes.
         parameters: number of parameters of the model.
         epochs: number of trained epochs.
         seconds: time of training.
+        adaptation: effect of adaptation; None where the family does not adapt, or the run is from before it was told.
     """
 
     name: str
     seed: int
     score: float
     unadapted: float | None
+    targets: dict[str, tuple[float, float | None]]
     parameters: int
     epochs: int
     seconds: float
+    adaptation: AdaptationRecord | None = None
+
+    def of_target(self, target: str) -> "RunFigures":
+        """Return the figures of one of several targets."""
+        score, unadapted = self.targets[target]
+        return replace(self, score=score, unadapted=unadapted, targets={}, adaptation=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; ``targets`` only where there are several."""
+        plain = asdict(self)
+        targets = {name: {"score": score, "unadapted": before} for name, (score, before) in self.targets.items()}
+        return plain | {"targets": targets} if targets else {name: plain[name] for name in plain if name != "targets"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +106,37 @@ class Row:
         known = [run.unadapted for run in self.runs if run.unadapted is not None]
         return statistics.mean(known) if known else None
 
+    @property
+    def gain_mean(self) -> float | None:
+        """Mean of the adapted minus the unadapted metric; None where the family does not adapt."""
+        gains = [run.score - run.unadapted for run in self.runs if run.unadapted is not None]
+        return statistics.mean(gains) if gains else None
+
+    @property
+    def weight_change_mean(self) -> float | None:
+        """Mean relative change of the adapted weights; None where it is not known."""
+        known = [run.adaptation.weight_change for run in self.runs if run.adaptation is not None]
+        return statistics.mean(known) if known else None
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Findings on the adaptation that every finished run shares in kind, as the first run tells them."""
+        records = [run.adaptation for run in self.runs if run.adaptation is not None]
+        if not records or len(records) < len(self.runs):
+            return []
+        fewest = min(records, key=lambda record: len(record.verdicts()))
+        return fewest.verdicts()
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of all runs together as plain values."""
+        return {
+            "mean": self.mean,
+            "std": self.std,
+            "unadapted_mean": self.unadapted_mean,
+            "gain_mean": self.gain_mean,
+            "difference": None if self.difference is None else asdict(self.difference),
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -100,17 +147,22 @@ class Comparison:
         metric: figure that is compared.
         examples: number of examples in the test split; 0 where no run has finished.
         rows: a row for each variant.
+        targets: the rows for each of several targets; empty for one target, or for classes.
     """
 
     options: CompareOptions
     metric: Metric
     examples: int
     rows: tuple[Row, ...]
+    targets: dict[str, tuple[Row, ...]] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[tuple[str, int, str]]:
         """Variant, seed and reason of every run that failed."""
         return [(row.variant, seed, reason) for row in self.rows for seed, reason in row.failed.items()]
+
+    def _targets(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: [{"variant": row.variant} | row.figures() for row in rows] for name, rows in self.targets.items()}
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, as written to ``compare.json``."""
@@ -125,15 +177,15 @@ class Comparison:
                 {
                     "variant": row.variant,
                     "words": list(row.words),
-                    "mean": row.mean,
-                    "std": row.std,
-                    "unadapted_mean": row.unadapted_mean,
-                    "difference": None if row.difference is None else asdict(row.difference),
-                    "runs": [asdict(run) for run in row.runs],
+                    **row.figures(),
+                    "weight_change_mean": row.weight_change_mean,
+                    "findings": row.verdicts,
+                    "runs": [run.to_json() for run in row.runs],
                     "failed": {str(seed): reason for seed, reason in row.failed.items()},
                 }
                 for row in self.rows
             ],
+            **({"targets": self._targets()} if self.targets else {}),
             "sweeps": [
                 {
                     "field": sweep.field,
@@ -182,12 +234,37 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
             seed=run.seed,
             score=float(test[metric.name]),
             unadapted=test.get(f"unadapted_{metric.name}"),
+            targets={
+                name: (float(of_target[metric.name]), of_target.get(f"unadapted_{metric.name}"))
+                for name, of_target in test.get("targets", {}).items()
+            },
             parameters=int(metrics["parameters"]),
             epochs=int(metrics["epochs"]),
             seconds=float(metrics["train_seconds"]),
+            adaptation=AdaptationRecord.from_metrics(metrics),
         )
+    rows = _rows(options, figures, reasons)
+    finished = [run for of_variant in figures.values() for run in of_variant.values()]
+    targets = {
+        name: _rows(
+            options,
+            {
+                variant: {seed: run.of_target(name) for seed, run in of_variant.items()}
+                for variant, of_variant in figures.items()
+            },
+            reasons,
+        )
+        for name in (finished[0].targets if finished else ())
+    }
+    return Comparison(options=options, metric=metric, examples=examples, rows=rows, targets=targets)
+
+
+def _rows(
+    options: CompareOptions, figures: dict[str, dict[int, RunFigures]], reasons: dict[str, dict[int, str]]
+) -> tuple[Row, ...]:
+    """Make a row of each variant's figures by seed."""
     baseline = figures[options.baseline]
-    rows = tuple(
+    return tuple(
         Row(
             variant=variant.name,
             words=variant.words,
@@ -197,7 +274,6 @@ def gather(options: CompareOptions, runs: Sequence[PlannedRun], failed: dict[str
         )
         for variant in options.rows
     )
-    return Comparison(options=options, metric=metric, examples=examples, rows=rows)
 
 
 def _difference(variant: dict[int, RunFigures], baseline: dict[int, RunFigures]) -> Difference | None:

@@ -1,5 +1,7 @@
 """Write a comparison as a table."""
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from mntrain.comparison.results import Comparison, Row
@@ -11,7 +13,7 @@ def headings(comparison: Comparison) -> list[str]:
     """Return a heading for each column of :func:`cells`."""
     columns = ["variant", *(f"seed {seed}" for seed in comparison.options.seeds), "mean ± std"]
     columns += [f"minus {comparison.options.baseline}", "p"]
-    return [*columns, "unadapted", "parameters", "epochs", "seconds a run"]
+    return [*columns, "unadapted", "gain", "weights moved", "parameters", "epochs", "seconds a run"]
 
 
 def cells(comparison: Comparison, row: Row) -> list[str]:
@@ -27,6 +29,8 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
         "" if difference is None or difference.p_value is None else f"{difference.p_value:.3f}",
         metric.text(row.unadapted_mean),
+        metric.text(row.gain_mean, sign=True),
+        "" if row.weight_change_mean is None else f"{row.weight_change_mean:.1%}",
     ]
     if not row.runs:
         return [*texts, "", "", ""]
@@ -35,8 +39,10 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
 
 
 def result_table(comparison: Comparison) -> ResultTable:
-    """Make the table, with a row for each variant."""
+    """Make the table, with a row for each variant, and below these for each variant and each of several targets."""
     rows = [cells(comparison, row) for row in comparison.rows]
+    for target, of_target in comparison.targets.items():
+        rows += [cells(comparison, replace(row, variant=f"{row.variant}: {target}")) for row in of_target]
     return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
 
 
@@ -44,6 +50,7 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print the table with its caption, the folder of the result, and the failed runs."""
     notes = [f"written to {comparison.options.folder}"]
     notes += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
+    notes += [f"{row.variant}: {verdict}" for row in comparison.rows for verdict in row.verdicts]
     title = f"test {comparison.metric.name}, {comparison.options.stem}"
     result_table(comparison).show(console, title=title, notes=notes)
 
@@ -54,7 +61,9 @@ def caption(comparison: Comparison) -> str:
     seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) != 1)}"
     return (
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
-        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test."
+        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test. "
+        "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
+        "adapted weights."
     )
 
 

@@ -10,14 +10,17 @@ _SPREAD = 0.22  # distance between the families of a data set
 
 
 def draw_crossval(result: Crossval) -> str:
-    """Draw an SVG with a line for each data set: errors as multiples of the mean of the reference, logarithmic."""
+    """Draw an SVG with a line for each data set and each of several targets.
+
+    Errors are multiples of the mean of the reference, on a logarithmic axis.
+    """
     families = result.options.families
     reference = next(iter(result.options.networks), families[0])
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         named: set[str] = set()
-        for position, row in enumerate(result.sets):
+        for position, row in enumerate(result.rows):
             reference_scores = row.of(reference)
             if reference_scores is None:
                 continue
@@ -33,10 +36,10 @@ def draw_crossval(result: Crossval) -> str:
                 )
         axes.axvline(1.0, color=INK, linewidth=0.7, linestyle=":")
         axes.set_xscale("log")
-        axes.set_yticks(range(len(result.sets)), [plain(row.name) for row in result.sets])
-        axes.set_ylim(len(result.sets) - 0.4, -0.6)
+        axes.set_yticks(range(len(result.rows)), [plain(row.name) for row in result.rows])
+        axes.set_ylim(len(result.rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"test mse, as a multiple of the mean of {TITLES.get(reference, reference)}")
         figure.legend(loc="outside upper right", ncols=len(families))
 
-    return draw_svg(draw, name="crossval", size=(7.5, 1.6 + 0.7 * len(result.sets)))
+    return draw_svg(draw, name="crossval", size=(7.5, 1.6 + 0.7 * len(result.rows)))

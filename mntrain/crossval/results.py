@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from mntrain.comparison.paired import paired_p_value
@@ -19,7 +19,7 @@ class Scores:
 
     Args:
         family: knn, gradient_boosting or a model family.
-        mse: mean squared error of standardised test targets, fold by fold.
+        mse: mean squared error of standardised test targets, fold by fold; of several targets their mean.
         details: further figures of every fold, as plain values.
     """
 
@@ -37,6 +37,11 @@ class Scores:
         """Sample deviation over the folds."""
         return statistics.stdev(self.mse)
 
+    def of_target(self, target: str) -> "Scores":
+        """Return the errors of one of several targets."""
+        details = tuple(fold["targets"][target] for fold in self.details)
+        return Scores(family=self.family, mse=tuple(float(fold["mse"]) for fold in details), details=details)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SetResult:
@@ -45,7 +50,8 @@ class SetResult:
     Args:
         name: name of the recipe.
         rows: number of rows of the whole table.
-        features: number of columns beside the target.
+        features: number of columns beside the targets.
+        targets: name of each target.
         choice: settings of the networks.
         scores: errors of each family whose folds have all been trained.
         failures: description of each failed run.
@@ -54,9 +60,25 @@ class SetResult:
     name: str
     rows: int
     features: int
+    targets: tuple[str, ...]
     choice: Choice
     scores: tuple[Scores, ...]
     failures: tuple[str, ...] = ()
+
+    def by_target(self) -> "tuple[SetResult, ...]":
+        """Return the result for each of several targets, under the name SET: TARGET; empty for one target."""
+        if len(self.targets) == 1:
+            return ()
+        return tuple(
+            replace(
+                self,
+                name=f"{self.name}: {target}",
+                targets=(target,),
+                scores=tuple(scores.of_target(target) for scores in self.scores),
+                failures=(),
+            )
+            for target in self.targets
+        )
 
     def of(self, family: str) -> Scores | None:
         """Return the scores of a family; None if it has none."""
@@ -78,17 +100,17 @@ class SetResult:
         return {"chosen": None if chosen is None else chosen.decay, "searched": searched}
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        measured = self.of(MEASURED)
-        compared = [] if measured is None else [scores for scores in self.scores if scores is not measured]
-        tests = {}
-        for scores in compared:
-            p_value = self.p_value(scores.family)
-            tests[scores.family] = {
-                "p_value": p_value,
-                "significant": p_value is not None and p_value < SIGNIFICANCE,
-                "better": measured is not None and measured.mean < scores.mean,
+        """Return plain values; of several targets with their own errors and tests under ``targets``."""
+        of_targets = {
+            result.targets[0]: {
+                "families": {
+                    scores.family: {"mean": scores.mean, "std": scores.std, "mse": list(scores.mse)}
+                    for scores in result.scores
+                },
+                "meta_neighborhoods_against": result.tests(),
             }
+            for result in self.by_target()
+        }
         return {
             "name": self.name,
             "rows": self.rows,
@@ -105,9 +127,26 @@ class SetResult:
                 }
                 for scores in self.scores
             },
-            "meta_neighborhoods_against": tests,
+            "meta_neighborhoods_against": self.tests(),
+            **({"targets": of_targets} if of_targets else {}),
             "failures": list(self.failures),
         }
+
+    def tests(self) -> dict[str, dict[str, Any]]:
+        """Test Meta-Neighborhoods against each of the others: family → p-value, and whether it is better."""
+        measured = self.of(MEASURED)
+        if measured is None:
+            return {}
+        found = {}
+        for scores in self.scores:
+            if scores is not measured:
+                p_value = self.p_value(scores.family)
+                found[scores.family] = {
+                    "p_value": p_value,
+                    "significant": p_value is not None and p_value < SIGNIFICANCE,
+                    "better": measured.mean < scores.mean,
+                }
+        return found
 
 
 def _plain(error: float) -> float | None:
@@ -126,6 +165,11 @@ class Crossval:
 
     options: CrossvalOptions
     sets: tuple[SetResult, ...]
+
+    @property
+    def rows(self) -> tuple[SetResult, ...]:
+        """Rows of table and picture: each data set, and below it each of several targets."""
+        return tuple(row for result in self.sets for row in (result, *result.by_target()))
 
     @property
     def failures(self) -> list[str]:

@@ -76,6 +76,7 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
         name=recipe_stem(recipe),
         rows=sum(first.split.counts.values()),
         features=first.features,
+        targets=first.target_names,
         choice=choice,
         scores=tuple(scores),
         failures=tuple(failures),
@@ -98,12 +99,12 @@ def _load(options: CrossvalOptions, recipe: str, fold: int) -> TableData:
 
 
 def _summary(result: dict[str, Any]) -> dict[str, Any]:
-    """Select the figures of a run's ``metrics.json``."""
+    """Select the figures of a run's ``metrics.json``: ``rmse`` of one target, ``targets`` of several."""
     test = result["test"]
     return {
         "mse": float(test["mse"]),
         "unadapted_mse": test["unadapted_mse"],
-        "rmse": test["rmse"],
+        **{name: test[name] for name in ("rmse", "targets") if name in test},
         "validation_mse": result["validation"]["mse"],
         "best_epoch": result["best_epoch"],
         "epochs": result["epochs"],

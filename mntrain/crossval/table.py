@@ -14,14 +14,14 @@ def headings(result: Crossval) -> list[str]:
     families = [_title(family) for family in result.options.families]
     tests = [f"p (MN, {_title(other)})" for other in _others(result)]
     decay = [f"weight decay ({', '.join(_title(family) for family in result.options.networks)})"]
-    return ["data set", "n", "d", "layers × units", *(decay if result.options.decays else []), *families, *tests]
+    return ["data set", "n", "d", "layers × units", *(decay if _has_decays(result) else []), *families, *tests]
 
 
 def cells(result: Crossval, row: SetResult) -> list[str]:
-    """Write the row of a data set; stars mark the smallest mean and significant p-values."""
+    """Write the row of a data set or of one of its targets; stars mark the smallest mean and significant p-values."""
     architecture, settings = row.choice.architecture, row.choice.settings
     chosen = ["" if architecture is None else f"{architecture.layers} × {architecture.units}"]
-    if result.options.decays:
+    if _has_decays(result):
         chosen_settings = (settings.get(family) for family in result.options.networks)
         chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in chosen_settings))
     scores_of = {scores.family: scores for scores in row.scores}
@@ -32,8 +32,8 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
 
 
 def result_table(result: Crossval) -> ResultTable:
-    """Make the table, with a row for each data set."""
-    rows = [cells(result, row) for row in result.sets]
+    """Make the table, with a row for each data set and for each of several targets."""
+    rows = [cells(result, row) for row in result.rows]
     return ResultTable(headings=headings(result), rows=rows, caption=caption(result))
 
 
@@ -53,14 +53,20 @@ def caption(result: Crossval) -> str:
         if _others(result)
         else ""
     )
+    several = any(len(one.targets) > 1 for one in result.sets)
+    together = " The row of a data set with several targets is their mean." if several else ""
     return (
         f"Mean squared error of standardised targets, mean ± sample deviation over {result.options.folds} folds; the "
-        f"smallest mean is marked (*).{tested}"
+        f"smallest mean is marked (*).{together}{tested}"
     )
 
 
 def _score(scores: Scores | None, *, best: bool) -> str:
     return "failed" if scores is None else f"{scores.mean:.4f} ± {scores.std:.4f}{' *' if best else ''}"
+
+
+def _has_decays(result: Crossval) -> bool:
+    return bool(result.options.decays and result.options.networks)
 
 
 def _title(family: str) -> str:

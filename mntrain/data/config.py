@@ -6,17 +6,21 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
+from mntrain.data.column_names import as_names
 from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
 
 ColorMode = Literal["auto", "L", "RGB"]
+ImageFit = Literal["stretch", "crop", "pad"]
 TargetKind = Literal["auto", "value", "class"]
+MissingRule = Literal["median", "mean", "refuse"]
 Leaks = Literal["warn", "refuse", "allow"]
 
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
 _MAX_ROWS = 10_000_000
-_TEXTS = ("path", "image_column", "label_column", "subset", "test_split", "target_column")
+_TEXTS = ("path", "image_column", "label_column", "subset", "test_split")
+_COLUMNS = ("target_column", "exclude_columns", "category_columns")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +48,10 @@ class DataConfig:
     leaks: Leaks = "warn"
     """Equal images or rows in two splits: ``warn`` tells of them, ``refuse`` stops, ``allow`` counts in silence."""
     image_size: int | None = None
-    """Resize every image to this many pixels square while loading; None keeps the size."""
+    """Bring every image to this many pixels square while loading; None keeps the size."""
+    image_fit: ImageFit = "stretch"
+    """How ``image_size`` is reached: ``stretch`` scales both sides, ``crop`` scales the largest centered square,
+    ``pad`` scales the longer side and fills the rest with black."""
     color: ColorMode = "auto"
     """``L`` (grey, 1 channel), ``RGB`` (3 channels) or ``auto``: RGB if any image has colour."""
     image_column: str | None = None
@@ -55,11 +62,20 @@ class DataConfig:
     """Named part of a data set on the hub (``datasets`` only), where it has several, such as ``cropped_digits``."""
     test_split: str | None = None
     """Split of the source to test on (``datasets`` only), where the labelled one is not called test."""
-    target_column: str | None = None
-    """Column to estimate or tell apart (``table`` only); None takes ``y``, or else the last column."""
+    target_column: str | tuple[str, ...] | None = None
+    """Column to estimate or tell apart, or a list of columns of values to estimate together (``table`` only); None
+    takes the column called ``y``, ``target``, ``label`` or ``class``, where there is exactly one."""
     target: TargetKind = "auto"
     """``value`` (regression), ``class``, or ``auto``: class where the column holds text or true/false, else value
     (``table`` only)."""
+    exclude_columns: str | tuple[str, ...] = ()
+    """Columns that are no features (``table`` only), one name or a list."""
+    category_columns: str | tuple[str, ...] = ()
+    """Columns whose values are names of categories (``table`` only), one name or a list: whole numbers that are no
+    amounts, or texts of many values. Texts of few values are categories by themselves."""
+    missing: MissingRule = "median"
+    """Value that stands for a missing number among the features (``table`` only): ``median`` or ``mean`` of the
+    training rows; ``refuse`` accepts no missing value."""
     folds: int | None = None
     """Split the rows into this many folds and test on one of them (``table`` only); None splits once."""
     fold: int = 0
@@ -77,6 +93,8 @@ class DataConfig:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
                 raise _invalid(name, value, "a non-empty text, or null to leave it out")
+        for name in _COLUMNS:
+            self._check_columns(name)
         for name in ("validation_fraction", "test_fraction"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
@@ -87,6 +105,13 @@ class DataConfig:
                 raise _invalid(name, value, "a positive integer, or null to switch it off")
         if self.image_size is not None and self.image_size > _MAX_SIDE:
             raise _invalid("image_size", self.image_size, f"at most {_MAX_SIDE} pixels")
+        if self.image_fit not in get_args(ImageFit):
+            raise _invalid("image_fit", self.image_fit, "one of 'stretch', 'crop' or 'pad'")
+        if self.image_fit != "stretch" and self.image_size is None:
+            raise ConfigError(
+                f"data.image_fit is {self.image_fit!r}, but data.image_size is not set, so no image changes its size; "
+                "set data.image_size, or leave data.image_fit out."
+            )
         if not _is_integer(self.split_seed) or not 0 <= self.split_seed <= _MAX_SEED:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
         if self.color not in get_args(ColorMode):
@@ -105,9 +130,22 @@ class DataConfig:
             )
         self._check_options()
 
+    def _check_columns(self, name: str) -> None:
+        """Keep names of columns as a tuple; a single target as a text."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        names = as_names(value)
+        if names is None or any(not item.strip() for item in names) or (name == "target_column" and not names):
+            raise _invalid(name, value, "the name of a column or a list of names, such as '[latitude, longitude]'")
+        single = name == "target_column" and len(names) == 1
+        object.__setattr__(self, name, names[0] if single else tuple(dict.fromkeys(names)))
+
     def _check_rows(self) -> None:
         if self.target not in get_args(TargetKind):
             raise _invalid("target", self.target, "one of 'auto', 'value' (regression) or 'class'")
+        if self.missing not in get_args(MissingRule):
+            raise _invalid("missing", self.missing, "one of 'median', 'mean' or 'refuse'")
         if self.folds is not None and (not _is_integer(self.folds) or not 2 <= self.folds <= 1000):
             raise _invalid("folds", self.folds, "an integer from 2 to 1000, or null to split once")
         if not _is_integer(self.fold) or not 0 <= self.fold < (self.folds or 1):
@@ -133,7 +171,8 @@ class DataConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values, in their order."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
 def _invalid(name: str, value: object, expected: str) -> ConfigError:

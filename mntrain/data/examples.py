@@ -1,6 +1,6 @@
 """Examples in memory as a training loop takes them: inputs and targets of images or of rows.
 
-Shapes: N examples. inputs [N, …], targets [N].
+Shapes: N examples, T targets. inputs [N, …], targets [N] or [N, T].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Examples(Protocol):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """Targets [N]: int64 labels, or float32 values."""
+        """Targets: int64 labels [N], or float32 values [N] or [N, T]."""
 
     def __len__(self) -> int:
         """Number of examples N."""

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mntrain.errors import ConfigError
 
-_OF_IMAGES = ("image_size", "color")
+_OF_IMAGES = ("image_size", "image_fit", "color")
 _OF_COLUMNS = ("image_column", "label_column", "subset", "test_split")
 
 
@@ -54,7 +54,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
         ),
         "table": Source(
             path="required",
-            options=("target_column", "target", "folds", "fold"),
+            options=("target_column", "target", "exclude_columns", "category_columns", "missing", "folds", "fold"),
             rows=True,
             summary="rows of numbers; data.path is a .csv or .parquet file, or a folder with one for each split",
         ),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -19,7 +20,8 @@ from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageData, SourceImages
 from mntrain.data.labels import listing
 from mntrain.data.split_record import SPLITS, SplitRecord
-from mntrain.data.tables import SourceTable, TableData
+from mntrain.data.tables import Categories, SourceTable, TableData
+from mntrain.data.vocabularies import training_vocabularies
 from mntrain.errors import ConfigError, DataError
 
 
@@ -68,21 +70,29 @@ def split_table(source: SourceTable, config: DataConfig) -> TableData:
         DataError: a class cannot be split or is missing from the training examples, or a split would be empty.
         ConfigError: ``train_limit`` or ``folds`` does not fit the data.
     """
-    sets, record = _split(source.splits, source.label_names, source.noun, config)
+    drawn, record = _split(source.splits, source.label_names, source.noun, config, categories=source.categories)
+    sets, categories, account = training_vocabularies(source, drawn)
     return TableData(
         train=sets["train"],
         validation=sets["validation"],
         test=sets["test"],
         feature_names=source.feature_names,
-        target_name=source.target_name,
+        target_names=source.target_names,
         label_names=source.label_names,
         split=record,
-        account=source.account,
+        categories=categories,
+        imputation=source.imputation,
+        account=account,
     )
 
 
 def _split(
-    own: Mapping[str, PoolType], label_names: tuple[str, ...] | None, noun: str, config: DataConfig
+    own: Mapping[str, PoolType],
+    label_names: tuple[str, ...] | None,
+    noun: str,
+    config: DataConfig,
+    *,
+    categories: Categories = MappingProxyType({}),
 ) -> tuple[dict[str, PoolType], SplitRecord]:
     origin = "train" if "train" in own else "all"
     pool = own[origin]
@@ -117,7 +127,7 @@ def _split(
         counts={name: len(sets[name]) for name in SPLITS},
         origins=origins,
         indices={name: indices[name] for name in SPLITS},
-        sha256=SplitRecord.digest(sets, indices),
+        sha256=SplitRecord.digest(sets, indices, categories),
         left_out=left_out,
     )
     return sets, record

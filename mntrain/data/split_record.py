@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -54,9 +56,18 @@ class SplitRecord:
         }
 
     @staticmethod
-    def digest(sets: Mapping[str, Examples], indices: Mapping[str, IndexArray]) -> str:
-        """Return the SHA-256 over shape, inputs, targets and source positions of every split."""
+    def digest(
+        sets: Mapping[str, Examples],
+        indices: Mapping[str, IndexArray],
+        categories: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> str:
+        """Return the SHA-256 over shape, inputs, targets and source positions of every split.
+
+        Where inputs hold codes of ``categories``, their names count as well.
+        """
         sha = hashlib.sha256()
+        if categories:
+            sha.update(json.dumps({name: list(names) for name, names in categories.items()}).encode())
         for name in SPLITS:
             part = sets[name]
             sha.update(f"{name} {list(part.inputs.shape)}\n".encode())

@@ -60,6 +60,9 @@ class HasNeighbors(Protocol):
     def attention_over_all(self, queries: Tensor) -> Tensor:
         """Queries [B, d] → attention ω [B, S] over all entries, none dropped."""
 
+    def weight_change(self, queries: Tensor) -> Tensor:
+        """Queries [B, d] → relative change ‖w' − w‖ / ‖w‖ [B] of the weights that are adapted."""
+
     def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
         """Similarity [B, S'] to some entries that orders entries of a query and queries of an entry.
 

@@ -4,10 +4,11 @@ Shapes: S entries, n nearest images of an entry.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -16,10 +17,11 @@ from mntrain.artifact_config import ImageArtifactConfig
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageArray, ImageSet
 from mntrain.errors import ArtifactError, ConfigError
+from mntrain.models.nearest import nearest_positions
 from mntrain.models.neighbors import NeighborClassifier
 from mntrain.neighbors.file import NAME, write_neighbors
 from mntrain.neighbors.images import NeighborImages
-from mntrain.neighbors.nearest import nearest_positions
+from mntrain.training.adaptation_record import EntryAgreement, agreement_of
 from mntrain.training.artifact_data import load_split
 
 _MOST = 20
@@ -61,6 +63,7 @@ class NeighborReport:
         stored: different images in the file.
         size: of the file in bytes.
         share_of_entry_class: share of the S·n images that are of their entry's likeliest class.
+        agreement: the same share against chance.
     """
 
     file: Path
@@ -70,10 +73,11 @@ class NeighborReport:
     stored: int
     size: int
     share_of_entry_class: float
+    agreement: EntryAgreement
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``--json``."""
-        return dict(vars(self)) | {"file": str(self.file)}
+        return dict(vars(self)) | {"file": str(self.file), "agreement": asdict(self.agreement)}
 
 
 def add_neighbors(options: NeighborOptions) -> NeighborReport:
@@ -92,6 +96,10 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
     nearest = NeighborImages.gather(train, _search(artifact, model, train.images, options))
     file = write_neighbors(artifact, nearest)
     classes = model.entry_labels().numpy()
+    found = nearest.labels[nearest.indices]
+    agreement = agreement_of(
+        np.repeat(classes, options.images), found.ravel(), examples=len(train), nearest=options.images
+    )
     return NeighborReport(
         file=file,
         entries=len(nearest.indices),
@@ -99,7 +107,8 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
         looked_at=len(train),
         stored=len(nearest.images),
         size=file.stat().st_size,
-        share_of_entry_class=float((nearest.labels[nearest.indices] == classes[:, None]).mean()),
+        share_of_entry_class=agreement.share,
+        agreement=agreement,
     )
 
 

@@ -1,6 +1,7 @@
 """Data of an artifact: load the splits it was trained and tested on, and evaluate it there."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,21 +79,28 @@ def evaluate(
     if split not in (*SPLITS, "all"):
         raise ConfigError(f"split is {split!r}; choose from {', '.join(SPLITS)} or all.")
     loaded = artifact if isinstance(artifact, Artifact) else load_artifact(artifact)
-    return _evaluate_on(loaded, load_split(loaded.config, split, data_path), batch_size)
+    return evaluate_on(loaded, load_split(loaded.config, split, data_path), batch_size)
 
 
-def _evaluate_on(artifact: Artifact, examples: ImageSet | TableSet, batch_size: int) -> dict[str, Any]:
+def evaluate_on(
+    artifact: Artifact,
+    examples: ImageSet | TableSet,
+    batch_size: int,
+    *,
+    observe: Callable[[Any], None] = lambda prediction: None,
+) -> dict[str, Any]:
     """Evaluate an artifact on ``examples``, targets in their own units, with the figures that a run reports.
 
     Args:
         batch_size: examples at a time.
+        observe: called with the prediction of each batch, in the order of the examples.
     """
     if isinstance(artifact, TableArtifact) and isinstance(examples, TableSet):
         config = artifact.config
-        plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size)
+        plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size, observe=observe)
         standardised = config.standardization.targets(examples)
         figures = evaluation.evaluate(artifact.model, artifact.preprocessing, standardised, plan)
-        return figures.to_json() | regression_figures(figures, examples, config.standardization)
+        return figures.to_json() | regression_figures(figures, examples, config.standardization, config.targets)
     assert isinstance(artifact, ImageArtifact)
-    plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size)
+    plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size, observe=observe)
     return evaluation.evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()

@@ -214,12 +214,14 @@ class EvaluationPlan:
         batch_size: examples at a time.
         shard: part of this process, where several processes evaluate one set; every process passes the whole set.
         advance: called with the number of examples after each batch.
+        observe: called with the prediction of each batch.
     """
 
     metric: Metric
     batch_size: int
     shard: Shard = Shard()
     advance: Callable[[int], None] = lambda examples: None
+    observe: Callable[[Any], None] = lambda prediction: None
 
 
 @torch.inference_mode()
@@ -246,6 +248,7 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             chunk = slice(start, start + plan.batch_size)
             target = targets[chunk].to(device)
             prediction = model(preprocessing(inputs[chunk].to(device)))
+            plan.observe(prediction)
             score.update(plan.metric.score(prediction, target))
             loss.update(plan.metric.loss(prediction, target))
             unadapted_score = plan.metric.unadapted_score(prediction, target)

@@ -14,6 +14,7 @@ from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
+from mntrain.training.adaptation_record import adaptation_record
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
@@ -57,7 +58,7 @@ def _is_first_process() -> bool:
 
 def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
-    record = summarize_run(config, data)
+    summary = summarize_run(config, data)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
@@ -78,9 +79,9 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
             ) from error
     fabric.barrier()
     if fabric.is_global_zero:
-        run.prepare(config, data, record)
+        run.prepare(config, data, summary)
         if not quiet:
-            print_record(record)
+            print_record(summary)
     fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
@@ -125,7 +126,9 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     }
     if not fabric.is_global_zero:
         return None
-    artifact = dataclasses.replace(setup.artifact(result), data=dict(record))
+    record = adaptation_record(model.eval(), training_data, test)
+    result["adaptation"] = None if record is None else record.to_json()
+    artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
     save_artifact(run.path / "artifact", artifact, best.model, setup.samples())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")

@@ -149,9 +149,15 @@ class ImageSetup(RunSetup):
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe size of the images, class names and normalisation."""
+        data = self.config.data
         return ImageArtifactConfig(
             experiment=self.config,
-            input=InputSpec(channels=self._data.channels, height=self._data.height, width=self._data.width),
+            input=InputSpec(
+                channels=self._data.channels,
+                height=self._data.height,
+                width=self._data.width,
+                fit=None if data.image_size is None else data.image_fit,
+            ),
             labels=self._data.label_names,
             preprocessing=self._pixels,
             split=_split_summary(self._data.split),
@@ -176,11 +182,7 @@ class TableSetup(RunSetup):
         if config.augmentation != AugmentationConfig():
             raise ConfigError("augmentation changes images, but the data holds rows; leave the section out.")
         self._data = data
-        self._scale = (
-            StandardizationConfig.from_rows(data.train)
-            if config.normalization == "per_channel"
-            else StandardizationConfig.identity(data.features)
-        )
+        self._scale = StandardizationConfig.from_data(data, scaled=config.normalization == "per_channel")
 
     @property
     def data(self) -> TableData:
@@ -195,11 +197,11 @@ class TableSetup(RunSetup):
     def build_model(self) -> Model:
         """Build a regressor, or a classifier on the configured backbone where the targets are classes."""
         if self._data.label_names is not None:
-            return build_model(self.config, (self._data.features,), len(self._data.label_names))
+            return build_model(self.config, (self._scale.width,), len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
         columns = targets.reshape(len(targets), -1).T
         ranges = [(float(values.min()), float(values.max())) for values in columns]
-        return build_regressor(self.config, self._data.features, ranges)
+        return build_regressor(self.config, self._scale.width, ranges)
 
     def training_data(self, device: torch.device) -> TrainingData:
         """Rows with standardised targets and the squared error, or with classes and accuracy."""
@@ -217,14 +219,17 @@ class TableSetup(RunSetup):
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
         """Squared error and its size in the target's own units; or accuracy."""
-        return evaluation.to_json() | regression_figures(evaluation, self._data.test, self._scale)
+        return evaluation.to_json() | regression_figures(
+            evaluation, self._data.test, self._scale, self._data.target_names
+        )
 
     def artifact(self, metrics: dict[str, Any]) -> ArtifactConfig:
         """Describe names of columns, target and classes, and standardisation."""
         return TableArtifactConfig(
             experiment=self.config,
             columns=self._data.feature_names,
-            target=self._data.target_name,
+            categories=self._data.categories,
+            targets=self._data.target_names,
             labels=self._data.label_names,
             standardization=self._scale,
             split=_split_summary(self._data.split),

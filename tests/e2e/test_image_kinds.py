@@ -172,7 +172,7 @@ def trained_on(path: Path, channels: int, side: int | None) -> np.ndarray | None
 def predicted_on(path: Path, channels: int, side: int | None) -> np.ndarray | None:
     """Pixels [H, W, C] in prediction; None where it refuses the file."""
     try:
-        return read_image(path, PixelSize(channels=channels, height=side, width=side), resize=True)
+        return read_image(path, PixelSize(channels=channels, height=side, width=side), fit="stretch")
     except ImageError:
         return None
 

@@ -7,6 +7,8 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from google.protobuf import text_format
+from tritonclient.grpc import model_config_pb2
 
 from mnexport.errors import FormError, PublishError, UsageError
 from mnexport.options import ExportOptions
@@ -16,7 +18,8 @@ from mnexport.parity.tolerance import Answers, Approximation, Tolerance
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
 from mnexport.repository.target import Target, sha256
-from mntrain.artifact import load_artifact
+from mntrain.artifact import load_artifact, read_config
+from mntrain.training.adaptation_record import AdaptationRecord
 
 NEIGHBORS = 4
 
@@ -70,6 +73,20 @@ def test_a_smaller_file_gives_the_outputs_without_explanation(runs: Path, reposi
 def test_without_explanation_there_is_one_file(runs: Path, repository: Path) -> None:
     report = published(runs, repository, explain=0)
     assert {item.name for item in report.path.parent.iterdir()} == {"model.onnx", "cpu.onnx", "export.json"}
+
+
+def test_what_training_found_about_explanations_is_published_with_them(runs: Path, repository: Path) -> None:
+    published(runs, repository, form="factored")
+    metrics = read_config(runs / "meta_neighborhoods" / "artifact").metrics
+    record = AdaptationRecord.from_metrics(metrics)
+    assert record is not None
+    text = "; ".join(record.verdicts())
+    assert "hardly acts" in text
+    config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
+    assert config.parameters["mn.finding"].string_value == text
+    published(runs, repository, form="explicit")
+    config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
+    assert config.parameters["mn.finding"].string_value == text, "the same for every version"
 
 
 def test_versions_of_one_model_give_the_same_outputs(runs: Path, repository: Path) -> None:

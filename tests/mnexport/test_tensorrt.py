@@ -17,7 +17,7 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
 from mnexport.repository.target import Target
-from mnexport.signature import ExportSignature, image_signature, table_signature
+from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
 from mnexport.tensorrt import CAPABILITIES, USUAL_CAPABILITIES, BatchProfile, TensorRTOptions, build_engine
 from mntrain.artifact_config import InputSpec
 from mntrain.models.families import FAMILIES
@@ -149,7 +149,7 @@ def test_an_engine_whose_builder_is_not_installed_is_refused_before_any_work(
     words = [str(runs / "vanilla" / "artifact"), str(repository / "m"), "--format", "tensorrt"]
     assert main(words) == 1
     err = capsys.readouterr().err
-    assert "pip install 'mn-runtime[tensorrt]'" in err
+    assert "pip install '.[tensorrt]'" in err
     assert "reading" not in err
     assert list(repository.iterdir()) == []
 
@@ -199,7 +199,7 @@ def test_every_compute_capability_that_is_asked_for_is_built_for(
 def test_triton_is_told_to_run_the_engine_of_standard_tensorrt() -> None:
     from mnexport.repository.model_card import ModelCard
 
-    signature = table_signature(("a", "b"), "y")
+    signature = table_signature(RowInterface(columns=("a", "b"), targets=("y",)))
     card = ModelCard(signature=signature, max_batch_size=4, family="vanilla", form="vanilla", engine="tensorrt")
     text = card.config_pbtxt("m")
     assert 'platform: "tensorrt_plan"' in text

@@ -98,7 +98,7 @@ def test_another_version_is_explained(artifact: Path) -> None:
         (lambda v: v["labels"].__setitem__(0, " "), "called ' '"),
         (lambda v: v["labels"].__setitem__(0, "\ud800"), "called"),
         (lambda v: v.update(metrics={"a": float("nan")}), "NaN, which is not JSON"),
-        (lambda v: v.update(schema=3, versions=[]), "schema 3"),
+        (lambda v: v.update(schema=4, versions=[]), "schema 4"),
     ],
 )
 def test_a_wrong_configuration_is_explained(

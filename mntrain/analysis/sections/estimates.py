@@ -1,46 +1,82 @@
 """Section of the estimates beside the truth, before and after adaptation."""
 
+from typing import Any
+
 from matplotlib.figure import Figure as Drawing
 from torch import Tensor
 
 from mntrain.analysis.estimates import Estimates
 from mntrain.analysis.report_input import ReportInput
-from mntrain.analysis.sections.content import Figure, Section, figure, percent
+from mntrain.analysis.sections.content import Figure, Section, Table, figure, percent
 from mntrain.plotting.style import COLORS, plain
 
 
 def estimates_section(report_input: ReportInput, estimates: Estimates) -> Section:
     """Draw every estimate against its target, with the errors before and after the inner update."""
-    target = report_input.target or ""
-    mse = _mse(estimates.values, estimates.targets)
     text = f"{len(estimates.targets):,} of {estimates.total:,} test rows; errors are of standardised targets."
-    facts = [("mse", f"{mse:.4f}")]
-    numbers: dict[str, float | int] = {"rows": len(estimates.targets), "mse": mse}
-    figures = [_scatter("estimates", target, estimates.targets, estimates.values, f"mse {mse:.4f}")]
     if estimates.unadapted is not None:
-        before = _mse(estimates.unadapted, estimates.targets)
-        closer = (
-            ((estimates.values - estimates.targets).abs() < (estimates.unadapted - estimates.targets).abs())
-            .double()
-            .mean()
-        )
         text += " The same network answers as it is, and after the inner update of all its layers."
-        facts = [
-            ("mse before", f"{before:.4f}"),
-            ("mse after", f"{mse:.4f}"),
-            ("brought closer", percent(float(closer))),
-        ]
-        numbers |= {"unadapted_mse": before, "share_closer": float(closer)}
-        errors = f"before adaptation, mse {before:.4f}"
-        figures.insert(0, _scatter("unadapted", target, estimates.targets, estimates.unadapted, errors))
+    together = _errors(estimates)
+    numbers: dict[str, Any] = {"rows": len(estimates.targets)} | together
+    of_targets = tuple(zip(report_input.targets, estimates.by_target(), strict=True))
+    figures = [
+        drawing
+        for position, (target, one) in enumerate(of_targets)
+        for drawing in _figures(target, one, f"-{position}" if position else "")
+    ]
+    table = None
+    if len(of_targets) > 1:
+        text += " The figures above the drawings are means over all targets; the table has those of each."
+        numbers["targets"] = {target: _errors(one) for target, one in of_targets}
+        headings = ("target", *(name for name, _ in _facts(together)))
+        rows = tuple((name, *(value for _, value in _facts(errors))) for name, errors in numbers["targets"].items())
+        table = Table(headings=headings, rows=rows)
     return Section(
         anchor="estimates",
         title="Estimates and truth",
         text=(text,),
-        facts=tuple(facts),
+        facts=_facts(together),
         figures=tuple(figures),
+        table=table,
         numbers=numbers,
     )
+
+
+def _errors(estimates: Estimates) -> dict[str, float]:
+    """Compute errors after and before the inner update, and the share of values that it brought closer."""
+    errors = {"mse": _mse(estimates.values, estimates.targets)}
+    if estimates.unadapted is None:
+        return errors
+    after, before = ((values - estimates.targets).abs() for values in (estimates.values, estimates.unadapted))
+    closer = float((after < before).double().mean())
+    return errors | {"unadapted_mse": _mse(estimates.unadapted, estimates.targets), "share_closer": closer}
+
+
+def _facts(errors: dict[str, float]) -> tuple[tuple[str, str], ...]:
+    if "unadapted_mse" not in errors:
+        return (("mse", f"{errors['mse']:.4f}"),)
+    return (
+        ("mse before", f"{errors['unadapted_mse']:.4f}"),
+        ("mse after", f"{errors['mse']:.4f}"),
+        ("brought closer", percent(errors["share_closer"])),
+    )
+
+
+def _figures(target: str, estimates: Estimates, suffix: str) -> list[Figure]:
+    """Draw the estimates of one target, those before the inner update first; ``suffix`` tells drawings apart."""
+    drawn = [("estimates", estimates.values, "")]
+    if estimates.unadapted is not None:
+        drawn.insert(0, ("unadapted", estimates.unadapted, "before adaptation, "))
+    return [
+        _scatter(
+            f"{name}{suffix}",
+            target,
+            estimates.targets,
+            values,
+            f"{when}mse {_mse(values, estimates.targets):.4f}",
+        )
+        for name, values, when in drawn
+    ]
 
 
 def _mse(values: Tensor, targets: Tensor) -> float:
@@ -60,6 +96,6 @@ def _scatter(name: str, target: str, targets: Tensor, values: Tensor, errors: st
         name,
         draw,
         size=(4.6, 4.4),
-        alt=f"Scatter of {len(targets)} estimates against their targets, {errors}",
-        caption=f"Estimate against target, {errors}",
+        alt=f"Scatter of {len(targets)} estimates of {target} against their targets, {errors}",
+        caption=f"Estimate of {target} against the truth, {errors}",
     )

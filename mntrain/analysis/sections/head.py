@@ -17,6 +17,14 @@ def data_name(report_input: ReportInput) -> str:
     return data.source if data.path is None else Path(data.path).name
 
 
+def _answered(report_input: ReportInput) -> tuple[str, str]:
+    """Name what the model answers: its targets, or the number of classes."""
+    targets = report_input.targets
+    if not targets:
+        return "classes", str(len(report_input.labels))
+    return "target" if len(targets) == 1 else "targets", ", ".join(targets)
+
+
 def head_section(report_input: ReportInput) -> Section:
     """Show family, backbone, data, size and result of a run; its configuration folded away."""
     config = report_input.artifact.config
@@ -33,7 +41,7 @@ def head_section(report_input: ReportInput) -> Section:
         ("family", _FAMILIES.get(config.family, config.family)),
         ("backbone", f"{experiment.backbone.name}{ifilm}"),
         ("data", data_name(report_input)),
-        ("target", report_input.target) if report_input.target else ("classes", str(len(report_input.labels))),
+        _answered(report_input),
         ("seed", str(experiment.seed)),
         ("epochs", f"{metrics.get('epochs')}, best {metrics.get('best_epoch')}"),
         ("parameters", f"{parameters:,}"),

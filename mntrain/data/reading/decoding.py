@@ -19,6 +19,7 @@ from PIL import Image, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mntrain.data.config import ImageFit
 from mntrain.data.hugging_face import datasets
 from mntrain.data.images import ImageArray
 from mntrain.data.reading.pixels import stack, to_array
@@ -33,12 +34,14 @@ _DAMAGED = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.Deco
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeOptions:
-    """Colour and size of decoded images."""
+    """Colour and size of decoded images, and the rule that brings them to the size."""
 
     color: str
     """``L``, ``RGB``, or ``auto`` for RGB if any image has colour."""
     size: int | None
     """Pixels square, or None to keep the size."""
+    fit: ImageFit = "stretch"
+    """How ``size`` is reached."""
 
 
 def decode_column(table: datasets.Dataset, column: str, options: DecodeOptions, *, where: str) -> ImageArray:
@@ -85,7 +88,7 @@ def decode_column(table: datasets.Dataset, column: str, options: DecodeOptions, 
 def _decode(row: Mapping[str, Any] | None, options: DecodeOptions, *, name: str) -> ImageArray:
     try:
         with _open(row, name) as image:
-            return to_array(image, color=options.color, size=options.size, name=name)
+            return to_array(image, color=options.color, size=options.size, name=name, fit=options.fit)
     except _DAMAGED as error:
         raise DataError(f"{name} cannot be decoded ({_reason(error)}); replace or remove it.") from error
 

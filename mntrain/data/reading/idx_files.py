@@ -84,7 +84,8 @@ def _read_split(image_file: Path, label_file: Path, *, config: DataConfig) -> tu
     if images.size == 0:
         raise DataError(f"'{image_file}' holds no pixels (shape {list(images.shape)}); replace it.")
     part = ImageSet(
-        images=from_grey(images, color=config.color, size=config.image_size), labels=labels.astype(np.int64)
+        images=from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit),
+        labels=labels.astype(np.int64),
     )
     return part, f"{images.shape[2]}x{images.shape[1]}"
 

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
+from mntrain.data.config import ImageFit
 from mntrain.data.images import ImageArray
+from mntrain.data.reading.image_fit import fit_image
 from mntrain.errors import DataError
 
 # Pillow's modes of 8 bits and less; the alpha channel, where there is one, is dropped.
@@ -22,8 +24,8 @@ MAX_PIXELS = 64 * 1024 * 1024
 """Largest picture that is decoded, the same as in prediction; a file of a few kilobytes can claim far more."""
 
 
-def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> ImageArray:
-    """Turn a picture into uint8 [C, H, W], upright, converted to ``color`` and resized to ``size`` pixels square.
+def to_array(image: Image.Image, *, color: str, size: int | None, name: str, fit: ImageFit = "stretch") -> ImageArray:
+    """Turn a picture into uint8 [C, H, W], upright, converted to ``color`` and brought to ``size`` pixels square.
 
     With ``color`` ``auto`` a grey picture keeps one channel; ``stack`` makes the channels of a set agree.
 
@@ -50,8 +52,8 @@ def to_array(image: Image.Image, *, color: str, size: int | None, name: str) -> 
     turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
     upright = ImageOps.exif_transpose(image) if turned else image
     converted = upright.convert(color if color != "auto" else _own_color(upright))
-    if size is not None and converted.size != (size, size):
-        converted = converted.resize((size, size), Image.Resampling.BILINEAR)
+    if size is not None:
+        converted = fit_image(converted, (size, size), fit)
     pixels = np.asarray(converted, dtype=np.uint8)
     return pixels[np.newaxis] if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
@@ -90,12 +92,14 @@ def match_channels(images: Mapping[str, ImageArray]) -> dict[str, ImageArray]:
     }
 
 
-def from_grey(images: ImageArray, *, color: str, size: int | None) -> ImageArray:
+def from_grey(images: ImageArray, *, color: str, size: int | None, fit: ImageFit = "stretch") -> ImageArray:
     """Turn grey images uint8 [N, H, W] into uint8 [N, C, H, W] of ``color`` and ``size``."""
     if size is None or images.shape[1:] == (size, size):
         single = images[:, np.newaxis]
     else:
-        single = np.stack([to_array(Image.fromarray(image), color="L", size=size, name="image") for image in images])
+        single = np.stack(
+            [to_array(Image.fromarray(image), color="L", size=size, name="image", fit=fit) for image in images]
+        )
     return np.ascontiguousarray(np.repeat(single, 3, axis=1) if color == "RGB" else single)
 
 

@@ -46,7 +46,7 @@ def load(config: DataConfig) -> SourceImages:
         labels, label_names = read_labels(
             {name: _column(table, label) for name, table in splits.items()}, features[label], where=where
         )
-        options = DecodeOptions(color=config.color, size=config.image_size)
+        options = DecodeOptions(color=config.color, size=config.image_size, fit=config.image_fit)
         images = {
             name: decode_column(table, image, options, where=f"{where}, {name} split") for name, table in splits.items()
         }

@@ -18,7 +18,7 @@ def load(config: DataConfig) -> SourceImages:
     bunch = load_digits()
     images = np.rint(bunch.images * (255.0 / _LEVELS)).astype(np.uint8)
     pool = ImageSet(
-        images=from_grey(images, color=config.color, size=config.image_size),
+        images=from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit),
         labels=bunch.target.astype(np.int64),
     )
     account = SourceAccount(location="scikit-learn", sizes={"8x8": len(pool)}, colors={"L": len(pool)})

@@ -26,7 +26,7 @@ def load(config: DataConfig) -> SourceTable:
     return SourceTable(
         splits={"all": TableSet(inputs=points.astype(np.float32), targets=labels)},
         feature_names=("x", "y"),
-        target_name="arm",
+        target_names=("arm",),
         label_names=("first", "second"),
         account=SourceAccount(location="a formula: two spirals with noise"),
     )

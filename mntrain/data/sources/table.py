@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
 from mntrain.data.labels import listing
 from mntrain.data.reading.split_names import SPLIT_NAMES
@@ -53,7 +54,7 @@ def load(config: DataConfig) -> SourceTable:
     return SourceTable(
         splits={name: TableSet(inputs=inputs[name], targets=targets[name]) for name in tables},
         feature_names=features,
-        target_name=target,
+        target_names=(target,),
         label_names=label_names,
     )
 
@@ -112,8 +113,6 @@ def _read(file: Path) -> pa.Table:
 def _target_name(config: DataConfig, names: list[str], path: Path) -> str:
     if config.target_column is None:
         return "y" if "y" in names else str(names[-1])
-    if config.target_column not in names:
-        raise ConfigError(
-            f"data.target_column is '{config.target_column}', but '{path}' has the columns {listing(names)}."
-        )
-    return config.target_column
+    wanted = as_names(config.target_column) or ()
+    (target,) = find_columns(wanted, names, field="data.target_column", where=f"'{path}'")
+    return target

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from mntrain.data.account import Ignored
-from mntrain.data.config import DataConfig
+from mntrain.data.config import DataConfig, ImageFit
 from mntrain.data.duplicates import Pair
 from mntrain.data.images import ImageData
 from mntrain.data.leaks import describe_leaks
@@ -25,6 +25,7 @@ from mntrain.data.tables import TableData
 
 _EXAMPLES = 5
 _SIZES = 50
+_FITTED: Mapping[ImageFit, str] = {"stretch": "stretched", "crop": "cropped", "pad": "padded"}
 
 
 def summarize(data: ImageData | TableData, config: DataConfig) -> DataRecord:
@@ -99,7 +100,7 @@ def _pixels(data: ImageData, config: DataConfig, sizes: Mapping[str, int], color
     """Say what became of sizes and colors, where the source does not."""
     size, parts = f"{data.width}x{data.height}", []
     if config.image_size is not None and set(sizes) != {size}:
-        parts.append(f"brought to {size}")
+        parts.append(f"{_FITTED[config.image_fit]} to {size}")
     if data.channels == 1 and set(colors) - {"L"}:
         parts.append("turned to grey")
     if data.channels == 3 and "L" in colors:

@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from mntrain.layers.attention import unit
 from mntrain.layers.heads import CosineHead, Head
-from mntrain.models.meta_neighborhoods.inner import CosineProblem, cosine_problem, explicit_logits, factored_logits
+from mntrain.models.meta_neighborhoods.inner import (
+    CosineProblem,
+    adapted_weight,
+    cosine_problem,
+    explicit_logits,
+    factored_logits,
+)
 from mntrain.models.meta_neighborhoods.inner_dot import (
     DotProblem,
+    dot_adapted_weight,
     dot_explicit_logits,
     dot_factored_logits,
     dot_problem,
@@ -70,3 +78,18 @@ def adapted_logits(
     if form == "factored":
         return dot_factored_logits(query, weights, problem, weight, steps.size)
     return dot_explicit_logits(query, weights, problem, weight, steps.size, steps.count)
+
+
+def weight_change(weights: Tensor, problem: InnerProblem, weight: Tensor, steps: InnerSteps) -> Tensor:
+    """Relative change ‖w' − w‖ / ‖w‖ [B] of all weights of a head by the inner update.
+
+    Args:
+        weights: ω [B, S].
+        weight: of the head before adaptation, [C, d] or [C, d+1].
+    """
+    if isinstance(problem, CosineProblem):
+        adapted = adapted_weight(weights, problem, weight, steps.size, steps.count)
+    else:
+        adapted = dot_adapted_weight(weights, problem, weight, steps.size, steps.count)
+    change: Tensor = vector_norm(adapted - weight, dim=(1, 2)) / vector_norm(weight)
+    return change

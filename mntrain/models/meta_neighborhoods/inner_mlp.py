@@ -73,3 +73,22 @@ def adapted_values(
         if position + 1 < len(layers):
             hidden = torch.relu(hidden)
     return as_values(hidden)
+
+
+def weight_change(weights: Tensor, layers: Layers, tables: Sequence[LayerTable], step_size: Tensor) -> Tensor:
+    """Relative change ‖φ' − φ‖ / ‖φ‖ [B] of all weights and biases by the inner update.
+
+    The largest intermediate is [B, o_l, i_l].
+
+    Args:
+        weights: ω [B, S].
+        layers: weight and bias of every layer.
+        tables: of :func:`layer_tables`.
+        step_size: α [].
+    """
+    moved, length = weights.new_zeros(len(weights)), weights.new_zeros(())
+    for (weight, bias), table in zip(layers, tables, strict=True):
+        errors = weights.unsqueeze(1) * table.errors.mT
+        moved = moved + (errors @ table.inputs).square().sum(dim=(1, 2)) + errors.sum(dim=-1).square().sum(dim=-1)
+        length = length + weight.square().sum() + bias.square().sum()
+    return step_size * (moved / length).sqrt()

@@ -11,7 +11,13 @@ from mntrain.layers.attention import attention, comparable_similarity, key_index
 from mntrain.layers.heads import CosineHead, Head, build_head
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, full_precision
 from mntrain.models.family import BuildBackbone
-from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
+from mntrain.models.meta_neighborhoods.adaptation import (
+    InnerSteps,
+    adapted_logits,
+    cheapest_form,
+    inner_problem,
+    weight_change,
+)
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import (
     Dictionary,
@@ -142,6 +148,11 @@ class MetaNeighborhoods(Classifier):
         problem = cosine_problem(self.dictionary.keys, self.dictionary.values(), self.head.weight, self.head.scale)
         adapted = adapted_weight(weights, problem, self.head.weight, self.step_size, self.step_count)
         return Prototypes(unadapted=problem.prototypes, adapted=unit(adapted))
+
+    def weight_change(self, queries: Tensor) -> Tensor:
+        """Features z [B, d] → relative change [B] of the head's weights by the inner update."""
+        problem = inner_problem(self.head, self.dictionary.keys, self.dictionary.values())
+        return weight_change(self.attention_over_all(queries), problem, self.head.weight, self.steps())
 
     @property
     def compiled_part(self) -> nn.Module:

@@ -19,7 +19,7 @@ from mntrain.layers.mlp import Mlp, as_values
 from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
-from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
+from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
 from mntrain.models.vanilla.regression import VanillaRegressor
 
 
@@ -112,6 +112,12 @@ class MetaNeighborhoodsRegressor(Regressor):
     def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
         """Similarity [B, S'] of standardised inputs [B, F] to some entries, comparable between inputs too."""
         return comparable_similarity(queries, key_index(self.keys[entries], self.similarity))
+
+    def weight_change(self, queries: Tensor) -> Tensor:
+        """Standardised inputs [B, F] → relative change [B] of all weights by the inner update."""
+        layers = self.network.parameters_of_layers()
+        tables = layer_tables(self.keys, self.values, layers)
+        return weight_change(self.attention_over_all(queries), layers, tables, self.step_size)
 
     @property
     def compiled_part(self) -> nn.Module:

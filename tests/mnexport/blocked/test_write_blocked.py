@@ -25,7 +25,7 @@ from mntrain.layers.ifilm import IFiLM
 
 CLASSES, IMAGE = 5, (3, 16, 16)
 SIGNATURE = ExportSignature(
-    input=ExportTensor(name="image", datatype="UINT8", shape=IMAGE),
+    inputs=(ExportTensor(name="image", datatype="UINT8", shape=IMAGE),),
     input_type="uint8",
     outputs=tuple(ExportTensor(name=name, datatype="FP32", shape=(CLASSES,)) for name in ("logits", "probabilities")),
     labels=tuple("abcde"),

@@ -24,6 +24,17 @@ def test_parity_and_place_of_the_model_are_printed(
     assert (repository / "mn" / "1" / "model.onnx").is_file()
 
 
+def test_a_model_folder_taken_for_a_repository_is_refused_before_any_work(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "img" / "1").mkdir(parents=True)
+    (repository / "img" / "config.pbtxt").touch()
+    assert main(["no artifact", str(repository / "img" / "1")]) == 2
+    err = capsys.readouterr().err
+    assert f"for its next version: mnexport ARTIFACT {repository / 'img'};" in err
+    assert [item.name for item in (repository / "img" / "1").iterdir()] == []
+
+
 def test_json_is_all_that_is_printed_where_it_is_asked_for(
     runs: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.precision.accuracy import Precision
 from mnexport.repository.target import Target
-from mnexport.signature import ExportSignature, ExportTensor, table_signature
+from mnexport.signature import ExportSignature, ExportTensor, RowInterface, table_signature
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
 from mnserve.models.local_model import LocalModel
@@ -181,7 +181,8 @@ def test_a_file_that_cannot_be_quantised_is_removed(tmp_path: Path) -> None:
     inputs, outputs = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "without convolutions", [inputs], [outputs])
     onnx.save(helper.make_model(graph), file)
-    signature = replace(table_signature(("a", "b"), "y"), input=ExportTensor(name="x", datatype="FP32", shape=(2,)))
+    rows = table_signature(RowInterface(columns=("a", "b"), targets=("y",)))
+    signature = replace(rows, inputs=(ExportTensor(name="x", datatype="FP32", shape=(2,)),))
     report = lower_cpu_file(
         ModelFile(path=file, signature=signature),
         np.zeros((4, 2), np.float32),

@@ -18,7 +18,7 @@ from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 
 ENTRIES, CLASSES, FEATURES, RANK = 61, 4, 12, 8
 SIGNATURE = ExportSignature(
-    input=ExportTensor(name="features", datatype="FP32", shape=(FEATURES,)),
+    inputs=(ExportTensor(name="features", datatype="FP32", shape=(FEATURES,)),),
     input_type="float32",
     outputs=(ExportTensor(name="logits", datatype="FP32", shape=(CLASSES,)),),
     labels=None,

@@ -87,7 +87,7 @@ def test_onnx_runtime_computes_the_same_numbers(tmp_path: Path) -> None:
             return (integer_products(query, IntegerKeys(self.codes, self.steps)),)
 
     signature = ExportSignature(
-        input=ExportTensor(name="query", datatype="FP32", shape=(24,)),
+        inputs=(ExportTensor(name="query", datatype="FP32", shape=(24,)),),
         input_type="float32",
         outputs=(ExportTensor(name="products", datatype="FP32", shape=(70,)),),
         labels=None,

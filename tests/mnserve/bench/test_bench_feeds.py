@@ -83,3 +83,16 @@ def test_strings_cannot_be_timed() -> None:
 def test_optional_inputs_keep_their_default() -> None:
     model = config(f'{IMAGE} input {{ name: "scale" data_type: TYPE_FP32 dims: [4] optional: true }}')
     assert set(feeds(model, 2)) == {"image"}
+
+
+ROWS = """input { name: "row" data_type: TYPE_FP32 dims: 1 } input { name: "categories" data_type: TYPE_STRING dims: 2 }
+parameters { key: "mn.input" value { string_value:
+'{"layout": "rows", "columns": ["a", "b", "c"], "categories": {"b": ["x", "y"], "c": ["z"]}, "target": "t"}' } }"""
+
+
+def test_categories_are_drawn_from_those_that_the_model_knows() -> None:
+    drawn = feeds(config(ROWS, batch=32), 32)
+    assert drawn["row"].shape == (32, 1)
+    assert drawn["categories"].shape == (32, 2)
+    assert set(drawn["categories"][:, 0]) == {b"x", b"y"}
+    assert set(drawn["categories"][:, 1]) == {b"z"}

@@ -52,7 +52,7 @@ def test_no_folder_has_to_be_writable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_provider_that_the_build_lacks_is_told_with_the_remedy() -> None:
     first, *others = check_providers(EngineOptions(providers=(CUDA, CPU)))
     assert (first.name, first.starts) == (CUDA, False)
-    assert "pip uninstall onnxruntime, then pip install 'mn-runtime[serve-gpu]'" in first.reason
+    assert "pip uninstall onnxruntime, then pip install '.[serve-gpu]'" in first.reason
     assert [report.starts for report in others] == [True]
 
 

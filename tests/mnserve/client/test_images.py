@@ -116,12 +116,12 @@ def test_another_size_is_refused_unless_resized(tmp_path: Path, colours: np.ndar
     size = PixelSize(channels=3, height=4, width=6)
     with pytest.raises(ImageError, match=r"a\.png: the image is 7x5 pixels .*takes 6x4; add --resize"):
         read_image(path, size)
-    assert read_image(path, size, resize=True).shape == (4, 6, 3)
+    assert read_image(path, size, fit="stretch").shape == (4, 6, 3)
 
 
 def test_the_right_size_is_not_touched_by_resize(tmp_path: Path, colours: np.ndarray) -> None:
     path = save(tmp_path / "a.png", colours)
-    np.testing.assert_array_equal(read_image(path, PixelSize(channels=3, height=5, width=7), resize=True), colours)
+    np.testing.assert_array_equal(read_image(path, PixelSize(channels=3, height=5, width=7), fit="stretch"), colours)
 
 
 def test_missing_empty_and_foreign_files_are_refused(tmp_path: Path) -> None:

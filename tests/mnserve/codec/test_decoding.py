@@ -182,6 +182,18 @@ def test_non_finite_values_can_be_allowed() -> None:
     assert np.isnan(decode_request(message, allowing).feeds["a"][0, 1])
 
 
+def test_nan_can_be_allowed_without_infinity() -> None:
+    allowing = RequestSignature(
+        model="m", max_batch_size=4, inputs=SIGNATURE.inputs, outputs=SIGNATURE.outputs, allow_nan=True
+    )
+    message = request()
+    message.raw_input_contents[1] = np.array([1, np.nan, 3, 4], "<f4").tobytes()
+    assert np.isnan(decode_request(message, allowing).feeds["a"][0, 1])
+    message.raw_input_contents[1] = np.array([1, np.nan, -np.inf, 4], "<f4").tobytes()
+    with pytest.raises(InvalidRequestError, match=r"1 values that are infinite, the first at index \[1, 0\]"):
+        decode_request(message, allowing)
+
+
 UNSUPPORTED: dict[str, Callable[[pb.ModelInferRequest], None]] = {
     "output in shared memory": lambda m: setattr(
         m.outputs.add(name="p").parameters["shared_memory_region"], "string_param", "r"

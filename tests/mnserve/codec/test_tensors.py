@@ -173,6 +173,16 @@ def test_non_finite_values_are_counted_and_the_first_is_found(name: str) -> None
     assert first_non_finite(array, datatype) == (3, (0, 2))
 
 
+@pytest.mark.parametrize("size", [6, 10_000], ids=["few", "many"])
+@pytest.mark.parametrize("name", ["FP16", "FP32", "FP64"])
+def test_infinite_values_are_found_among_those_that_are_missing(name: str, size: int) -> None:
+    datatype = DATATYPES[name]
+    array = np.full((2, size), np.nan, dtype=datatype.dtype)
+    assert first_non_finite(array, datatype, allow_nan=True) is None
+    array[1, 2] = -np.inf
+    assert first_non_finite(array, datatype, allow_nan=True) == (1, (1, 2))
+
+
 def test_a_sum_that_overflows_is_no_fault() -> None:
     assert first_non_finite(np.full(4, 3e38, dtype="<f4"), DATATYPES["FP32"]) is None
     assert first_non_finite(np.full(4, 60000, dtype="<f2"), DATATYPES["FP16"]) is None
@@ -181,6 +191,7 @@ def test_a_sum_that_overflows_is_no_fault() -> None:
 def test_non_finite_values_of_bfloat16_are_counted() -> None:
     bits = np.array([0x3F80, 0x7F80, 0x7FC0], dtype="<u2")  # 1, inf, NaN
     assert first_non_finite(bits, DATATYPES["BF16"]) == (2, (1,))
+    assert first_non_finite(bits, DATATYPES["BF16"], allow_nan=True) == (1, (1,))
     assert first_non_finite(np.array([0x7F80], dtype="<u2"), DATATYPES["UINT16"]) is None
 
 

@@ -67,7 +67,7 @@ def test_what_a_library_lacks_is_found_through_the_libraries_between(tmp_path: P
 def test_missing_libraries_of_a_provider_come_with_their_remedies(build: Path) -> None:
     found = {item.library: item.remedy for item in missing_libraries(CUDA)}
     assert found["libcuda.so.1"].startswith("install NVIDIA's driver")
-    assert found["libcudnn.so.9"] == found["libcufft.so.11"] == "pip install 'mn-runtime[serve-gpu]'"
+    assert found["libcudnn.so.9"] == found["libcufft.so.11"] == "pip install '.[serve-gpu]' in a clone of mn-runtime"
     assert missing_libraries("CPUExecutionProvider") == missing_libraries(TENSORRT) == ()
 
 

@@ -51,7 +51,7 @@ def test_commas_separate_names_as_spaces_do() -> None:
     ("name", "words"),
     [
         ("openvino", "pip uninstall onnxruntime, then pip install onnxruntime-openvino"),
-        ("trt", r"then pip install 'mn-runtime\[serve-gpu,tensorrt\]'"),
+        ("trt", r"then pip install '\.\[serve-gpu,tensorrt\]'"),
         ("VitisAIExecutionProvider", "install a build of ONNX Runtime that has it"),
         ("cdua", "none of the name cdua; 'cuda' may be meant"),
         ("nonsense", "none of the name nonsense; there are cpu, cuda"),

@@ -199,7 +199,7 @@ async def test_a_collector_gets_the_spans(repository: Path, double_model: Callab
 
 def test_without_opentelemetry_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter", None)
-    with pytest.raises(StartError, match=r"pip install 'mn-runtime\[trace\]'"):
+    with pytest.raises(StartError, match=r"pip install '\.\[trace\]'"):
         Tracing.to_collector("http://127.0.0.1:1", TraceSettings(TraceChoice()))
 
 

@@ -235,3 +235,17 @@ def test_images_beyond_the_limit_of_a_page_are_left_out_with_a_note(
     assert len(out.splitlines()) == 4
     assert err == f"mnserve predict: note: {page} shows the first 2 of 4 images\n"
     assert page.read_text().count("<article>") == 2
+
+
+def test_a_finding_of_the_exporter_is_told_with_explanations_alone(
+    explained_model: ExplainedModel, colours: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = explained_model()
+    with (model / "config.pbtxt").open("a") as file:
+        file.write('parameters { key: "mn.finding" value { string_value: "explanations <mean> little here" } }\n')
+    page = tmp_path / "why.html"
+    assert predict(model, colours / "1-green.png", html=str(page)) == 0
+    assert capsys.readouterr().err == "mnserve predict: note: explanations <mean> little here\n"
+    assert "Note: explanations &lt;mean&gt; little here." in page.read_text()
+    assert run(PredictSettings(model=str(model), files=[str(colours / "1-green.png")])) == 0
+    assert capsys.readouterr().err == ""

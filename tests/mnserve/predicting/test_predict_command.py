@@ -107,6 +107,22 @@ def test_resize_scales_and_a_grey_model_gets_grey(
     assert capsys.readouterr().out == f"{tmp_path / 'a.jpg'}: grey 1.0000\n"
 
 
+def test_the_rule_that_a_model_states_needs_no_resize(
+    colour_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = colour_model("m", dims=(3, 8, 8))
+    config = model / "config.pbtxt"
+    text = config.read_text()
+    assert text.count('0..255\\"') == 1
+    config.write_text(text.replace('0..255\\"', '0..255\\", \\"fit\\": \\"crop\\"'))
+    image = Image.new("RGB", (30, 10), "red")
+    image.paste("blue", (10, 0, 20, 10))
+    image.save(tmp_path / "a.png")
+    for resize in (False, True):
+        assert predict(model, tmp_path / "a.png", resize=resize, top=1) == 0
+        assert capsys.readouterr().out.startswith(f"{tmp_path / 'a.png'}: blue ")
+
+
 def test_images_of_any_size_are_batched_by_size(
     colour_model: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,13 @@ def test_float_models_get_unit_range(datatype: str, dtype: type) -> None:
     np.testing.assert_allclose(batch[0], PIXELS.transpose(2, 0, 1) / 255, rtol=1e-3 if dtype == np.float16 else 1e-6)
 
 
+def test_the_rule_for_other_sizes_is_read_or_left_open() -> None:
+    assert ImageInput.from_config(one_input("TYPE_UINT8", [3, 2, 4], input={"fit": "pad"})).fit == "pad"
+    assert ImageInput.from_config(one_input("TYPE_UINT8", [3, 2, 4], input={})).fit is None
+    with pytest.raises(ImageModelError, match=r"mn\.input.*fill.*correct its config\.pbtxt"):
+        ImageInput.from_config(one_input("TYPE_UINT8", [3, 2, 4], input={"fit": "fill"}))
+
+
 def test_a_foreign_float_model_is_assumed_to_take_unit_range_and_says_so() -> None:
     image_input = ImageInput.from_config(one_input("TYPE_FP32", [3, 2, 4]))
     assert image_input.unit_scale

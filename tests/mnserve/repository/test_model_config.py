@@ -86,6 +86,7 @@ def test_a_configuration_may_leave_outputs_out() -> None:
         ('max_batch_size: 8 output { name: "q" data_type: TYPE_FP32 dims: [3, 8] }', "output 'q'.*y"),
         (f"max_batch_size: 8 {BOTH} {BOTH}", "'x' 2 times"),
         ('parameters { key: "allow_non_finite" value { string_value: "maybe" } }', "maybe"),
+        ('parameters { key: "allow_nan" value { string_value: "perhaps" } }', "allow_nan is 'perhaps'"),
     ],
 )
 def test_a_configuration_that_contradicts_the_engine_is_refused(text: str, words: str) -> None:
@@ -108,6 +109,13 @@ def test_a_fixed_batch_cannot_be_a_batch_dimension() -> None:
 def test_non_finite_values_can_be_allowed() -> None:
     config = filled('parameters { key: "allow_non_finite" value { string_value: "true" } }')
     assert signature(config, (X,), (Y,)).allow_non_finite
+
+
+def test_nan_can_be_allowed_without_infinity() -> None:
+    config = filled('parameters { key: "allow_nan" value { string_value: "true" } }')
+    rules = signature(config, (X,), (Y,))
+    assert rules.allow_nan
+    assert not rules.allow_non_finite
 
 
 def test_sizes_that_leave_a_batch_out_need_max_batch_size() -> None:

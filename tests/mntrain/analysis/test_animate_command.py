@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from safetensors.numpy import load_file
 from mntrain.analysis.animation import draw_frame, draw_moment
 from mntrain.analysis.trajectory import Observer, kept_epochs
 from mntrain.commands.cli import main
+from mntrain.plotting.style import draw_raster
 
 WORDS = [
     "--data.rows",
@@ -54,6 +56,31 @@ def test_a_frame_for_every_kept_epoch_and_three_stills(folder: Path, tmp_path: P
         "spiral-middle.png",
         "spiral-last.png",
     }
+
+
+@pytest.mark.parametrize("classes", [2, 4, 14])
+def test_the_legend_lies_inside_the_picture_and_names_every_class(folder: Path, classes: int) -> None:
+    run = folder / "adaptive"
+    observer = Observer(run)
+    trajectory = observer.trajectory([observer.moment(3, kept_epochs(run)[3])])
+    labels = tuple(f"a class with a long name, {place}" for place in range(classes))
+    figures: list[Figure] = []
+
+    def draw(figure: Figure) -> None:
+        figures.append(figure)
+        draw_moment(figure, replace(trajectory, labels=labels), 0)
+
+    draw_raster(draw, size=(5.6, 6.0), dpi=100)
+    (legend,) = figures[0].legends
+    box, axes = legend.get_window_extent(), figures[0].axes[0].get_tightbbox()
+    assert figures[0].bbox.x0 <= box.x0 < box.x1 <= figures[0].bbox.x1
+    assert figures[0].bbox.y0 <= box.y0 < box.y1 <= figures[0].bbox.y1
+    assert axes is not None
+    assert axes.y0 >= box.y1, "the axes make room"
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert sum(text.startswith("predicted a class") for text in texts) == min(classes, 12)
+    assert ("and 2 more classes" in texts) == (classes == 14)
+    assert texts[-2:] == ["wrong", "neighbor"]
 
 
 def test_drawn_answers_are_those_of_the_run(folder: Path) -> None:

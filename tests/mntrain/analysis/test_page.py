@@ -55,8 +55,8 @@ def page(runs: Path, sweep_file: Path, tmp_path_factory: pytest.TempPathFactory)
     )
     numbers = report(options)
     assert list(numbers) == [
-        "run", "curves", "adaptation", "prototypes", "embedding", "neighbors", "retrieval", "usage", "ablations",
-        "learned",
+        "run", "curves", "adaptation", "acting", "prototypes", "embedding", "neighbors", "retrieval", "usage",
+        "ablations", "learned",
     ]  # fmt: skip
     json.dumps(numbers, allow_nan=False)
     return file

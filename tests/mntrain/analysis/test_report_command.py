@@ -97,7 +97,7 @@ def test_the_page_of_a_classifier_of_rows_has_its_sections(tmp_path: Path, capsy
     test = json.loads(capsys.readouterr().out)["test"]
     assert main(["report", str(tmp_path / "a"), "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)
-    shown = ["run", "curves", "adaptation", "embedding", "retrieval", "usage", "ablations", "learned"]
+    shown = ["run", "curves", "adaptation", "acting", "embedding", "retrieval", "usage", "ablations", "learned"]
     assert list(numbers) == shown
     assert numbers["adaptation"]["after"] == pytest.approx(test["accuracy"])
     assert numbers["adaptation"]["before"] == pytest.approx(test["unadapted_accuracy"])
@@ -121,7 +121,7 @@ def test_the_page_of_a_regressor_has_its_errors(
     assert main(["report", str(tmp_path / "a"), "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)
     adaptive = family != "vanilla"
-    assert list(numbers) == ["run", "curves", "estimates", *(["usage", "learned"] if adaptive else [])]
+    assert list(numbers) == ["run", "curves", "estimates", *(["acting", "usage", "learned"] if adaptive else [])]
     assert numbers["estimates"]["mse"] == pytest.approx(test["mse"], rel=1e-5)
     assert numbers["estimates"].get("unadapted_mse") == (
         pytest.approx(test["unadapted_mse"], rel=1e-5) if adaptive else None

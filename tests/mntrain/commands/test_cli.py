@@ -37,6 +37,16 @@ def test_progress_is_plain_lines_away_from_a_terminal(tmp_path: Path, capsys: py
     assert "mnexport" in out
 
 
+def test_fit_of_rows_ends_with_the_command_that_exports_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--data.rows", "60", "--training.epochs", "1", "--meta_neighborhoods.entries", "5", "--name", "a"]
+    assert main(["fit", "spiral", *words, "--runs", str(tmp_path)]) == 0
+    artifact = tmp_path / "a" / "artifact"
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"artifact {artifact}; export it: mnexport {artifact} repository/a"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
@@ -61,7 +71,7 @@ def test_errors_are_one_sentence_with_the_right_code(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["evaluate", "a", "--split", "none"], ["evaluate", "a", "b"]])
+@pytest.mark.parametrize("words", [[], ["fly"], ["fit"], ["evaluate", "a", "--split", "none"], ["recipes", "b"]])
 def test_wrong_usage_exits_with_2(words: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(words)

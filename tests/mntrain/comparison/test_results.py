@@ -71,6 +71,25 @@ def test_means_deviations_and_paired_differences_are_right(tmp_path: Path) -> No
     assert mn.difference.p_value == pytest.approx(float(ttest_1samp([0.02, 0.01, 0.03], 0).pvalue))
 
 
+def test_gain_moved_weights_and_findings_are_told(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    for seed, run in enumerate(run for run in plan_runs(asked) if run.variant.name == "mn"):
+        file = run.folder / "metrics.json"
+        record = {"examples": 9, "weight_change": 0.02 + 0.01 * seed, "answer_change": 0.001, "gain": 0.01}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"adaptation": record}))
+    comparison = compared(asked)
+    vanilla, mn = comparison.rows
+    assert (vanilla.gain_mean, vanilla.weight_change_mean, vanilla.verdicts) == (None, None, [])
+    assert mn.gain_mean == pytest.approx(0.01)
+    assert mn.weight_change_mean == pytest.approx(0.03)
+    row = dict(zip(headings(comparison), cells(comparison, mn), strict=True))
+    assert (row["gain"], row["weights moved"]) == ("+1.00%", "3.0%")
+    stream = StringIO()
+    print_comparison(Console(file=stream, width=400), comparison)
+    assert "mn: the dictionary hardly acts" in stream.getvalue()
+
+
 def test_equal_differences_have_no_p_value(tmp_path: Path) -> None:
     asked = options(tmp_path)
     finish(asked, {"vanilla": (0.5, 0.5, 0.5), "mn": (0.5, 0.5, 0.5)})
@@ -104,9 +123,8 @@ def test_the_table_and_the_picture_show_every_variant(tmp_path: Path) -> None:
     found = compared(asked)
     lines = result_table(found).markdown().splitlines()
     assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
-    assert (
-        "| mn | 92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00% | 0.074 | 92.00% | 1,234 | 2 | 3 |" in lines
-    )
+    scores = "92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00%"
+    assert f"| mn | {scores} | 0.074 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
     assert len(headings(found)) == len(cells(found, found.rows[0]))
     assert "on 359 examples, 3 seeds" in lines[-1]
     picture = draw_comparison(found)

@@ -236,7 +236,7 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     found = json.loads((tmp_path / "crossval" / "crossval.json").read_text())["sets"]
     assert [one["search"]["1x4"] for one in found] == [None, None]
     assert [one["architecture"] for one in found] == [{"layers": 2, "units": 4}] * 2
-    assert [set(one["families"]) for one in found] == [{"knn", "vanilla"}] * 2
+    assert [set(one["families"]) for one in found] == [{"knn", "gradient_boosting", "vanilla"}] * 2
     assert [one["failures"] for one in found] == [
         [f"{name} meta-neighborhoods-2x4-fold1: The loss is nan."] for name in ("one", "two")
     ]

@@ -1,12 +1,15 @@
 """The figures and marks of a cross-validation, from errors that were never measured."""
 
+from dataclasses import replace
+
 import pytest
 from scipy.stats import ttest_rel
 
 from mntrain.crossval.plan import Architecture, CrossvalOptions, NetworkSetting
+from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.results import Crossval, Scores, SetResult
 from mntrain.crossval.search import Choice
-from mntrain.crossval.table import cells, headings
+from mntrain.crossval.table import caption, cells, headings
 
 ERRORS = {
     "knn": (0.9, 0.8, 0.95),
@@ -21,6 +24,7 @@ def row(errors: dict[str, tuple[float, ...]]) -> SetResult:
         name="made-up",
         rows=1234,
         features=5,
+        targets=("y",),
         choice=Choice(architecture=Architecture(layers=3, units=128), architectures={}, settings=settings, decays={}),
         scores=tuple(Scores(family=family, mse=mse, details=()) for family, mse in errors.items()),
     )
@@ -54,3 +58,36 @@ def test_a_family_that_could_not_be_trained_has_no_figure() -> None:
     result = Crossval(options=CrossvalOptions(recipes=("uci",), folds=3), sets=(one,))
     shown = dict(zip(headings(result), cells(result, one), strict=True))
     assert (shown["vanilla"], shown["p (MN, vanilla)"]) == ("failed", "")
+
+
+def test_several_targets_have_a_row_each_below_their_mean() -> None:
+    of_targets = {"east": (0.1, 0.2, 0.3), "north": (0.9, 0.7, 0.8)}
+
+    def scores(family: str, factor: float) -> Scores:
+        folds = [{name: {"mse": factor * mse[fold]} for name, mse in of_targets.items()} for fold in range(3)]
+        together = tuple(sum(of["mse"] for of in fold.values()) / 2 for fold in folds)
+        return Scores(family=family, mse=together, details=tuple({"targets": fold} for fold in folds))
+
+    one = replace(
+        row({}),
+        targets=("east", "north"),
+        scores=(scores("vanilla", 1.0), scores("meta_neighborhoods", 0.5)),
+    )
+    options = CrossvalOptions(recipes=("uci",), folds=3, families=("vanilla", "meta_neighborhoods"))
+    result = Crossval(options=options, sets=(one,))
+
+    table = [dict(zip(headings(result), cells(result, shown), strict=True)) for shown in result.rows]
+    assert [line["data set"] for line in table] == ["made-up", "made-up: east", "made-up: north"]
+    assert [line["vanilla"] for line in table] == ["0.5000 ± 0.0500", "0.2000 ± 0.1000", "0.8000 ± 0.1000"]
+    assert [line["MN"].split()[0] for line in table] == ["0.2500", "0.1000", "0.4000"]
+    assert "with several targets is their mean" in caption(result)
+    assert "several" not in caption(Crossval(options=options, sets=(row(ERRORS),)))
+    plain = one.to_json()
+    assert plain["families"]["vanilla"]["mse"] == pytest.approx([0.5, 0.45, 0.55])
+    assert list(plain["targets"]) == ["east", "north"]
+    assert plain["targets"]["north"]["families"]["vanilla"] == {
+        "mean": pytest.approx(0.8), "std": pytest.approx(0.1), "mse": [0.9, 0.7, 0.8],
+    }  # fmt: skip
+    assert plain["targets"]["east"]["meta_neighborhoods_against"]["vanilla"]["better"]
+    assert "targets" not in row(ERRORS).to_json()
+    assert draw_crossval(result).count("made-up: ") == 2

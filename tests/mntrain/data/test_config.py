@@ -16,6 +16,8 @@ from mntrain.errors import ConfigError
         ({"train_limit": 0}, ["data.train_limit", "0", "positive"]),
         ({"image_size": -3}, ["data.image_size", "-3"]),
         ({"image_size": True}, ["data.image_size", "True"]),
+        ({"image_size": 8, "image_fit": "fill"}, ["data.image_fit", "'fill'", "'stretch', 'crop' or 'pad'"]),
+        ({"image_fit": "crop"}, ["data.image_fit is 'crop'", "set data.image_size"]),
         ({"split_seed": -1}, ["data.split_seed", "-1"]),
         ({"color": "CMYK"}, ["data.color", "CMYK", "RGB"]),
         ({"source": "idx"}, ["data.path is not set", "idx"]),

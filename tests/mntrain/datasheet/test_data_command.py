@@ -128,7 +128,7 @@ def test_the_figures_are_those_of_the_data(sources: dict[str, list[str]], read: 
     assert [entry["count"] for entry in idx["ignored"]] == [1, 7]
     assert idx["ignored"][0]["examples"] == ["notes.txt"]
     assert idx["images"]["sizes"] == {"8x8": 42}
-    assert idx["images"]["pixels"].startswith("brought to 16x16")
+    assert idx["images"]["pixels"].startswith("stretched to 16x16")
     assert idx["input"] == [3, 16, 16]
     rows = read(*sources["table"])
     assert {column["name"]: (column["role"], column["kind"], column["missing"]) for column in rows["columns"]} == {

@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from mntrain.layers.attention import SIMILARITIES, Similarity, attention, key_index, similarity, unit
 from mntrain.layers.heads import Head, HeadKind, build_head
-from mntrain.models.meta_neighborhoods.adaptation import InnerSteps, adapted_logits, cheapest_form, inner_problem
+from mntrain.models.meta_neighborhoods.adaptation import (
+    InnerSteps,
+    adapted_logits,
+    cheapest_form,
+    inner_problem,
+    weight_change,
+)
 from mntrain.models.meta_neighborhoods.config import StepSizeForm
 from mntrain.models.meta_neighborhoods.dictionary import initial_step_size
 
@@ -39,6 +45,11 @@ class Case:
         return [self.features, self.keys, self.value_logits, self.size, *self.head.parameters()]
 
     def oracle(self) -> Tensor:
+        pairs = zip(self.features, self.oracle_weights(), strict=True)
+        return torch.stack([self.answers(z[None], adapted)[0] for z, adapted in pairs])
+
+    def oracle_weights(self) -> list[Tensor]:
+        """Adapted weights of every query, by autograd."""
         values, rows = self.value_logits.softmax(-1), []
         for i in range(BATCH):
             z = self.features[i]
@@ -52,8 +63,8 @@ class Case:
                 loss = -(weights * (values * self.answers(self.keys, adapted).log_softmax(-1)).sum(-1)).sum()
                 (gradient,) = torch.autograd.grad(loss, adapted, create_graph=True)
                 adapted = adapted - self.size * gradient
-            rows.append(self.answers(z[None], adapted)[0])
-        return torch.stack(rows)
+            rows.append(adapted)
+        return rows
 
     def answers(self, x: Tensor, weight: Tensor) -> Tensor:
         """Logits by the head's own forward pass, with other weights."""
@@ -82,6 +93,18 @@ def test_logits_and_meta_gradients_equal_autograd(options: Any) -> None:
             assert (mine is None) == (theirs is None)
             if theirs is not None:
                 torch.testing.assert_close(mine, theirs, atol=EXACT, rtol=EXACT)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options)))
+def test_the_change_of_the_weights_is_that_of_autograd(options: Any) -> None:
+    case = Case(*options)
+    weight = case.head.weight
+    expected = torch.stack([(adapted - weight).norm() / weight.norm() for adapted in case.oracle_weights()])
+    weights = attention(similarity(case.features, key_index(case.keys, case.kind)), TEMPERATURE)
+    problem = inner_problem(case.head, case.keys, case.value_logits.softmax(-1))
+    found = weight_change(weights, problem, weight, InnerSteps(count=case.count, size=case.size))
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
+    assert expected.min() > 1e-3
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options)))

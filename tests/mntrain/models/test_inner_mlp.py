@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from mntrain.layers.attention import attention, key_index, similarity
 from mntrain.layers.mlp import Mlp, as_values
-from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables
+from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
 
 QUERIES, ENTRIES, FEATURES = 5, 9, 4
 
@@ -38,18 +38,41 @@ class Setting:
 
     def materialised(self, weights: Tensor) -> Tensor:
         """One query after the other: autograd gives the update, and a copy of the network answers."""
+        moved = self.moved_parameters(weights)
+        queries = zip(self.queries, moved, strict=True)
+        return torch.stack([as_values(functional_call(self.mlp, parameters, query)) for query, parameters in queries])
+
+    def moved_parameters(self, weights: Tensor) -> list[dict[str, Tensor]]:
+        """Parameters of every query after the update, by autograd."""
         parameters = dict(self.mlp.named_parameters())
         answers = []
-        for query, omega in zip(self.queries, weights, strict=True):
+        for omega in weights:
             errors = functional_call(self.mlp, parameters, self.keys) - self.values.reshape(ENTRIES, -1)
             inner = (omega.unsqueeze(-1) * errors.square()).sum()
             gradients = torch.autograd.grad(inner, list(parameters.values()), create_graph=True)
-            moved = {
-                name: value - self.step_size * gradient
-                for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
-            }
-            answers.append(as_values(functional_call(self.mlp, moved, query)))
-        return torch.stack(answers)
+            answers.append(
+                {
+                    name: value - self.step_size * gradient
+                    for (name, value), gradient in zip(parameters.items(), gradients, strict=True)
+                }
+            )
+        return answers
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_the_change_of_the_weights_is_that_of_autograd(layers: int, targets: int) -> None:
+    setting = Setting(layers, targets=targets)
+    plain = dict(setting.mlp.named_parameters())
+    length = torch.cat([value.flatten() for value in plain.values()]).norm()
+    expected = [
+        torch.cat([(moved[name] - plain[name]).flatten() for name in plain]).norm() / length
+        for moved in setting.moved_parameters(setting.weights())
+    ]
+    parameters = setting.mlp.parameters_of_layers()
+    tables = layer_tables(setting.keys, setting.values, parameters)
+    found = weight_change(setting.weights(), parameters, tables, setting.step_size)
+    torch.testing.assert_close(found, torch.stack(expected), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("targets", [1, 3])

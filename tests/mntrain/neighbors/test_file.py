@@ -12,10 +12,10 @@ from safetensors.numpy import load_file, save_file
 
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.errors import ArtifactError
+from mntrain.models.nearest import nearest_positions
 from mntrain.neighbors import adding
 from mntrain.neighbors.adding import NeighborOptions, add_neighbors
 from mntrain.neighbors.file import NAME, read_neighbors
-from mntrain.neighbors.nearest import nearest_positions
 from mntrain.training.artifact_data import load_split
 
 

@@ -84,6 +84,10 @@ def test_images_of_another_size_in_the_test_split_are_refused(
     with pytest.raises(DataError, match=r"test split have shape \[1, 6, 6\].*set data.image_size"):
         load_images(DataConfig(source="idx", path=str(folder)))
     assert load_images(DataConfig(source="idx", path=str(folder), image_size=6)).height == 6
+    padded = load_images(DataConfig(source="idx", path=str(folder), image_size=10, image_fit="pad"))
+    assert padded.train.images[..., 1:9].any()
+    assert not padded.train.images[..., 0].any()  # 5x4 pixels are scaled to 8 of 10 columns
+    assert not padded.train.images[..., 9].any()
 
 
 def test_labels_beyond_the_names_of_fashion_mnist_are_refused(write_idx: Callable[..., Path]) -> None:

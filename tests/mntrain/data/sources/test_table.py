@@ -51,20 +51,18 @@ def numbers(count: int = 40) -> dict[str, Any]:
 def test_a_file_of_numbers_is_a_regression_on_column_y(write: Write, name: str) -> None:
     columns = numbers()
     data = load(write(name, y=columns["y"], a=columns["a"], b=columns["b"]))
-    assert (data.feature_names, data.target_name, data.label_names) == (("a", "b"), "y", None)
+    assert (data.feature_names, data.target_names, data.label_names) == (("a", "b"), ("y",), None)
     assert data.split.counts == {"train": 29, "validation": 3, "test": 8}
     for part in ("train", "validation", "test"):
         rows = data.split.indices[part]
         np.testing.assert_allclose(data.part(part).inputs[:, 0], columns["a"][rows], rtol=1e-6)
         np.testing.assert_allclose(data.part(part).targets, columns["y"][rows], rtol=1e-6)
-    low, high = data.target_range
-    assert (low, high) == (data.train.targets.min(), data.train.targets.max())
 
 
 def test_without_a_column_y_the_last_one_is_the_target(write: Write) -> None:
     columns = numbers()
     file = write(a=columns["a"], price=columns["y"], b=columns["b"])
-    assert load(file).target_name == "b"
+    assert load(file).target_names == ("b",)
     assert load(file, target_column="price").feature_names == ("a", "b")
 
 
@@ -233,4 +231,4 @@ def test_refuses_fields_that_do_not_fit(fields: dict[str, Any], parts: list[str]
 
 def test_published_tables_are_read(shared_data: Path) -> None:
     data = load(shared_data / "uci" / "energy.parquet", folds=5, fold=2)
-    assert (data.features, data.target_name, sum(data.split.counts.values())) == (8, "y", 768)
+    assert (data.features, data.target_names, sum(data.split.counts.values())) == (8, ("y",), 768)

@@ -8,9 +8,9 @@ import torch
 
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.layers.attention import SIMILARITIES
+from mntrain.models import nearest
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.neighbors import nearest
-from mntrain.neighbors.nearest import nearest_positions
+from mntrain.models.nearest import nearest_positions
 from mntrain.training.artifact_data import load_split
 
 
@@ -23,8 +23,8 @@ def distances(model: MetaNeighborhoods, features: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.fixture
-def artifact_of(artifact: Path) -> ImageArtifact:
-    loaded = load_artifact(artifact)
+def artifact_of(runs: Path) -> ImageArtifact:
+    loaded = load_artifact(runs / "meta_neighborhoods" / "artifact")
     assert isinstance(loaded, ImageArtifact)
     return loaded
 

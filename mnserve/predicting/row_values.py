@@ -1,0 +1,108 @@
+"""Values of a row: its cells become the numbers and categories that a model takes.
+
+Shapes: B rows in a batch, Fn columns of numbers, Fc columns of categories.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mnserve.codec.datatypes import DATATYPES
+from mnserve.errors import RowError
+from mnserve.predicting.row_file import RowFile, TableRow
+from mnserve.repository.row_layout import RowLayout
+from mnserve.text.names import shortened
+
+_MISSING: Final = frozenset(("", "#n/a", "n/a", "na", "nan", "-nan", "null"))
+"""Words for a missing number in small letters, as in training."""
+_LARGEST: Final = float(np.finfo(np.float32).max)
+_TRUTH: Final = {"true": 1.0, "false": 0.0}
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowValues:
+    """Values of one row: numbers in their order, NaN where they are missing, and categories."""
+
+    numbers: tuple[float, ...]
+    categories: tuple[str, ...]
+
+
+class RowReader:
+    """Reads the rows of one table for one model.
+
+    Args:
+        layout: Columns of the model.
+        file: The table.
+
+    Raises:
+        RowFileError: A column is missing, or there twice.
+    """
+
+    def __init__(self, layout: RowLayout, file: RowFile) -> None:
+        self._layout = layout
+        positions = file.positions(layout.columns)
+        self._numbers = tuple(zip(layout.numbers, positions, strict=False))
+        self._categories = tuple(zip(layout.categories, positions[len(layout.numbers) :], strict=True))
+        self._known = {name: frozenset(values) for name, values in layout.categories.items()}
+        self.unknown: dict[str, dict[str, int]] = {}
+        """Column -> its categories that the model does not know, and how many rows have each."""
+
+    def read(self, row: TableRow) -> RowValues:
+        """Reads a row.
+
+        Raises:
+            RowError: A cell holds no number, or none at all where the model needs one; all such cells are named.
+        """
+        if row.fault:
+            raise RowError(row.fault)
+        faults: list[str] = []
+        numbers = tuple(self._number(name, row.cells[position], faults) for name, position in self._numbers)
+        if faults:
+            raise RowError("; ".join(faults))
+        categories = tuple(row.cells[position] for _, position in self._categories)
+        for (name, _), value in zip(self._categories, categories, strict=True):
+            if value and value not in self._known[name]:
+                counts = self.unknown.setdefault(name, {})
+                counts[value] = counts.get(value, 0) + 1
+        return RowValues(numbers=numbers, categories=categories)
+
+    def _number(self, name: str, cell: str, faults: list[str]) -> float:
+        text = cell.strip()
+        word = text.lower()
+        if word in _MISSING:
+            if not self._layout.fills_in:
+                faults.append(
+                    f"column '{name}' has no value, and the model fills none in (it was trained on rows without gaps)"
+                )
+            return math.nan
+        if word in _TRUTH:
+            return _TRUTH[word]
+        if not _NUMBER.fullmatch(text):
+            faults.append(f"column '{name}' is {shortened(cell)!r}, which is no number")
+            return math.nan
+        value = float(text)
+        if not abs(value) <= _LARGEST:
+            faults.append(f"column '{name}' is {shortened(cell)}, which is more than 32-bit floating point can hold")
+        return value
+
+
+def encode(layout: RowLayout, rows: Sequence[RowValues]) -> dict[str, NDArray[Any]]:
+    """Encodes rows as the inputs of a model: numbers [B, Fn] and categories [B, Fc], where it has any."""
+    feeds: dict[str, NDArray[Any]] = {}
+    if layout.number_input is not None:
+        datatype = DATATYPES[layout.number_input.datatype]
+        feeds[layout.number_input.name] = np.array([row.numbers for row in rows], dtype=datatype.dtype)
+    if layout.category_input is not None:
+        texts = np.empty((len(rows), len(layout.categories)), dtype=object)
+        for position, row in enumerate(rows):
+            texts[position] = [category.encode() for category in row.categories]
+        feeds[layout.category_input.name] = texts
+    return feeds

@@ -1,0 +1,1 @@
+"""Evaluate artifacts: on the data of their run, and on labelled data that they have never seen."""

@@ -1,0 +1,55 @@
+"""Configuration that reads new data by the rules of an artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mntrain.artifact_config import ArtifactConfig, ImageArtifactConfig
+from mntrain.data.config import DataConfig
+from mntrain.data.registry import SOURCES, find_source
+from mntrain.errors import ConfigError
+
+_IDX = ("fashion-mnist", "idx")
+# How the training data was split says nothing about new data.
+_OF_SPLITS = frozenset({"folds", "fold", "subset", "test_split", "split_column", "leaks"})
+
+
+def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConfig:
+    """Combine the fields that a user gives with those the artifact was trained by.
+
+    Args:
+        config: of the artifact.
+        given: fields of ``DataConfig``, ``path`` among them; they win.
+
+    Raises:
+        ConfigError: the source holds data of another kind than the model takes, or a field has no use.
+    """
+    trained = config.experiment.data
+    source = str(given.get("source") or _source(trained.source, Path(str(given["path"])).expanduser()))
+    registered = find_source(source)
+    images = isinstance(config, ImageArtifactConfig)
+    if registered.rows == images:
+        kinds = [name for name, other in SOURCES.items() if other.rows != images and other.path != "none"]
+        raise ConfigError(
+            f"data.source is {source!r}, which holds {'rows' if registered.rows else 'images'}, but the model takes "
+            f"{'images' if images else 'rows'}; choose {' or '.join(map(repr, kinds))}."
+        )
+    kept = {name: getattr(trained, name) for name in registered.options if name not in _OF_SPLITS}
+    if isinstance(config, ImageArtifactConfig):
+        kept["color"] = config.input.color
+        if config.input.height == config.input.width:
+            kept["image_size"] = config.input.height
+    else:
+        kept["target"] = "value" if config.labels is None else "class"
+    return DataConfig(**(kept | dict(given) | {"source": source}))
+
+
+def _source(trained: str, path: Path) -> str:
+    """Choose the source of new data where none is given."""
+    if find_source(trained).rows:
+        return "table"
+    if trained in _IDX and path.is_dir() and any("idx" in file.name for file in path.iterdir()):
+        return "idx"
+    return "images" if "images" in SOURCES and path.exists() else "datasets"

@@ -1,0 +1,64 @@
+"""Sentences that an evaluation begins with on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mntrain.data.labels import listing
+from mntrain.evaluation.classification import ClassificationFigures
+from mntrain.evaluation.labelled import LabelledData
+from mntrain.evaluation.report import EvaluationReport
+from mntrain.training.evaluation import metric_of
+
+
+def sentences(report: EvaluationReport) -> Iterator[str]:
+    """Say score and loss, and what of the new data was used."""
+    data, figures = report.data, report.run_figures
+    metric = metric_of(figures, report.artifact)
+    part = data.split if data.path is None else f"{data.path}" if data.split == "all" else f"{data.path} ({data.split})"
+    yield f"{part} {metric.describe(figures)}, loss {figures['loss']:.4f}, {figures['examples']} examples"
+    if isinstance(report.figures, ClassificationFigures) and report.figures.top:
+        shares = (f"{share:.2%} among the {count} likeliest" for count, share in report.figures.top.items())
+        yield f"right class {', '.join(shares)}"
+    yield from data.notes
+    yield from _about_classes(report)
+    yield from _about_shared(data)
+
+
+def _about_classes(report: EvaluationReport) -> Iterator[str]:
+    data = report.data
+    if data.path is None or not isinstance(report.figures, ClassificationFigures):
+        return
+    if data.left_out:
+        counted = listing([f"{name!r} ({count})" for name, count in data.left_out.items()])
+        total = sum(data.left_out.values())
+        yield f"left out, since the model does not know their class: {total} {data.noun}: {counted}"
+    absent = [
+        repr(name) for name, one in zip(report.figures.names, report.figures.classes, strict=True) if not one.support
+    ]
+    if absent:
+        yield f"no {data.noun} of {len(absent)} of the model's {len(report.figures.names)} classes: {listing(absent)}"
+
+
+def _about_shared(data: LabelledData) -> Iterator[str]:
+    shared = data.shared
+    if shared is None:
+        return
+    if shared.training:
+        yield (
+            f"warning: {shared.training:,} of {len(data.examples):,} {data.noun} are equal to training {data.noun} of "
+            "the run; the figures count what was learned by heart"
+        )
+    elif shared.training == 0:
+        yield f"none of the {data.noun} is equal to one that the model was trained with"
+    if shared.samples:
+        yield (
+            f"warning: {shared.samples:,} of {len(data.examples):,} {data.noun} are equal to some of the "
+            f"{shared.samples_of} held-out {data.noun} in the artifact; this may be data of the run, part of which it "
+            "was trained with"
+        )
+    elif shared.training is None:
+        yield (
+            f"none is equal to the {shared.samples_of} held-out {data.noun} in the artifact (training {data.noun} are "
+            "not kept there, so equal ones cannot be found)"
+        )
