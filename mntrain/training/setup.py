@@ -191,13 +191,13 @@ class TableSetup(RunSetup):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Number of columns."""
-        return (self._data.features,)
+        """Number of columns after encoding."""
+        return (self._scale.width,)
 
     def build_model(self) -> Model:
         """Build a regressor, or a classifier on the configured backbone where the targets are classes."""
         if self._data.label_names is not None:
-            return build_model(self.config, (self._scale.width,), len(self._data.label_names))
+            return build_model(self.config, self.input_shape, len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
         columns = targets.reshape(len(targets), -1).T
         ranges = [(float(values.min()), float(values.max())) for values in columns]

@@ -7,7 +7,7 @@ import numpy as np
 from mntrain.data.account import ColumnAccount
 from mntrain.data.images import ImageData
 from mntrain.data.summary.record import ColumnEntry
-from mntrain.data.tables import TableData
+from mntrain.data.tables import RowArray, TableData
 
 _CATEGORIES = 50
 
@@ -21,23 +21,37 @@ def column_entries(data: ImageData | TableData) -> list[ColumnEntry]:
     return [_entry(column, values.get(column.name)) for column in accounts or _own_columns(data)]
 
 
-def column_values(data: TableData, split: str = "train") -> dict[str, np.ndarray]:
+def column_values(data: TableData, split: str = "train") -> dict[str, RowArray]:
     """Map each column of numbers, and each target that is a value, to its values in a split: float32 [N]."""
     part = data.part(split)
-    found = {name: part.inputs[:, index] for index, name in enumerate(data.feature_names)}
+    numbers = data.feature_names[: data.features - len(data.categories)]
+    found = {name: part.inputs[:, index] for index, name in enumerate(numbers)}
     if data.label_names is None:
-        found[data.target_name] = part.targets
+        targets = part.targets.reshape(len(part), -1)
+        found |= {name: targets[:, index] for index, name in enumerate(data.target_names)}
     return found
 
 
 def _own_columns(data: TableData) -> tuple[ColumnAccount, ...]:
-    features = [ColumnAccount(name=name, role="feature", kind="number") for name in data.feature_names]
+    """Describe the columns where the source does not."""
     kind = "value" if data.label_names is None else "class"
-    target = ColumnAccount(name=data.target_name, role="target", kind=kind, categories=data.label_names or ())
-    return (target, *features)
+    targets = [
+        ColumnAccount(name=name, role="target", kind=kind, categories=data.label_names or ())
+        for name in data.target_names
+    ]
+    features = [
+        ColumnAccount(
+            name=name,
+            role="feature",
+            kind="category" if name in data.categories else "number",
+            categories=data.categories.get(name, ()),
+        )
+        for name in data.feature_names
+    ]
+    return (*targets, *features)
 
 
-def _entry(column: ColumnAccount, values: np.ndarray | None) -> ColumnEntry:
+def _entry(column: ColumnAccount, values: RowArray | None) -> ColumnEntry:
     return ColumnEntry(
         name=column.name,
         role=column.role,
@@ -50,7 +64,7 @@ def _entry(column: ColumnAccount, values: np.ndarray | None) -> ColumnEntry:
     )
 
 
-def _range(values: np.ndarray) -> list[float] | None:
+def _range(values: RowArray) -> list[float] | None:
     present = values[~np.isnan(values)]
     if not len(present):
         return None
