@@ -39,7 +39,7 @@ class CheckedModel:
         preprocessing: module, samples -> inputs of the model.
         samples: inputs of the exported model.
         outputs: names of the outputs of the exported model.
-        unit: standard deviation of the target of a regressor, else 1.
+        unit: standard deviation of the target of a regressor, or of each of several; else 1.
         form: static form that is checked.
     """
 
@@ -49,7 +49,7 @@ class CheckedModel:
     preprocessing: nn.Module
     samples: np.ndarray
     outputs: tuple[str, ...]
-    unit: float
+    unit: float | tuple[float, ...]
     form: str
 
     @property
@@ -133,9 +133,7 @@ def of_artifact(folder: Path) -> CheckedModel:
         preprocessing=artifact.preprocessing,
         samples=artifact.samples.inputs[:_SAMPLES],
         outputs=("value",) if regression else ("logits", "probabilities"),
-        unit=float(np.max(artifact.config.standardization.target_std))
-        if isinstance(artifact, TableArtifact) and regression
-        else 1.0,
+        unit=artifact.config.standardization.target_std if isinstance(artifact, TableArtifact) and regression else 1.0,
         form="auto",
     )
 

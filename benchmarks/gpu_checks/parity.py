@@ -1,6 +1,6 @@
 """Parity of the answers of a GPU with those of the CPU.
 
-Shapes: inputs [N, ...]; logits and probabilities [N, C] or values [N, 1].
+Shapes: inputs [N, ...]; logits and probabilities [N, C] or values [N, T].
 """
 
 from collections.abc import Callable, Mapping
@@ -62,14 +62,14 @@ def answers(run: Run, inputs: np.ndarray) -> Answers:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def compare(what: tuple[str, str, str], got: Answers, right: Answers, unit: float) -> Parity:
+def compare(what: tuple[str, str, str], got: Answers, right: Answers, unit: float | tuple[float, ...]) -> Parity:
     """Compare the answers of an engine with those of the CPU.
 
     Args:
         what: model, dtype, engine.
         got: answers of the engine.
         right: answers of the CPU in float32.
-        unit: standard deviation of the target of a regressor, else 1.
+        unit: standard deviation of the target of a regressor, or of each of several; else 1.
     """
     model, dtype, engine = what
     allowed = Approximation(limit=LIMITS[dtype], unit=unit)
@@ -80,7 +80,7 @@ def compare(what: tuple[str, str, str], got: Answers, right: Answers, unit: floa
         engine=engine,
         rows=len(next(iter(right.values()))),
         largest={name: float(values.max()) for name, values in error.items()},
-        limit=LIMITS[dtype] * unit,
+        limit=LIMITS[dtype] * float(np.max(unit)),
         beyond=allowed.beyond(error, right),
         other_classes=allowed.other_classes(got, right),
     )

@@ -16,7 +16,7 @@ from mnserve.errors import RowModelError
 from mnserve.predicting.answers import AnswerReader, LabelledPrediction
 from mnserve.predicting.explanations import stated_finding
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 
 _VALUE: Final = "value"
 _EXPLANATION: Final = ("neighbor_indices", "neighbor_weights", "neighbor_values", "unadapted_value")
@@ -57,7 +57,9 @@ class RowAnswers(Protocol):
         ...
 
 
-def answers_of(config: ModelConfig, layout: RowLayout, labels: Sequence[str], *, top: int, explain: bool) -> RowAnswers:
+def answers_of(
+    config: ModelConfig, layout: TableLayout, labels: Sequence[str], *, top: int, explain: bool
+) -> RowAnswers:
     """Chooses how the answers of a model are read: values where it has the output ``value``, else classes.
 
     Raises:
@@ -121,7 +123,7 @@ class RowValueAnswers:
         RowModelError: The model lacks the outputs of an explanation.
     """
 
-    def __init__(self, config: ModelConfig, layout: RowLayout, *, explain: bool) -> None:
+    def __init__(self, config: ModelConfig, layout: TableLayout, *, explain: bool) -> None:
         names = {output.name for output in config.output}
         if explain and not names.issuperset(_EXPLANATION):
             raise RowModelError(
@@ -213,7 +215,7 @@ class RowClassAnswer:
 class RowClassAnswers:
     """Reads the classes of a classifier of rows."""
 
-    def __init__(self, reader: AnswerReader, layout: RowLayout, top: int) -> None:
+    def __init__(self, reader: AnswerReader, layout: TableLayout, top: int) -> None:
         self._reader = reader
         self._target = layout.targets[0]
         self._top = top

@@ -47,7 +47,7 @@ class RowFile:
 
     Attributes:
         name: Name of the file.
-        columns: Names in its first line.
+        columns: Names in its first line, without blanks around them.
         separator: Between its cells.
         rows: All rows; a fault of the file itself is raised as a RowFileError where it is met.
     """
@@ -97,12 +97,12 @@ def open_rows(path: Path, needed: Sequence[str]) -> Iterator[RowFile]:
         separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
         reader = csv.reader(itertools.chain([first], stream), delimiter=separator, strict=True)
         records = _records(path, reader)
-        columns = tuple(next(records, ()))
+        columns = tuple(name.strip() for name in next(records, ()))
         yield RowFile(name=str(path), columns=columns, separator=separator, rows=_rows(records, len(columns)))
 
 
 def _found(line: str, separator: str, needed: Sequence[str]) -> tuple[int, int]:
-    names = next(csv.reader([line], delimiter=separator), [])
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     return sum(name in names for name in needed), len(names)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from mnserve.errors import AnswerTimeoutError, MnServeError, RowError, RowFileError, ServerUnreachableError
 from mnserve.predicting.models import CalledModel
 from mnserve.predicting.row_answers import RowAnswer, RowAnswers
+from mnserve.predicting.row_decimals import decimal_mark
 from mnserve.predicting.row_file import RowFile, TableRow
 from mnserve.predicting.row_values import RowReader, RowValues, encode
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 
 _UNREACHED: Final = "it was not tried, as no server answered"
 
@@ -34,7 +36,7 @@ class RowPredictor:
         answers: Reader of its answers.
     """
 
-    def __init__(self, model: CalledModel, layout: RowLayout, answers: RowAnswers) -> None:
+    def __init__(self, model: CalledModel, layout: TableLayout, answers: RowAnswers) -> None:
         self._model = model
         self._layout = layout
         self._answers = answers
@@ -53,7 +55,8 @@ class RowPredictor:
         Raises:
             RowFileError: A column is missing, or the file cannot be read any further; rows before it are answered.
         """
-        reader = RowReader(self._layout, file)
+        file.positions(self._layout.columns)
+        reader = RowReader(self._layout, file, decimal_mark(Path(file.name), self._layout))
         rows = iter(file.rows)
         broken: RowFileError | None = None
         while broken is None:

@@ -18,14 +18,14 @@ from mnserve.predicting.row_file import open_rows
 from mnserve.predicting.row_predictor import RowPredictor
 from mnserve.predicting.row_report import JsonReport, RowReport, TableReport
 from mnserve.predicting.settings import PredictSettings
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 
 _SHOWN: Final = 20
 """Most rows of a table that are named one by one on standard error."""
 
 
 def predict_rows(
-    settings: PredictSettings, model: CalledModel, layout: RowLayout, say: Callable[[str], None]
+    settings: PredictSettings, model: CalledModel, layout: TableLayout, say: Callable[[str], None]
 ) -> tuple[int, int]:
     """Predicts every row of every table.
 

@@ -17,13 +17,20 @@ from numpy.typing import NDArray
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.errors import RowError
 from mnserve.predicting.row_file import RowFile, TableRow
-from mnserve.repository.row_layout import RowLayout
+from mnserve.repository.row_layout import TableLayout
 from mnserve.text.names import shortened
 
-_MISSING: Final = frozenset(("", "#n/a", "n/a", "na", "nan", "-nan", "null"))
-"""Words for a missing number in small letters, as in training."""
+_MISSING: Final = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
+        *("N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"),
+    )
+)
+"""Texts for a missing value, the same as in training (``mntrain.data.reading``); a test compares them."""
+_MISSING_NUMBERS: Final = _MISSING | {"?", "None", "none"}
 _LARGEST: Final = float(np.finfo(np.float32).max)
 _TRUTH: Final = {"true": 1.0, "false": 0.0}
+_WHOLE: Final = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -41,17 +48,19 @@ class RowReader:
     Args:
         layout: Columns of the model.
         file: The table.
+        decimal: Decimal mark of its numbers, "." or ",".
 
     Raises:
         RowFileError: A column is missing, or there twice.
     """
 
-    def __init__(self, layout: RowLayout, file: RowFile) -> None:
+    def __init__(self, layout: TableLayout, file: RowFile, decimal: str = ".") -> None:
         self._layout = layout
+        self._decimal = decimal
         positions = file.positions(layout.columns)
         self._numbers = tuple(zip(layout.numbers, positions, strict=False))
         self._categories = tuple(zip(layout.categories, positions[len(layout.numbers) :], strict=True))
-        self._known = {name: frozenset(values) for name, values in layout.categories.items()}
+        self._known = {name: _Vocabulary(values) for name, values in layout.categories.items()}
         self.unknown: dict[str, dict[str, int]] = {}
         """Column -> its categories that the model does not know, and how many rows have each."""
 
@@ -67,17 +76,24 @@ class RowReader:
         numbers = tuple(self._number(name, row.cells[position], faults) for name, position in self._numbers)
         if faults:
             raise RowError("; ".join(faults))
-        categories = tuple(row.cells[position] for _, position in self._categories)
-        for (name, _), value in zip(self._categories, categories, strict=True):
-            if value and value not in self._known[name]:
-                counts = self.unknown.setdefault(name, {})
-                counts[value] = counts.get(value, 0) + 1
+        categories = tuple(self._category(name, row.cells[position]) for name, position in self._categories)
         return RowValues(numbers=numbers, categories=categories)
+
+    def _category(self, name: str, cell: str) -> str:
+        text = cell.strip()
+        if text in _MISSING:
+            return ""
+        value = self._known[name].spelled(text)
+        if value is None:
+            counts = self.unknown.setdefault(name, {})
+            counts[text] = counts.get(text, 0) + 1
+            return text
+        return value
 
     def _number(self, name: str, cell: str, faults: list[str]) -> float:
         text = cell.strip()
         word = text.lower()
-        if word in _MISSING:
+        if text in _MISSING_NUMBERS:
             if not self._layout.fills_in:
                 faults.append(
                     f"column '{name}' has no value, and the model fills none in (it was trained on rows without gaps)"
@@ -85,6 +101,8 @@ class RowReader:
             return math.nan
         if word in _TRUTH:
             return _TRUTH[word]
+        if self._decimal == ",":
+            text = text.replace(",", ".", 1)
         if not _NUMBER.fullmatch(text):
             faults.append(f"column '{name}' is {shortened(cell)!r}, which is no number")
             return math.nan
@@ -94,7 +112,23 @@ class RowReader:
         return value
 
 
-def encode(layout: RowLayout, rows: Sequence[RowValues]) -> dict[str, NDArray[Any]]:
+class _Vocabulary:
+    """Values of a category as the model knows them; whole numbers and truth may be spelled otherwise in a file."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        self._values = frozenset(values)
+        self._truth = {value.casefold(): value for value in values if value.casefold() in _TRUTH}
+
+    def spelled(self, text: str) -> str | None:
+        """Returns the value that a text means, such as 3 for 3.0; None for an unknown one."""
+        if text in self._values:
+            return text
+        whole = _WHOLE.fullmatch(text)
+        found = self._truth.get(text.casefold(), whole.group(1) if whole else "")
+        return found if found in self._values else None
+
+
+def encode(layout: TableLayout, rows: Sequence[RowValues]) -> dict[str, NDArray[Any]]:
     """Encodes rows as the inputs of a model: numbers [B, Fn] and categories [B, Fc], where it has any."""
     feeds: dict[str, NDArray[Any]] = {}
     if layout.number_input is not None:

@@ -31,7 +31,7 @@ class RowInput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowLayout:
+class TableLayout:
     """Columns of the rows that a model takes, and what it answers.
 
     Attributes:
@@ -56,7 +56,7 @@ class RowLayout:
         return (*self.numbers, *self.categories)
 
 
-def row_layout(config: ModelConfig) -> RowLayout | None:
+def row_layout(config: ModelConfig) -> TableLayout | None:
     """Reads the layout of rows from a complete configuration; None for a model that does not say that it takes rows.
 
     Raises:
@@ -68,7 +68,7 @@ def row_layout(config: ModelConfig) -> RowLayout | None:
     columns, categories, targets = stated
     required = [tensor for tensor in config.input if not tensor.optional]
     inputs = {BY_CONFIG_TYPE[tensor.data_type].is_bytes: tensor for tensor in required}
-    layout = RowLayout(
+    layout = TableLayout(
         numbers=tuple(name for name in columns if name not in categories),
         categories={name: tuple(categories[name]) for name in columns if name in categories},
         targets=tuple(targets),

@@ -59,11 +59,12 @@ def caption(comparison: Comparison) -> str:
     """Describe the figures of the table."""
     options = comparison.options
     seeds = f"{len(options.seeds)} seed{'s' * (len(options.seeds) != 1)}"
+    together = " Rows without the name of a target are the mean over several targets." if comparison.targets else ""
     return (
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
         f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test. "
         "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
-        "adapted weights."
+        f"adapted weights.{together}"
     )
 
 

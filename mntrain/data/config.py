@@ -19,7 +19,7 @@ Leaks = Literal["warn", "refuse", "allow"]
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
 _MAX_ROWS = 10_000_000
-_TEXTS = ("path", "image_column", "label_column", "subset", "test_split")
+_TEXTS = ("path", "image_column", "label_column", "split_column", "subset", "test_split")
 _COLUMNS = ("target_column", "exclude_columns", "category_columns")
 
 
@@ -32,11 +32,12 @@ class DataConfig:
     """
 
     source: str = "digits"
-    """Registered source: ``digits`` (needs no files), ``fashion-mnist``, ``idx``, ``datasets``,
-    ``table`` (a file of rows) or ``spiral`` (made up)."""
+    """Registered source: ``digits`` (needs no files), ``images`` (your own), ``table`` (a file of rows), ``datasets``
+    (the Hugging Face hub), ``fashion-mnist``, ``idx`` or ``spiral`` (made up)."""
     path: str | None = None
-    """Folder of idx files; for ``datasets`` a local folder or file, or a name on the Hugging Face hub; for ``table`` a
-    .csv or .parquet file, or a folder with one for each split."""
+    """Folder of idx files; for ``images`` a folder of class folders, a table of images or of paths, or a folder of
+    tables; for ``datasets`` the same, or a name on the Hugging Face hub; for ``table`` a .csv or .parquet file, or a
+    folder with one for each split."""
     train_limit: int | None = None
     """Keep this many training examples, drawn per class after validation is taken; None keeps all."""
     validation_fraction: float = 0.1
@@ -55,13 +56,17 @@ class DataConfig:
     color: ColorMode = "auto"
     """``L`` (grey, 1 channel), ``RGB`` (3 channels) or ``auto``: RGB if any image has colour."""
     image_column: str | None = None
-    """Image column (``datasets`` only); None finds it in the schema."""
+    """Column of images or of paths to them (``images`` and ``datasets``); None finds it."""
     label_column: str | None = None
-    """Label column (``datasets`` only); None finds it in the schema."""
+    """Label column (``images`` and ``datasets``); None finds it."""
+    split_column: str | None = None
+    """Column that says train, validation or test (``images`` and ``datasets``); None takes one called ``split``."""
+    nested: bool = False
+    """Take pictures at any depth below their class folder (``images`` and ``datasets``); else they must lie in it."""
     subset: str | None = None
     """Named part of a data set on the hub (``datasets`` only), where it has several, such as ``cropped_digits``."""
     test_split: str | None = None
-    """Split of the source to test on (``datasets`` only), where the labelled one is not called test."""
+    """Split to test on (``images`` and ``datasets``), where the labelled one is not called test."""
     target_column: str | tuple[str, ...] | None = None
     """Column to estimate or tell apart, or a list of columns of values to estimate together (``table`` only); None
     takes the column called ``y``, ``target``, ``label`` or ``class``, where there is exactly one."""
@@ -114,6 +119,8 @@ class DataConfig:
             )
         if not _is_integer(self.split_seed) or not 0 <= self.split_seed <= _MAX_SEED:
             raise _invalid("split_seed", self.split_seed, f"an integer from 0 to {_MAX_SEED}")
+        if not isinstance(self.nested, bool):
+            raise _invalid("nested", self.nested, "true or false")
         if self.color not in get_args(ColorMode):
             raise _invalid("color", self.color, "one of 'auto', 'L' (grey) or 'RGB'")
         if self.leaks not in get_args(Leaks):
@@ -126,7 +133,7 @@ class DataConfig:
         if source.path == "none" and self.path is not None:
             raise ConfigError(
                 f"data.path is {self.path!r}, but data.source '{self.source}' reads no files "
-                f"({source.summary}); leave it out, or choose the source 'idx', 'datasets' or 'table'."
+                f"({source.summary}); leave it out, or choose the source 'images', 'datasets', 'idx' or 'table'."
             )
         self._check_options()
 

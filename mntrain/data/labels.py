@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,26 +18,19 @@ def listing(values: Sequence[object]) -> str:
     return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
 
 
-def check_contiguous(splits: Mapping[str, IndexArray], *, where: str) -> int:
-    """Return the number of classes C of unnamed integer labels, which must use every value of 0 to C - 1.
+def number_names(numbers: IndexArray, *, where: str) -> tuple[str, ...]:
+    """Name the classes of whole numbers without names (int64 [C], ascending, all different) by their own text.
 
     Raises:
-        DataError: a label is negative, or values are missing between 0 and the largest.
+        DataError: a number is negative.
     """
-    values = np.unique(np.concatenate([np.unique(labels) for labels in splits.values()]))
-    if values[0] < 0:
-        negative = [int(label) for label in values if label < 0]
+    negative = [int(number) for number in numbers if number < 0]
+    if negative:
         raise DataError(
             f"{where} holds negative labels ({listing(negative)}), which often mark images without a label; "
             "label or remove those images."
         )
-    classes = int(values[-1]) + 1
-    if len(values) != classes:
-        raise DataError(
-            f"{where} holds the labels {listing([int(label) for label in values])}, but labels without names "
-            f"must be 0 to C-1 without gaps, here 0 to {len(values) - 1}; renumber them, or give them names."
-        )
-    return classes
+    return tuple(str(number) for number in numbers)
 
 
 def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
@@ -60,13 +53,18 @@ def check_names(names: Sequence[str]) -> None:
     """Check that class names tell classes apart, on a screen and in a file.
 
     Raises:
-        DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.
+        DataError: fewer than two, two alike, a blank one, or one that has a line break or is not valid Unicode.
     """
     if len(names) < 2:
         raise DataError(f"The data has {len(names)} class(es) {list(names)}; classification needs at least 2.")
     for name in names:
         if not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
             raise DataError(f"A class is called {name!r}; give every class a name of printable text.")
+        if name.splitlines() != [name]:
+            raise DataError(
+                f"A class is called {name!r}, with a line break, and names of classes are written one a line; give it "
+                "a name of one line."
+            )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")

@@ -16,7 +16,7 @@ from typing import Literal
 from mntrain.errors import ConfigError
 
 _OF_IMAGES = ("image_size", "image_fit", "color")
-_OF_COLUMNS = ("image_column", "label_column", "subset", "test_split")
+_OF_LABELLED = ("image_column", "label_column", "split_column", "test_split", "nested")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +47,15 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             path="required",
             summary="any MNIST-like set; data.path is its folder of idx files",
         ),
+        "images": Source(
+            path="required",
+            options=(*_OF_IMAGES, *_OF_LABELLED),
+            summary="your own images; data.path is a folder of class folders, or a table of images or of paths",
+        ),
         "datasets": Source(
             path="required",
-            options=(*_OF_IMAGES, *_OF_COLUMNS),
-            summary="whatever Hugging Face datasets reads; data.path is a folder, a file or a hub name",
+            options=(*_OF_IMAGES, *_OF_LABELLED, "subset"),
+            summary="the Hugging Face hub; data.path is a name there, or anything that the source images reads",
         ),
         "table": Source(
             path="required",

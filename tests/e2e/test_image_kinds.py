@@ -17,7 +17,7 @@ from mnserve.client.images import MAX_PIXELS, PixelSize, read_image
 from mnserve.errors import ImageError
 
 pixels = pytest.importorskip("mntrain.data.reading.pixels", reason="the training extra is not installed")
-decoding = pytest.importorskip("mntrain.data.reading.decoding", reason="the training extra is not installed")
+decoding = pytest.importorskip("mntrain.data.image_files.decoding", reason="the training extra is not installed")
 DataError = pytest.importorskip("mntrain.errors", reason="the training extra is not installed").DataError
 
 NOISE = np.random.default_rng(3).integers(0, 256, (21, 34, 4)).astype(np.uint8)
@@ -164,7 +164,7 @@ def trained_on(path: Path, channels: int, side: int | None) -> np.ndarray | None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return decoding._decode(row, options, name="image").transpose(1, 2, 0)
+            return decoding._decode(row, options, name="image").pixels.transpose(1, 2, 0)
     except DataError:
         return None
 

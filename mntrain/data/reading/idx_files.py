@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,10 @@ from numpy.typing import NDArray
 
 from mntrain.data.account import Ignored, SourceAccount
 from mntrain.data.config import DataConfig
+from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageSet, SourceImages
-from mntrain.data.labels import check_contiguous, check_in_range
+from mntrain.data.labels import check_in_range, listing, number_names
+from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import from_grey
 from mntrain.errors import DataError
 from mntrain.regular_files import regular
@@ -42,39 +43,61 @@ def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | No
         state = "is a file, not a folder" if folder.exists() else "does not exist"
         raise DataError(f"The folder of idx files '{folder}' {state}; {remedy}")
     files = {split: _find_pair(folder, prefix, remedy) for split, prefix in _PREFIXES.items()}
-    read = {split: _read_split(*pair, config=config) for split, pair in files.items()}
-    splits = {split: part for split, (part, _) in read.items()}
-    labels = {split: part.labels for split, part in splits.items()}
+    pixels, labels = {}, {}
+    for split, (image_file, label_file) in files.items():
+        pixels[split], labels[split] = _read_split(image_file, label_file)
     if names is None:
-        names = tuple(str(label) for label in range(check_contiguous(labels, where=f"'{folder}'")))
+        names = _number_classes(labels, folder)
     for split, values in labels.items():
         check_in_range(values, len(names), where=f"'{folder}', {split} split")
-    used = {file for pair in files.values() for file in pair}
-    sizes: Counter[str] = Counter()
-    for part, size in read.values():
-        sizes[size] += len(part)
-    account = SourceAccount(
-        location=str(folder),
-        layout="idx files of images and labels",
-        ignored=_ignored(folder, used),
-        sizes=sizes,
-        colors={"L": sum(sizes.values())},
+    images = {
+        split: from_grey(part, color=config.color, size=config.image_size, fit=config.image_fit)
+        for split, part in pixels.items()
+    }
+    census = PixelCensus()
+    for part in pixels.values():
+        census.add(part.shape[2], part.shape[1], "L", len(part))
+    return SourceImages(
+        splits={split: ImageSet(images=images[split], labels=labels[split]) for split in files},
+        label_names=names,
+        account=SourceAccount(
+            location=str(folder),
+            layout="idx files of images and labels",
+            splits="by the names of files: train and t10k",
+            ignored=_ignored(folder, [file for pair in files.values() for file in pair]),
+            **census.account(images["train"], config),
+        ),
     )
-    return SourceImages(splits=splits, label_names=names, account=account)
 
 
-def _ignored(folder: Path, used: set[Path]) -> tuple[Ignored, ...]:
-    names = sorted(entry.name for entry in folder.iterdir() if entry not in used)
-    return (Ignored.of("not among the four idx files", names),) if names else ()
+def _number_classes(labels: dict[str, IndexArray], folder: Path) -> tuple[str, ...]:
+    """Turn the labels of every split, in place, into positions in the classes of the train split; return their names.
+
+    Raises:
+        DataError: a label of another split is not among those of the train split.
+    """
+    known = np.unique(labels["train"])
+    for split, values in labels.items():
+        unknown = np.setdiff1d(values, known)
+        if len(unknown):
+            raise DataError(
+                f"'{folder}': the {split} split holds the labels {listing(unknown.tolist())}, which the train split "
+                "does not have; add training images of each, or remove those images."
+            )
+        labels[split] = np.searchsorted(known, values).astype(np.int64)
+    return number_names(known, where=f"'{folder}'")
+
+
+def _ignored(folder: Path, used: list[Path]) -> tuple[Ignored, ...]:
+    others = sorted(file.name for file in folder.iterdir() if file not in used)
+    return (Ignored.of("no idx file of this set", others),) if others else ()
 
 
 def _find_pair(folder: Path, prefix: str, remedy: str) -> tuple[Path, Path]:
-    images, labels = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
-    return _find(folder, images, remedy), _find(folder, labels, remedy)
+    return _find(folder, f"{prefix}-images-idx3-ubyte", remedy), _find(folder, f"{prefix}-labels-idx1-ubyte", remedy)
 
 
-def _read_split(image_file: Path, label_file: Path, *, config: DataConfig) -> tuple[ImageSet, str]:
-    """Read the images and labels of a split, and the size of the images as found."""
+def _read_split(image_file: Path, label_file: Path) -> tuple[NDArray[np.uint8], IndexArray]:
     images, labels = read_idx(image_file, dimensions=3), read_idx(label_file, dimensions=1)
     if len(images) != len(labels):
         raise DataError(
@@ -83,11 +106,7 @@ def _read_split(image_file: Path, label_file: Path, *, config: DataConfig) -> tu
         )
     if images.size == 0:
         raise DataError(f"'{image_file}' holds no pixels (shape {list(images.shape)}); replace it.")
-    part = ImageSet(
-        images=from_grey(images, color=config.color, size=config.image_size, fit=config.image_fit),
-        labels=labels.astype(np.int64),
-    )
-    return part, f"{images.shape[2]}x{images.shape[1]}"
+    return images, labels.astype(np.int64)
 
 
 def _find(folder: Path, name: str, remedy: str) -> Path:

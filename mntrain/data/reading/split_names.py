@@ -1,7 +1,8 @@
-"""Usual names of files and splits with training, validation and test data."""
+"""Usual names of files, folders and splits with training, validation and test data."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -15,6 +16,29 @@ SPLIT_NAMES: Mapping[str, str] = MappingProxyType(
         "dev": "validation",
         "test": "test",
         "testing": "test",
+        "eval": "test",
     }
 )
 """Name in small letters → train, validation or test."""
+
+# train-00000-of-00002, as the hub numbers them, with or without a digest behind; and train_0, train-1, train2.
+_SHARD = re.compile(r"(?P<word>[^\W\d_]+)(?P<number>[-_. ]?\d+(-of-\d+(-[0-9a-f]+)?)?)?", re.IGNORECASE)
+
+
+def split_of(name: str) -> str | None:
+    """Return train, validation or test where ``name``, in any case, is a split name; None where it is another."""
+    return SPLIT_NAMES.get(name.strip().lower())
+
+
+def split_of_shard(stem: str) -> tuple[str, bool] | None:
+    """Return the split of a file's stem, and whether the file is one numbered part of it; None for other names."""
+    parts = _SHARD.fullmatch(stem)
+    split = None if parts is None else split_of(parts["word"])
+    if parts is None or split is None:
+        return None
+    return split, parts["number"] is not None
+
+
+def words(stem: str) -> set[str]:
+    """Return the splits that words within ``stem`` mean, such as train for ``usps_train``."""
+    return {split for word in re.split(r"[\W\d_]+", stem) if (split := split_of(word)) is not None}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
 from mntrain.data.account import Ignored
-from mntrain.data.config import DataConfig, ImageFit
+from mntrain.data.config import DataConfig
 from mntrain.data.duplicates import Pair
 from mntrain.data.images import ImageData
 from mntrain.data.leaks import describe_leaks
@@ -25,7 +25,6 @@ from mntrain.data.tables import TableData
 
 _EXAMPLES = 5
 _SIZES = 50
-_FITTED: Mapping[ImageFit, str] = {"stretch": "stretched", "crop": "cropped", "pad": "padded"}
 
 
 def summarize(data: ImageData | TableData, config: DataConfig) -> DataRecord:
@@ -42,7 +41,7 @@ def summarize(data: ImageData | TableData, config: DataConfig) -> DataRecord:
         splits={name: _split(data, name) for name in SPLITS},
         ignored=_ignored(data, noun),
         duplicates=_duplicates(data),
-        images=_images(data, config) if isinstance(data, ImageData) else None,
+        images=_images(data) if isinstance(data, ImageData) else None,
         columns=column_entries(data),
         warnings=_warnings(data, config, noun),
     )
@@ -86,26 +85,13 @@ def _duplicates(data: ImageData | TableData) -> DuplicatesEntry:
     }
 
 
-def _images(data: ImageData, config: DataConfig) -> ImagesEntry:
+def _images(data: ImageData) -> ImagesEntry:
     account = data.account
     ordered = sorted(account.sizes.items(), key=lambda entry: (-entry[1], entry[0]))
     sizes = dict(ordered[:_SIZES])
     if ordered[_SIZES:]:
         sizes["other"] = sum(count for _, count in ordered[_SIZES:])
-    pixels = account.pixels or _pixels(data, config, account.sizes, account.colors)
-    return ImagesEntry(sizes=sizes, colors=dict(account.colors), pixels=pixels)
-
-
-def _pixels(data: ImageData, config: DataConfig, sizes: Mapping[str, int], colors: Mapping[str, int]) -> str:
-    """Say what became of sizes and colors, where the source does not."""
-    size, parts = f"{data.width}x{data.height}", []
-    if config.image_size is not None and set(sizes) != {size}:
-        parts.append(f"{_FITTED[config.image_fit]} to {size}")
-    if data.channels == 1 and set(colors) - {"L"}:
-        parts.append("turned to grey")
-    if data.channels == 3 and "L" in colors:
-        parts.append("grey ones repeated to three channels")
-    return " and ".join(parts) or "kept as they are"
+    return ImagesEntry(sizes=sizes, colors=dict(account.colors), pixels=account.pixels)
 
 
 def _warnings(data: ImageData | TableData, config: DataConfig, noun: str) -> list[str]:

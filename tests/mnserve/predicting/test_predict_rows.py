@@ -75,6 +75,58 @@ def test_tables_of_every_kind_are_read_and_written_alike(
     assert rows[0]["id"] == "7"
 
 
+def test_cells_mean_what_they_mean_in_training(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("NA", "?", "None", "<NA>", "nan")
+    lines = [f"{word},1, red " for word in words] + ["true,1,NA", "FALSE,1,blue", "1, 2 ,RED"]
+    assert predict(row_model(), table("rows.csv", "\n".join(["age , income,color", *lines]))) == 0
+    out, err = capsys.readouterr()
+    assert [float(row["predicted_y"]) for row in read(out)] == [210.5] * len(words) + [1 + 10 - 100, 10, 1 + 20 - 100]
+    assert "such as 'RED', in 1 row" in err
+
+
+def test_whole_numbers_and_truth_may_be_spelled_otherwise_in_a_file(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = {"layout": "rows", "columns": ["age", "income", "c"], "categories": {"c": ["7", "007", "true"]}}
+    model = row_model(**{"mn.input": stated | {"targets": ["y", "z"]}})
+    assert predict(model, table("rows.csv", "age,income,c\n1,1,7\n1,1,7.0\n1,1,007\n1,1,True\n1,1,7.5\n")) == 0
+    assert "1 category that the model does not know, such as '7.5', in 1 row" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ages", "values"),
+    [
+        (("1,5", "2,250", "-,5"), [1.5, 2.25, -0.5]),
+        (("1.5", "2.250", "-.5"), [1.5, 2.25, -0.5]),
+        (("0,125", "3", "4"), [0.125, 3, 4]),
+    ],
+)
+def test_commas_are_decimal_marks_where_they_separate_nothing(
+    row_model: Callable[..., Path],
+    table: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    ages: tuple[str, ...],
+    values: list[float],
+) -> None:
+    text = "age;income;color\n" + "".join(f"{age};0;blue\n" for age in ages)
+    assert predict(row_model(), table("rows.csv", text)) == 0
+    assert [float(row["predicted_y"]) for row in read(capsys.readouterr().out, ";")] == values
+
+
+def test_marks_that_may_part_thousands_are_refused(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = row_model()
+    assert predict(model, table("rows.csv", "age;income;color\n1,250;1;red\n2;1;red\n")) == 1
+    out, err = capsys.readouterr()
+    assert [row["predicted_y"] for row in read(out, ";")] == ["", "212.0"]
+    assert "column 'age' is '1,250', which is no number" in err
+    assert predict(model, table("rows.csv", "age;income;color\n1,5;1.5;red\n")) == 1
+    assert "numbers have commas (1,5) and points (1.5)" in capsys.readouterr().err
+
+
 def test_a_cell_may_hold_the_separator_and_line_breaks(
     row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -229,3 +229,42 @@ def test_wrong_options_are_refused(tmp_path: Path, fields: dict[str, Any], sente
 def test_a_result_without_a_known_metric_is_refused() -> None:
     with pytest.raises(ArtifactError, match="reports loss on the test split, expected accuracy"):
         metric_of({"loss": 1.0}, "a")
+
+
+def test_several_targets_are_compared_one_by_one(tmp_path: Path) -> None:
+    asked = options(tmp_path, seeds=(0, 1))
+    finish(asked, {"vanilla": (0.5, 0.6), "mn": (0.4, 0.5)})
+    errors = {"vanilla": [(0.8, 0.2), (0.7, 0.5)], "mn": [(0.5, 0.3), (0.6, 0.4)]}
+    for run in plan_runs(asked):
+        file = run.folder / "metrics.json"
+        east, north = errors[run.variant.name][run.seed]
+        before = None if run.variant.name == "vanilla" else 1.0
+        targets = {name: {"mse": mse, "unadapted_mse": before} for name, mse in (("east", east), ("north", north))}
+        test = {"examples": 359, "mse": (east + north) / 2, "unadapted_mse": before, "loss": 1.0, "targets": targets}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"test": test}))
+    comparison = compared(asked)
+
+    assert [row.mean for row in comparison.rows] == [pytest.approx(0.55), pytest.approx(0.45)]
+    assert list(comparison.targets) == ["east", "north"]
+    vanilla, mn = comparison.targets["north"]
+    assert (vanilla.mean, mn.mean, mn.unadapted_mean) == (pytest.approx(0.35), pytest.approx(0.35), 1.0)
+    assert mn.difference is not None
+    assert mn.difference.mean == pytest.approx(0.0)
+    plain = comparison.to_json()
+    (_, of_mn) = plain["targets"]["east"]
+    assert (of_mn["variant"], of_mn["mean"], of_mn["gain_mean"]) == ("mn", pytest.approx(0.55), pytest.approx(-0.45))
+    assert of_mn["difference"]["mean"] == pytest.approx(-0.2)
+    assert plain["variants"][1]["runs"][0]["targets"]["east"] == {"score": 0.5, "unadapted": 1.0}
+    lines = result_table(comparison).markdown().splitlines()
+    rows = [line.split(" | ")[0] for line in lines if line.startswith(("| vanilla", "| mn"))]
+    assert rows == ["| vanilla", "| mn", "| vanilla: east", "| mn: east", "| vanilla: north", "| mn: north"]
+    assert "several targets" in lines[-1]
+    ElementTree.fromstring(draw_comparison(comparison))
+
+
+def test_one_target_has_no_part_of_its_own(tmp_path: Path) -> None:
+    asked = options(tmp_path, seeds=(0,))
+    finish(asked, ACCURACIES)
+    plain = compared(asked).to_json()
+    assert "targets" not in plain
+    assert all("targets" not in run for variant in plain["variants"] for run in variant["runs"])

@@ -9,7 +9,7 @@ from mntrain.errors import ConfigError
     ("fields", "parts"),
     [
         ({"source": "digit"}, ["data.source", "'digit'", "did you mean 'digits'"]),
-        ({"source": "imagenet-22k-xyz"}, ["imagenet-22k-xyz", "digits, fashion-mnist, idx, datasets"]),
+        ({"source": "imagenet-22k-xyz"}, ["imagenet-22k-xyz", "digits, fashion-mnist, idx, images, datasets"]),
         ({"validation_fraction": 0.0}, ["data.validation_fraction", "0.0", "above 0"]),
         ({"validation_fraction": float("nan")}, ["data.validation_fraction", "nan"]),
         ({"test_fraction": 1.0}, ["data.test_fraction", "1.0"]),

@@ -122,13 +122,17 @@ def test_the_figures_are_those_of_the_data(sources: dict[str, list[str]], read: 
         "test": 359,
     }
     assert digits["splits"]["train"]["classes"]["8"] == 125
-    assert digits["images"] == {"sizes": {"8x8": 1797}, "colors": {"L": 1797}, "pixels": "kept as they are"}
+    assert digits["images"] == {
+        "sizes": {"8x8": 1797},
+        "colors": {"L": 1797},
+        "pixels": "8x8 as found; grey, 1 channel",
+    }
     assert digits["input"] == [1, 8, 8]
     idx = read(*sources["idx"], "--data.image_size", "16", "--data.color", "RGB", "--data.train_limit", "20")
     assert [entry["count"] for entry in idx["ignored"]] == [1, 7]
     assert idx["ignored"][0]["examples"] == ["notes.txt"]
     assert idx["images"]["sizes"] == {"8x8": 42}
-    assert idx["images"]["pixels"].startswith("stretched to 16x16")
+    assert idx["images"]["pixels"] == "42 stretched to 16x16; RGB, 3 channels"
     assert idx["input"] == [3, 16, 16]
     rows = read(*sources["table"])
     assert {column["name"]: (column["role"], column["kind"], column["missing"]) for column in rows["columns"]} == {

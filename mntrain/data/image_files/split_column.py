@@ -1,0 +1,99 @@
+"""Splits from a column that names the split of each image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mntrain.data.hugging_face import datasets
+from mntrain.data.image_files.opened import Place
+from mntrain.data.image_files.rows import ImageRows, SomeRows
+from mntrain.data.labels import listing
+from mntrain.data.reading.split_names import split_of
+from mntrain.errors import ConfigError, DataError
+
+Splits = Mapping[str, Sequence[ImageRows]]
+
+
+def split_rows(place: Place, splits: Splits, column: str, words: str) -> tuple[Splits, str]:
+    """Divide the rows by ``column``; returns the splits, and a sentence on how they came about.
+
+    A column that was not asked for counts only where its values are names of splits.
+
+    Raises:
+        DataError: a value is missing or names no split, there is no train split, or the column contradicts the splits
+            that are there already.
+        ConfigError: the column was asked for, but there are splits already.
+    """
+    asked = place.config.split_column is not None
+    values = {name: [_values(part, column) for part in parts] for name, parts in splits.items()}
+    meaning = {value: _meaning(value, place) for parts in values.values() for part in parts for value in part}
+    others = [value for value, split in meaning.items() if split is None]
+    if not asked and len(others) == len(meaning):
+        return splits, words
+    if others:
+        raise DataError(
+            f"{place.where}: the column '{column}' holds {listing([_shown(value) for value in others])}, beside names "
+            "of splits; it may hold train, validation (val, valid, dev) and test (testing, eval), in any case."
+        )
+    if set(splits) != {"all"}:
+        _check_agree(place, values, meaning, column, asked)
+        return splits, words
+    found = set(meaning.values())
+    if found == {"train"}:
+        return splits, words
+    if "train" not in found:
+        raise DataError(
+            f"{place.where}: the column '{column}' holds {listing([_shown(value) for value in meaning])}, but no row "
+            "is of the train split; name the rows to train on train."
+        )
+    divided: dict[str, list[ImageRows]] = {}
+    for split in ("train", "validation", "test"):
+        if split in found:
+            divided[split] = []
+            for part, texts in zip(splits["all"], values["all"], strict=True):
+                chosen = np.flatnonzero([meaning[text] == split for text in texts])
+                divided[split].append(SomeRows(whole=part, positions=chosen.astype(np.int64)))
+    return divided, f"by the column '{column}'"
+
+
+def _values(part: ImageRows, column: str) -> list[str | None]:
+    values: list[Any] = part.column(column).to_pylist()
+    feature = part.features[column]
+    if isinstance(feature, datasets.ClassLabel):
+        names = dict(enumerate(feature.names))
+        return [names.get(value) for value in values]
+    return values
+
+
+def _meaning(value: str | None, place: Place) -> str | None:
+    if value is None:
+        return None
+    return split_of(value)
+
+
+def _check_agree(
+    place: Place,
+    values: Mapping[str, Sequence[Sequence[str | None]]],
+    meaning: Mapping[str | None, str | None],
+    column: str,
+    asked: bool,
+) -> None:
+    if asked:
+        raise ConfigError(
+            f"data.split_column is {column!r}, but {place.where} has the splits {listing(list(values))} already; leave "
+            "it out."
+        )
+    for split, parts in values.items():
+        wrong = {text for part in parts for text in part if meaning[text] != split}
+        if wrong:
+            raise DataError(
+                f"{place.where}: the {split} split holds rows whose column '{column}' says "
+                f"{listing(sorted(map(_shown, wrong)))}; correct the column, or remove it."
+            )
+
+
+def _shown(value: str | None) -> str:
+    return "no value" if value is None else repr(value)
