@@ -1,35 +1,30 @@
 """The configuration of one run: a YAML recipe, then overrides from the command line."""
 
 import dataclasses
-import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any
 
 import yaml
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import Namespace
 
 from mntrain.backbones.config import BackboneConfig
 from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.errors import ConfigError
-from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, family_named
+from mntrain.fields.listing import SECTIONS, Normalization, sections
+from mntrain.fields.parsing import check_values, check_words, recipe_parser
+from mntrain.fields.short_names import expand_values, expand_words
+from mntrain.fields.suggestion import nearest
+from mntrain.models.families import DEFAULT_FAMILY, SHORT_NAMES, family_named
 from mntrain.regular_files import read_text
 from mntrain.training_config import TrainingConfig
 
-Normalization = Literal["per_channel", "none"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_WRONG_TYPE = re.compile(r'key "([^"]+)".*Expected an? <class \'(\w+)\'>\. Got value: (.*?)\.?$')
-_KINDS = {"int": "a whole number", "float": "a finite number", "bool": "true or false", "str": "a text"}
-_SECTIONS: dict[str, type[Any]] = {
-    "data": DataConfig,
-    "augmentation": AugmentationConfig,
-    "backbone": BackboneConfig,
-    "training": TrainingConfig,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +78,15 @@ class ExperimentConfig:
     def from_dict(cls, values: dict[str, Any]) -> "ExperimentConfig":
         """Read plain values, the inverse of :meth:`to_dict`; every field is checked again.
 
+        Runs from before ``training.last_batch`` existed left out what filled no batch, and are read as such.
+
         Raises:
             ConfigError: a field is unknown or has a value it cannot have.
         """
-        return _assemble(_parser("recipe").parse_object(values), values.get("name", "run"))
+        training = values.get("training")
+        if isinstance(training, dict) and "last_batch" not in training:
+            values = values | {"training": training | {"last_batch": "drop"}}
+        return _assemble(recipe_parser("recipe").parse_object(values), values.get("name", "run"))
 
 
 def recipe_names() -> list[str]:
@@ -98,6 +98,8 @@ def recipe_names() -> list[str]:
 def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> ExperimentConfig:
     """Read a recipe and apply command-line overrides such as ``--training.epochs 3``.
 
+    Short names of families (``mn``, ``ifilm``, ``mn+ifilm``) are read as the families' own, with iFiLM in the backbone.
+
     Args:
         recipe: name of a packaged recipe, or path of a YAML file.
         overrides: command-line words; later ones win.
@@ -106,73 +108,60 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
         ConfigError: unknown recipe or field, unreadable YAML, or a value that a field cannot have.
     """
     recipe = str(recipe)
+    words, chosen = expand_words(overrides)
+    check_words(words, DEFAULT_FAMILY if chosen is None else chosen.family)
     text, default_name = _read_recipe(recipe)
-    values = _parse(recipe, text)
-    parser = _parser(recipe)
-    return _assemble(parser.parse_args(list(overrides), parser.parse_object(values)), default_name)
+    parser = recipe_parser(recipe)
+    with _naming(recipe):
+        values, own = expand_values(_parse(recipe, text))
+        check_values(values, str(values.get("family", DEFAULT_FAMILY)))
+        choice = chosen or own  # a family of the command line replaces that of the recipe, with its iFiLM
+        if choice is not None and choice.ifilm and choice is own:
+            values["backbone"] = {"ifilm": True} | values.get("backbone", {})
+        alone = parser.parse_object(values)
+    suffix = "-ifilm" if choice is not None and choice.ifilm else ""
+    try:
+        return _assemble(parser.parse_args(words, alone.clone()), default_name, suffix)
+    except ConfigError as error:
+        if str(error) == _fault(alone, default_name):
+            with _naming(recipe):
+                raise
+        raise
 
 
-def parse_data_fields(words: Sequence[str]) -> dict[str, Any]:
-    """Read the fields of ``DataConfig`` that a command line gives, such as ``--data.path NEW``; no others.
-
-    Raises:
-        ConfigError: a word is no such field, or a value is of another type.
-    """
-    parser = _RecipeParser(prog="mntrain evaluate", exit_on_error=True, add_help=False)
-    parser.add_class_arguments(DataConfig, "data", instantiate=False)
-    given = parser.parse_args(list(words), defaults=False).as_dict()
-    return dict(given.get("data") or {})
+def _fault(namespace: Namespace, default_name: str) -> str | None:
+    """Return the message about values that cannot be; None where they can."""
+    try:
+        _assemble(namespace, default_name)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
-def describe_fields() -> str:
-    """Format the help of every field that a recipe or the command line may set."""
-    return _parser("RECIPE").format_help()
+@contextmanager
+def _naming(recipe: str) -> Iterator[None]:
+    """Put the name of a recipe file before errors about its content; recipes of this package are not at fault."""
+    try:
+        yield
+    except ConfigError as error:
+        if recipe in recipe_names():
+            raise
+        raise ConfigError(f"{recipe}: {error}") from error
 
 
-def _assemble(namespace: Namespace, default_name: str) -> ExperimentConfig:
+def _assemble(namespace: Namespace, default_name: str, suffix: str = "") -> ExperimentConfig:
     family = str(namespace.family)
     family_config = family_named(family).config
-    sections = {key: kind(**namespace[key].as_dict()) for key, kind in _SECTIONS.items()}
+    sections = {key: kind(**namespace[key].as_dict()) for key, kind in SECTIONS.items()}
+    own_name = f"{default_name}-{family.replace('_', '-')}{suffix}"
     return ExperimentConfig(
-        name=f"{default_name}-{family.replace('_', '-')}" if namespace.name is None else namespace.name,
+        name=own_name if namespace.name is None else namespace.name,
         family=family,
         model=family_config(**namespace[family].as_dict()),
         seed=namespace.seed,
         normalization=namespace.normalization,
         **sections,
     )
-
-
-class _RecipeParser(ArgumentParser):
-    """Parser that reports a wrong field as a :class:`ConfigError` that suggests the nearest right one."""
-
-    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        message = " ".join(message.split())
-        wrong_type = _WRONG_TYPE.search(message)
-        if wrong_type is not None:
-            field_name, kind, value = wrong_type.groups()
-            raise ConfigError(f"{field_name} is {value!r}; it must be {_KINDS.get(kind, kind)}.") from ex
-        known = [action.dest for action in self._actions if action.option_strings and action.dest not in _SECTIONS]
-        for word in re.findall(r"[A-Za-z_][\w.]*", message):
-            suggestion = _nearest(word, known)
-            if suggestion is not None:
-                message = f"{message.rstrip('.')}. Did you mean {suggestion!r}?"
-                break
-        raise ConfigError(message) from ex
-
-
-def _nearest(word: str, known: Sequence[str]) -> str | None:
-    """Guess the field that ``word`` means: by its whole name, or within the section that it names."""
-    if word in known:
-        return None
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.8)
-    if matches:
-        return matches[0]
-    section, _, leaf = word.rpartition(".")
-    leaves = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == section}
-    initials = {"".join(part[0] for part in name.split("_")): full for name, full in leaves.items() if "_" in name}
-    matches = difflib.get_close_matches(leaf, leaves, n=1, cutoff=0.6)
-    return leaves[matches[0]] if matches else initials.get(leaf)
 
 
 class _RecipeLoader(yaml.SafeLoader):
@@ -193,29 +182,13 @@ def _parse(recipe: str, text: str) -> dict[str, Any]:
         raise ConfigError(f"Recipe {recipe!r} is not valid YAML: {reason}.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"Recipe {recipe!r} holds a {type(values).__name__}; it must hold fields, as `field: value`.")
-    for section in [*_SECTIONS, *FAMILIES]:
+    for section in [*sections(), *SHORT_NAMES]:
         content = values.get(section, {})
         if content is None:
             del values[section]
         elif not isinstance(content, dict):
             raise ConfigError(f"{section} is {content!r} in recipe {recipe!r}; it must hold fields, as `field: value`.")
     return values
-
-
-def _parser(recipe: str) -> _RecipeParser:
-    parser = _RecipeParser(prog=f"mntrain fit {recipe}", exit_on_error=True, add_help=False)
-    parser.add_argument("--name", type=str | None, default=None, help="the run is kept under runs/NAME")
-    parser.add_argument("--family", type=str, default=DEFAULT_FAMILY, help=f"model family: {', '.join(FAMILIES)}")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, batches, augmentation and dropout")
-    parser.add_argument(
-        "--normalization",
-        type=Normalization,
-        default="per_channel",
-        help="of pixels, inside the exported graph too; of columns, for rows",
-    )
-    for key, kind in {**_SECTIONS, **{name: family.config for name, family in FAMILIES.items()}}.items():
-        parser.add_class_arguments(kind, key, instantiate=False)
-    return parser
 
 
 def recipe_stem(recipe: str) -> str:
@@ -233,9 +206,13 @@ def _read_recipe(recipe: str) -> tuple[str, str]:
             return read_text(path), path.stem
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-            raise ConfigError(f"Recipe file {recipe!r} cannot be read: {reason}.") from error
-    matches = difflib.get_close_matches(recipe, recipe_names(), n=1)
-    hint = f" Did you mean {matches[0]!r}?" if matches else ""
+            hint = ""
+            if isinstance(error, FileNotFoundError):
+                near = nearest(path.name, [item.name for item in path.parent.glob("*.y*ml")])
+                hint = "" if near is None else f" Did you mean {str(path.with_name(near))!r}?"
+            raise ConfigError(f"Recipe file {recipe!r} cannot be read: {reason}.{hint}") from error
+    near = nearest(recipe, recipe_names())
+    hint = "" if near is None else f" Did you mean {near!r}?"
     raise ConfigError(
         f"There is no recipe {recipe!r}; choose from {', '.join(recipe_names())}, or give the path "
         f"of a YAML file.{hint}"

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mntrain.config_fields import require_finite
+from mntrain.data.batch_sizes import LAST_BATCHES, LastBatch
 from mntrain.errors import ConfigError
 
 Precision = Literal["32-true", "bf16-mixed"]
 OptimizerName = Literal["adamw", "sgd"]
+ClassWeights = Literal["none", "balanced"]
+CLASS_WEIGHTS = ("none", "balanced")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +19,11 @@ class TrainingConfig:
 
     Args:
         epochs: passes over the training images.
-        batch_size: images in a global batch.
+        batch_size: examples in a global batch.
+        last_batch: what becomes of examples that fill no batch. train makes them a batch of their own, or spreads fewer
+            than 8 over the others; drop leaves them out of the epoch.
+        class_weights: of the loss of classifiers. balanced weighs an example of class c by N/(C·n_c), so that every
+            class counts alike; none weighs all examples alike.
         optimizer: adamw or sgd.
         momentum: of sgd.
         learning_rate: until the first drop.
@@ -37,6 +44,8 @@ class TrainingConfig:
 
     epochs: int = 12
     batch_size: int = 128
+    last_batch: LastBatch = "train"
+    class_weights: ClassWeights = "none"
     optimizer: OptimizerName = "adamw"
     momentum: float = 0.9
     learning_rate: float = 1e-3
@@ -63,6 +72,10 @@ class TrainingConfig:
             raise refuse("epochs", "at least 1")
         if self.batch_size < 2:
             raise refuse("batch_size", "at least 2, since batch normalisation needs two images (128 is usual)")
+        if self.last_batch not in LAST_BATCHES:
+            raise refuse("last_batch", f"{' or '.join(LAST_BATCHES)}")
+        if self.class_weights not in CLASS_WEIGHTS:
+            raise refuse("class_weights", f"{' or '.join(CLASS_WEIGHTS)}")
         if self.evaluation_batch_size < 1:
             raise refuse("evaluation_batch_size", "at least 1")
         if not 0 < self.learning_rate < 10:

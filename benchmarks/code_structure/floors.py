@@ -21,10 +21,11 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("artifact",),
         ("artifact_config",),
         ("config",),
+        ("fields",),
         ("baselines", "models", "training_config"),
         ("backbones", "data"),
         ("layers",),
-        ("config_fields", "distributed", "plotting", "result_folder", "result_table", "run_progress"),
+        ("config_fields", "distributed", "plotting", "random_draws", "result_folder", "result_table", "run_progress"),
         ("atomic_files", "errors", "missing_packages", "regular_files", "terminal_text"),
     ),
     "mnexport": (

@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted, 143 terminated (128 and the signal's number).
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from mnexport.errors import MnExportError, UsageError
 from mnexport.signals import Terminated, terminable
 from mntrain.commands.options import add_options, read_options
 from mntrain.commands.output import end_at_sigterm, run_command
+from mntrain.commands.parser import CommandParser
 from mntrain.errors import MnTrainError
 from mntrain.missing_packages import missing_extra
 from mntrain.terminal_text import plain, printable
@@ -57,14 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> CommandParser:
+    parser = CommandParser(
         prog="mnexport",
         description="Turn a trained adaptive model into a static ONNX graph, prove that it answers as the trained "
         "model does, and publish it in a model repository.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add_options(parser, ExportCommand)
     parser.add_argument(

@@ -42,8 +42,8 @@ class ExportCommand:
         overwrite: replace the version that --version names, if it exists
         max_batch_size: rows in a server batch
         opset: ONNX operator set
-        atol: absolute tolerance on logits
-        rtol: relative tolerance on logits
+        atol: absolute tolerance on logits and probabilities
+        rtol: relative tolerance on logits, of the largest of a row (1e-5)
         parity: check on the held-out images in the artifact, or on the whole test split
         data_path: where the data lies now, for --parity test and --calibration train
         json: print the result as JSON, and no progress
@@ -71,7 +71,7 @@ class ExportCommand:
     max_batch_size: Count = 64
     opset: Literal[18, 19, 20] = 20
     atol: float = 1e-4
-    rtol: float = 0.0
+    rtol: float | None = None
     parity: Literal["samples", "test"] = "samples"
     data_path: DataPath | None = None
     json: bool = False

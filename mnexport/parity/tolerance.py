@@ -15,8 +15,9 @@ from mnexport.errors import UsageError
 # Error of a float32 softmax, whatever tolerance the logits have.
 _ROUNDING = 1e-6
 _EXPLANATION = 1e-4
-# Logits this close belong to classes that float32 does not tell apart.
-_TIE = 2e-4
+# Logits this close belong to classes that float32 does not tell apart: a share of the largest of their row, and of 10.
+_TIE_SHARE = 2e-5
+_RELATIVE = 1e-5
 
 
 Unit = float | tuple[float, ...]
@@ -40,13 +41,17 @@ class Allowance(Protocol):
 class Tolerance:
     """Bound on every logit or value: |export − trained| ≤ atol + rtol·|trained|.
 
-    A probability may be off by as much as the logits of its row: softmax amplifies no difference. Two classes whose
-    logits the trained model has within twice the tolerance, and within 2e-4, are a tie that rounding may break either
-    way; a looser tolerance makes no further ties.
+    Of logits |trained| is the largest of their row, since rounding follows the largest term of a sum. Float32 keeps
+    about seven digits, so large logits differ by more than small ones. A probability may be off by ``atol`` alone, so
+    that the relative part hides nothing that anyone would see.
+
+    Two classes whose logits the trained model has within twice the tolerance, and within 2e-4 (2e-5 of the largest
+    logit of the row, where that is above 10), are a tie that rounding may break either way; a looser tolerance makes no
+    further ties.
 
     Args:
         atol: absolute; of values in units of ``unit``.
-        rtol: relative; 0 by default, so that nothing is hidden in it.
+        rtol: relative; None is 1e-5 of logits, and 0 of values, whose own rounding in float32 is allowed in any case.
         unit: of values; 1 for a classifier.
 
     Raises:
@@ -54,11 +59,11 @@ class Tolerance:
     """
 
     atol: float = 1e-4
-    rtol: float = 0.0
+    rtol: float | None = None
     unit: Unit = 1.0
 
     def __post_init__(self) -> None:
-        given = (self.atol, self.rtol)
+        given = (self.atol,) if self.rtol is None else (self.atol, self.rtol)
         if not (all(math.isfinite(value) and value >= 0 for value in given) and any(given)):
             raise UsageError(
                 f"Tolerances are atol {self.atol} and rtol {self.rtol}; both must be finite and not negative, and one "
@@ -68,11 +73,12 @@ class Tolerance:
     def beyond(self, error: Answers, expected: Answers) -> int:
         """Count numbers that differ by more, or are not finite."""
         if "value" in error:
-            allowed = self.atol * np.asarray(self.unit) + self.rtol * np.abs(expected["value"])
+            values = np.abs(expected["value"])
+            rounding = 2 * np.spacing(values.astype(np.float32))
+            allowed = self.atol * np.asarray(self.unit) + (self.rtol or 0.0) * values + rounding
             return _beyond(error, {"value": allowed}, self.unit)
-        allowed = self.atol + self.rtol * np.abs(expected["logits"])
-        of_row = allowed.max(axis=1, keepdims=True) + _ROUNDING
-        return _beyond(error, {"logits": allowed, "probabilities": of_row}, self.unit)
+        of_probabilities = (self.atol or _EXPLANATION) + _ROUNDING
+        return _beyond(error, {"logits": self._of_row(expected), "probabilities": of_probabilities}, self.unit)
 
     def other_classes(self, answers: Answers, expected: Answers) -> int:
         """Count examples with another predicted class that is no tie; 0 for values."""
@@ -80,11 +86,17 @@ class Tolerance:
             return 0
         rows, logits = np.arange(len(answers["logits"])), expected["logits"].astype(np.float64)
         lead = logits.max(axis=1) - logits[rows, answers["logits"].argmax(axis=1)]
-        allowed = self.atol + self.rtol * np.abs(logits).max(axis=1)
-        return int(np.sum(~(lead <= np.minimum(2 * allowed, _TIE))))
+        tie = _TIE_SHARE * np.maximum(np.abs(logits).max(axis=1), 10)
+        return int(np.sum(~(lead <= np.minimum(2 * self._of_row(expected)[:, 0], tie))))
+
+    def _of_row(self, expected: Answers) -> npt.NDArray[np.float64]:
+        """Difference [N, 1] that is allowed to every logit of a row."""
+        rtol = _RELATIVE if self.rtol is None else self.rtol
+        largest: npt.NDArray[np.float64] = np.abs(expected["logits"].astype(np.float64)).max(axis=1, keepdims=True)
+        return self.atol + rtol * largest
 
     def __str__(self) -> str:
-        return f"atol {self.atol:g}, rtol {self.rtol:g}"
+        return f"atol {self.atol:g}, rtol {f'{_RELATIVE:g} of logits' if self.rtol is None else f'{self.rtol:g}'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -62,6 +63,8 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[CommandSpec[Any]]
 
 def _dispatch(words: list[str], commands: dict[str, CommandSpec[Any]]) -> int:
     if not words or words[0] not in commands:
+        if words and (near := get_close_matches(words[0], commands, n=1)):
+            _overview(commands).error(f"there is no command '{printable(words[0])}'; did you mean {near[0]}?")
         _overview(commands).parse_args(words)  # prints help, the version, or a mistake, and exits
     return _run(commands[words[0]], words[1:])
 
@@ -93,6 +96,7 @@ def _overview(commands: dict[str, CommandSpec[Any]]) -> argparse.ArgumentParser:
         description="Serve ONNX models over the Open Inference Protocol, predict with them, time, tune and check them.",
         epilog=f"examples:\n{examples}\n\n`mnserve COMMAND --help` lists the options of a command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -21,6 +21,7 @@ from jsonargparse import ActionYesNo, ArgumentParser, DefaultHelpFormatter, Name
 from mnserve.commands.environment import of_services, unknown_variables
 from mnserve.commands.option_text import OptionKind, environment_list, file_options
 from mnserve.commands.option_types import Number
+from mnserve.commands.suggestions import with_suggestion
 from mnserve.errors import SettingsError
 from mnserve.text.names import printable, shortened
 from mnserve.text.text_files import MAX_BYTES
@@ -51,9 +52,10 @@ class SettingsParser(ArgumentParser):
         comma_lists: Collection[str] = (),
         **options: Any,
     ) -> None:
-        super().__init__(**options, formatter_class=_HelpFormatter, default_env=reads_environment)
+        super().__init__(**options, formatter_class=_HelpFormatter, default_env=reads_environment, allow_abbrev=False)
         self._with_commas = with_commas
         self._on_command_line: frozenset[str] = frozenset()
+        self._file: str | None = None
         self.warnings: tuple[str, ...] = ()
         """What was left out of the environment, one sentence each; set by ``parse_args``."""
         if settings_class is not None:
@@ -76,7 +78,7 @@ class SettingsParser(ArgumentParser):
         """See :meth:`jsonargparse.ArgumentParser.error`."""
         if message.startswith("Unexpected config"):
             message = "the file given with --config is empty or no mapping; write one `option: value` a line"
-        super().error(message, ex)
+        super().error(with_suggestion(message, self._option_string_actions, self._file), ex)
 
     def parse_path(self, path: Any, *args: Any, **kwargs: Any) -> Namespace:
         """See :meth:`jsonargparse.ArgumentParser.parse_path`."""
@@ -91,6 +93,7 @@ class SettingsParser(ArgumentParser):
                     f"the file {path} given with --config has {size} bytes, and no more than {MAX_BYTES} are read; "
                     "is it the right file?"
                 )
+        self._file = str(path)
         try:
             values: Namespace = super().parse_path(path, *args, **kwargs)
         except UnicodeDecodeError as error:

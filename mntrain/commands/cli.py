@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 the work failed, 2 wrong usage, 130 interrupted.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,9 +12,10 @@ from typing import Any
 
 from mntrain.commands import animate, compare, crossval, data, evaluate, fit, neighbors, recipes, report
 from mntrain.commands.command import Command
-from mntrain.commands.options import takes_other_words
+from mntrain.commands.options import add_options, takes_other_words
 from mntrain.commands.output import end_at_sigterm, run_command
-from mntrain.errors import MnTrainError
+from mntrain.commands.parser import CommandParser, nearest_option
+from mntrain.errors import ConfigError, MnTrainError
 from mntrain.missing_packages import missing_extra
 from mntrain.terminal_text import printable
 
@@ -34,6 +34,8 @@ COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
 )
 
 _WRONG_USAGE = 2
+# Fields of a recipe that stand in no section; a recipe is read by libraries that take seconds to import.
+_OF_THE_RUN = ("--name", "--family", "--seed", "--normalization")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,8 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         values, other_words = parser.parse_known_args(words)
         command = COMMANDS[values.command]
         remedy = command.after_interrupt
-        if other_words and not takes_other_words(command.options):
-            parser.error(f"unrecognized arguments: {' '.join(other_words)}")
+        _check_options(command, values.command, other_words)
         return run_command(lambda: command.start(values, other_words))
     except MnTrainError as error:
         print(f"mntrain: {printable(str(error))}", file=sys.stderr)
@@ -65,12 +66,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mntrain",
-        description="Train models that adapt to every input, and their baselines.",
-        allow_abbrev=False,
-    )
+def _check_options(command: Command[Any], name: str, other_words: Sequence[str]) -> None:
+    """Refuse options that the command does not have; those that may be fields of a recipe are left to it."""
+    parser = CommandParser(prog=f"mntrain {name}")
+    add_options(parser, command.options)
+    if other_words and not takes_other_words(command.options):
+        parser.error(f"unrecognized arguments: {' '.join(other_words)}")
+    for word in other_words:
+        option = word.partition("=")[0]
+        if not option.startswith("--") or "." in option or option in _OF_THE_RUN:
+            continue
+        if (near := nearest_option(option, parser.options)) is not None:
+            raise ConfigError(f"{option} is no option of `mntrain {name}`; did you mean {near}?")
+
+
+def _parser() -> CommandParser:
+    parser = CommandParser(prog="mntrain", description="Train models that adapt to every input, and their baselines.")
     parser.add_argument("--version", action="version", version=f"mn-runtime {version('mn-runtime')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, command in COMMANDS.items():

@@ -35,8 +35,6 @@ class Command(Generic[Settings]):
             help=self.summary,
             description=self.description,
             epilog=self.epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
         )
         add_options(parser, self.options)
 

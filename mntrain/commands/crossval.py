@@ -43,7 +43,7 @@ class CrossvalCommand:
     Args:
         recipes: name of a recipe, or path of a YAML file; a row each
         overrides: fields of the recipe, for every run
-        families: methods to compare
+        families: methods to compare; mn is short for meta_neighborhoods
         folds: number of folds
         search: search the architecture
         layers: hidden layers to search

@@ -59,14 +59,14 @@ class EvaluateCommand:
 
 def run(command: EvaluateCommand) -> int:
     """Evaluate the artifact and print its figures; returns the exit code."""
-    from mntrain.config import parse_data_fields
     from mntrain.evaluation.options import EvaluateOptions
+    from mntrain.fields.parsing import parse_section
 
     options = EvaluateOptions(
         artifact=command.artifact,
         split=command.split,
         data_path=command.data_path,
-        new_data=parse_data_fields(command.new_data),
+        new_data=parse_section("data", command.new_data),
         unknown_classes=command.unknown_classes,
         batch_size=command.batch_size,
         baselines=command.baselines,

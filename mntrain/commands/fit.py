@@ -13,13 +13,15 @@ Every field of the recipe is an option, for instance:
 
   mntrain fit digits
   mntrain fit fashion-mnist --family vanilla --seed 1
+  mntrain fit pacs --data.path path/to/pacs --family mn+ifilm
   mntrain fit fashion-mnist --meta_neighborhoods.entries 5000 --training.epochs 20
   mntrain fit cifar10-jpeg --data.path path/to/cifar10-jpeg
   mntrain fit uci --data.path path/to/energy.parquet
   mntrain fit my-recipe.yaml --name first-try
   mntrain fit digits --resume
 
-`mntrain fit RECIPE --fields` lists all fields with their defaults; `mntrain recipes` lists the recipes.
+`mntrain fit RECIPE --fields` tells what each field means and may hold; `mntrain recipes` lists the recipes.
+--family takes vanilla, meta_neighborhoods (or mn) and maxl, each with +ifilm, as in mn+ifilm; ifilm is vanilla+ifilm.
 """
 
 
@@ -49,9 +51,11 @@ class FitCommand:
 def run(command: FitCommand) -> int:
     """Train the model, and print its score on the test split; returns the exit code."""
     # PyTorch and the data libraries take seconds to import: help and usage errors do not wait for them.
-    from mntrain.config import describe_fields, load_experiment
+    from mntrain.config import load_experiment
 
     if command.fields:
+        from mntrain.fields.description import describe_fields
+
         print(describe_fields())
         return 0
     config = load_experiment(command.recipe, command.overrides)

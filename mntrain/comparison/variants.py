@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from mntrain.errors import ConfigError
-from mntrain.models.families import DEFAULT_FAMILY, FAMILIES
+from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, SHORT_NAMES, FamilyChoice, read_family
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
 
@@ -52,7 +52,8 @@ class Sweep:
     def variants(self) -> tuple[Variant, ...]:
         """Make a variant of each value, of the family that the field belongs to (Meta-Neighborhoods for any other)."""
         section, _, leaf = self.field.rpartition(".")
-        family = section if section in FAMILIES else DEFAULT_FAMILY
+        family = SHORT_NAMES.get(section, section)
+        family = family if family in FAMILIES else DEFAULT_FAMILY
         return tuple(
             Variant(name=f"{leaf}-{value}", words=("--family", family, f"--{self.field}", value))
             for value in self.values
@@ -68,13 +69,24 @@ BUILT_IN: dict[str, Variant] = {
 }
 
 
+# The variants that are a family and nothing more, by what ``--family`` calls them.
+_BY_FAMILY: dict[FamilyChoice | None, str] = {
+    FamilyChoice("vanilla", ifilm=False): "vanilla",
+    FamilyChoice("vanilla", ifilm=True): "vanilla+ifilm",
+    FamilyChoice("meta_neighborhoods", ifilm=False): "mn",
+    FamilyChoice("meta_neighborhoods", ifilm=True): "mn+ifilm",
+    FamilyChoice("maxl", ifilm=False): "maxl",
+}
+
+
 def built_in(names: Sequence[str]) -> tuple[Variant, ...]:
-    """Find the built-in variants called ``names``.
+    """Find the built-in variants called ``names``; a word that ``--family`` takes is one of them, too.
 
     Raises:
         ConfigError: a name is not built in.
     """
-    for name in names:
+    own_names = [name if name in BUILT_IN else _BY_FAMILY.get(_family_choice(name), name) for name in names]
+    for name in own_names:
         if name not in BUILT_IN:
             matches = get_close_matches(name, BUILT_IN, n=1)
             hint = f" Did you mean {matches[0]!r}?" if matches else ""
@@ -82,7 +94,14 @@ def built_in(names: Sequence[str]) -> tuple[Variant, ...]:
                 f"--variants names {name!r}, which is not built in; choose from {', '.join(BUILT_IN)}, or make your "
                 f"own with --variant 'NAME=--field value'.{hint}"
             )
-    return tuple(BUILT_IN[name] for name in names)
+    return tuple(BUILT_IN[name] for name in own_names)
+
+
+def _family_choice(word: str) -> FamilyChoice | None:
+    try:
+        return read_family(word)
+    except ConfigError:
+        return None
 
 
 def custom(text: str) -> Variant:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.errors import ConfigError
-from mntrain.models.families import FAMILIES
+from mntrain.models.families import FAMILIES, SHORT_NAMES
 
 KNN, BOOSTING = "knn", "gradient_boosting"
 _BASELINES = (KNN, BOOSTING)
@@ -73,7 +73,7 @@ class CrossvalOptions:
 
     Args:
         recipes: names of recipes or paths of YAML files, a data set each.
-        families: knn, gradient_boosting and families that estimate values.
+        families: knn, gradient_boosting and families that estimate values; short names become the families' own.
         folds: number of folds.
         search: choose the architecture by the vanilla network's validation error on the first fold; otherwise the
             recipe's own is taken.
@@ -104,6 +104,8 @@ class CrossvalOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
+        own_names = tuple(SHORT_NAMES.get(name, name) for name in self.families)
+        object.__setattr__(self, "families", own_names)
         available = [*_BASELINES, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
         wrong = [name for name in self.families if name not in available]
         if wrong or not self.families or len(set(self.families)) < len(self.families):

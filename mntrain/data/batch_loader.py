@@ -5,7 +5,7 @@ Shapes: N examples, B examples of a batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -26,38 +26,33 @@ class BatchLoader:
 
     Args:
         examples: the set to draw from.
-        batch_size: examples of a global batch.
+        sizes: examples of every global batch of an epoch; what they leave over comes in no batch.
         seed: decides the order together with the epoch.
         device: where the batches are yielded.
         shuffle: draw a new order each epoch; otherwise the order of the set.
-        drop_last: leave out a last, smaller batch.
 
     Raises:
-        ConfigError: a batch without examples, or ``drop_last`` leaving nothing.
+        ConfigError: a batch without examples, or more examples than there are.
     """
 
     def __init__(
         self,
         examples: Examples,
         *,
-        batch_size: int,
+        sizes: Sequence[int],
         seed: int,
         device: torch.device | str,
         shuffle: bool,
-        drop_last: bool,
     ) -> None:
-        if batch_size < 1:
-            raise ConfigError(f"batch_size is {batch_size}; it must be at least 1.")
-        if drop_last and len(examples) < batch_size:
+        if not sizes or min(sizes) < 1 or sum(sizes) > len(examples):
             raise ConfigError(
-                f"batch_size is {batch_size}, but there are {len(examples)} examples to draw from, so no full "
-                f"batch exists; use a batch_size of at most {len(examples)}."
+                f"Batches have {list(sizes)[:5]} examples, {sum(sizes)} in all, of {len(examples)}; give at least one "
+                "batch, no empty one, and no more examples than there are."
             )
-        self.batch_size = batch_size
+        self.sizes = tuple(sizes)
         self.seed = seed
         self.device = torch.device(device)
         self.shuffle = shuffle
-        self.drop_last = drop_last
         self._count = len(examples)
         # On the CPU these share the memory of the arrays; on an accelerator this is the one copy.
         self._inputs = torch.from_numpy(examples.inputs).to(self.device)
@@ -65,8 +60,7 @@ class BatchLoader:
 
     def __len__(self) -> int:
         """Number of batches in an epoch."""
-        full, rest = divmod(self._count, self.batch_size)
-        return full + (not self.drop_last and rest > 0)
+        return len(self.sizes)
 
     def order(self, epoch: int) -> IndexArray:
         """Return the positions of all examples in the order of ``epoch``, int64 [N]."""
@@ -77,6 +71,5 @@ class BatchLoader:
     def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield inputs [B, …] and targets [B] of every batch of ``epoch``, on the device."""
         order = torch.from_numpy(self.order(epoch)).to(self.device)
-        for number in range(len(self)):
-            batch = order[number * self.batch_size : (number + 1) * self.batch_size]
+        for batch in torch.split(order[: sum(self.sizes)], list(self.sizes)):
             yield self._inputs.index_select(0, batch), self._targets.index_select(0, batch)

@@ -28,41 +28,55 @@ def unit(x: Tensor) -> Tensor:
 class KeyIndex(NamedTuple):
     """Keys prepared for queries: functions of the parameters alone."""
 
-    matrix: Tensor  # [S, d]: k̂, or 2 k
-    offset: Tensor | None  # [S]: −‖k‖² for squared distances
-    squares: Tensor | None = None  # [S]: ‖k‖² for distances that are not squared
+    matrix: Tensor  # [S, d]: k̂, or 2 (k − c) for distances
+    offset: Tensor | None  # [S]: −‖k − c‖² for squared distances
+    squares: Tensor | None = None  # [S]: ‖k − c‖² for distances that are not squared
+    center: Tensor | None = None  # [d]: c, the mean key, for distances
 
 
 def key_index(keys: Tensor, kind: Similarity) -> KeyIndex:
-    """Prepare keys [S, d] for similarities of ``kind``."""
+    """Prepare keys [S, d] for similarities of ``kind``.
+
+    Distances are taken from the mean of these keys, whichever they are. A distance is the same from every center, but
+    its expansion subtracts squares: far from the origin they would be large beside their difference. The gradient with
+    respect to the center is therefore zero, and none is taken.
+    """
     if kind == "cosine":
         return KeyIndex(unit(keys), None)
-    squares = keys.square().sum(dim=-1)
-    return KeyIndex(2 * keys, None, squares) if kind == "distance" else KeyIndex(2 * keys, -squares)
+    center = keys.detach().mean(dim=0)
+    around = keys - center
+    squares = around.square().sum(dim=-1)
+    if kind == "distance":
+        return KeyIndex(2 * around, None, squares, center)
+    return KeyIndex(2 * around, -squares, None, center)
 
 
 def similarity(features: Tensor, index: KeyIndex) -> Tensor:
     """Similarity [B, S] of features [B, d] and keys: cosine, negative squared distance or negative distance.
 
-    Distances are expanded into a matrix product, so that no [B, S, d] differences are built. Squared ones leave ‖z‖²
-    out: they are the same for every entry, and the softmax that follows does not see them. The root is taken of no less
-    than a tiny number, so that a query on a key has a finite gradient (zero).
+    Distances are expanded into a matrix product, so that no [B, S, d] differences are built. Squared ones leave
+    ‖z − c‖² out: it is the same for every entry, and the softmax that follows does not see it. The root is taken of no
+    less than a tiny number, so that a query on a key has a finite gradient (zero).
     """
-    if index.squares is not None:
-        squared = features.square().sum(dim=-1, keepdim=True) + index.squares - features @ index.matrix.mT
-        return -squared.clamp_min(_SMALLEST_SQUARE).sqrt()
-    if index.offset is None:
+    if index.center is None:
         return unit(features) @ index.matrix.mT
-    return features @ index.matrix.mT + index.offset
+    around = features - index.center
+    if index.squares is not None:
+        squared = around.square().sum(dim=-1, keepdim=True) + index.squares - around @ index.matrix.mT
+        return -squared.clamp_min(_SMALLEST_SQUARE).sqrt()
+    scores = around @ index.matrix.mT
+    return scores if index.offset is None else scores + index.offset
 
 
 def comparable_similarity(features: Tensor, index: KeyIndex) -> Tensor:
     """:func:`similarity` [B, S] that orders the queries of an entry too, not only the entries of a query.
 
-    Between queries ‖z‖² counts, which squared distances leave out for the sake of a softmax over entries.
+    Between queries ‖z − c‖² counts, which squared distances leave out for the sake of a softmax over entries.
     """
     scores = similarity(features, index)
-    return scores if index.offset is None else scores - features.square().sum(dim=-1, keepdim=True)
+    if index.offset is None or index.center is None:
+        return scores
+    return scores - (features - index.center).square().sum(dim=-1, keepdim=True)
 
 
 def attention(similarity: Tensor, temperature: float, keep: Tensor | None = None) -> Tensor:

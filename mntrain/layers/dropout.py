@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from mntrain.distributed import process_rank
+from mntrain.distributed import count_global_rows, process_rank
 
 
 def dropout(maps: Tensor, share: float, training: bool) -> Tensor:
@@ -15,7 +15,7 @@ def dropout(maps: Tensor, share: float, training: bool) -> Tensor:
     process = process_rank()
     if not training or process.world_size == 1:
         return functional.dropout(maps, share, training)
-    shape = (maps.shape[0] * process.world_size, *maps.shape[1:])
+    shape = (count_global_rows(maps.shape[0]), *maps.shape[1:])
     layout = torch.channels_last if maps.is_contiguous(memory_format=torch.channels_last) else torch.contiguous_format
     ones = torch.empty(shape, dtype=maps.dtype, device=maps.device, memory_format=layout).fill_(1)
     return maps * process.rows(functional.dropout(ones, share, training))

@@ -21,11 +21,18 @@ class IFiLM(nn.Module):
         channels: C.
         entries: S_l.
         temperature: of the attention, fixed.
+        generator: that the keys are drawn from; None for the global one.
     """
 
-    def __init__(self, channels: int, entries: int = 10, temperature: float = 0.2) -> None:
+    def __init__(
+        self,
+        channels: int,
+        entries: int = 10,
+        temperature: float = 0.2,
+        generator: torch.Generator | None = None,
+    ) -> None:
         super().__init__()
-        self.keys = nn.Parameter(torch.randn(entries, channels) * _KEY_STD)
+        self.keys = nn.Parameter(torch.randn(entries, channels, generator=generator) * _KEY_STD)
         self.scales = nn.Parameter(torch.zeros(entries, channels))
         self.shifts = nn.Parameter(torch.zeros(entries, channels))
         self.temperature = temperature

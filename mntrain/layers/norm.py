@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.autograd.function import FunctionCtx
 
-from mntrain.distributed import mean_over_processes, process_rank
+from mntrain.distributed import process_rank, sum_over_processes
 from mntrain.layers.ifilm import IFiLM
+from mntrain.random_draws import forked_generator
 
 NormFactory = Callable[[int], nn.Module]
 """Makes the normalisation of C channels."""
@@ -35,10 +36,13 @@ class GlobalBatchNorm2d(nn.BatchNorm2d):
         if not self.training or processes == 1:
             return super().forward(input)
         maps = input.to(self.weight.dtype)
-        mean = mean_over_processes(maps.mean(dim=(0, 2, 3)))
+        # Shares may be uneven, so the number of values is summed up with them.
+        own = maps.new_full((1,), maps.numel() // maps.shape[1])
+        totals = sum_over_processes(torch.cat([maps.sum(dim=(0, 2, 3)), own]))
+        count = totals[-1].detach()
+        mean = totals[:-1] / count
         centred = maps - mean[:, None, None]
-        variance = mean_over_processes(centred.square().mean(dim=(0, 2, 3)))
-        count = processes * maps.numel() // maps.shape[1]
+        variance = sum_over_processes(centred.square().sum(dim=(0, 2, 3))) / count
         with torch.no_grad():
             self._track(mean, variance * (count / (count - 1)))
         factor = self.weight * torch.rsqrt(variance + self.eps)
@@ -111,10 +115,13 @@ def batch_norm(channels: int) -> nn.Module:
 def ifilm_norm(entries: int) -> NormFactory:
     """Make a factory of batch normalisations followed by iFiLM with S_l ``entries``.
 
-    The normalisation keeps its affine.
+    The normalisation keeps its affine. Keys are drawn aside, so that everything else of a network starts as it does
+    without iFiLM.
     """
 
+    generator = forked_generator()
+
     def make(channels: int) -> nn.Module:
-        return nn.Sequential(batch_norm(channels), IFiLM(channels, entries))
+        return nn.Sequential(batch_norm(channels), IFiLM(channels, entries, generator=generator))
 
     return make

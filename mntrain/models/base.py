@@ -120,6 +120,13 @@ class Model(nn.Module, ABC):
         """
         return (TrainingPhase(objective=self.loss, groups=tuple(group.name for group in self.parameter_groups())),)
 
+    def seed_draws(self, seed: int) -> None:
+        """Seed what this family alone draws while training; by default it draws nothing that others do not.
+
+        Augmentation and dropout of a backbone come from PyTorch's global generators. A family that took further numbers
+        from them would train on other images than the families it is compared with.
+        """
+
     def evaluate_objective(self, objective: Objective, batch: Batch) -> LossAndPrediction:
         """Evaluate the objective of one of this model's phases on a batch.
 
@@ -131,6 +138,31 @@ class Model(nn.Module, ABC):
 class Classifier(Model):
     """A model that tells classes apart."""
 
+    class_weights: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Of the loss alone: no part of an answer, and so of no file.
+        self.register_buffer("class_weights", None, persistent=False)
+
+    def weigh_classes(self, weights: Tensor) -> None:
+        """Weigh every example's cost in the loss by ``weights`` [C] of its class.
+
+        Raises:
+            ConfigError: the family has a loss of its own, on which such weights do not act.
+        """
+        self.class_weights = weights
+
+    def cross_entropy(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Mean cross-entropy [] of logits [B, C], weighted by class where weights are given.
+
+        The sum of weighted costs is divided by B and not by the sum of the weights, so that the parts of a batch add up
+        to the loss of the whole.
+        """
+        if self.class_weights is None:
+            return cross_entropy(logits, targets)
+        return (self.class_weights[targets] * cross_entropy(logits, targets, reduction="none")).mean()
+
     @abstractmethod
     def forward(self, inputs: Tensor) -> Prediction:
         """Preprocessed inputs [B, …] → logits [B, C]."""
@@ -138,7 +170,7 @@ class Classifier(Model):
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
         """Compute the mean cross-entropy [] of the (adapted) prediction, and the prediction itself."""
         prediction: Prediction = self(batch.inputs)
-        return cross_entropy(prediction.logits, batch.targets), prediction
+        return self.cross_entropy(prediction.logits, batch.targets), prediction
 
 
 class Regressor(Model):

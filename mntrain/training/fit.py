@@ -20,6 +20,7 @@ from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.run_folder import FitOptions, RunFolder
+from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.run_record import print_record, summarize_run
 
 
@@ -120,6 +121,8 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         "parameters": parameters,
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
+        "steps": state.epoch * steps_of_an_epoch(config.training, len(data.train)),
+        "short_run": short_run_advice(config.training, len(data.train)),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
         "train_seconds": round(state.seconds, 3),

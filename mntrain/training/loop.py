@@ -14,8 +14,9 @@ import torch
 from lightning_fabric import Fabric
 
 from mntrain.data.batch_loader import BatchLoader
+from mntrain.data.batch_sizes import batch_sizes
 from mntrain.data.examples import Examples
-from mntrain.distributed import process_rank
+from mntrain.distributed import global_rows, process_rank
 from mntrain.errors import MnTrainError, TrainingError
 from mntrain.models.base import Batch, TrainingPhase
 from mntrain.training.checkpoint import TrainingState, save_state
@@ -66,11 +67,15 @@ class Trainer:
         """
         loader = BatchLoader(
             self.data.train,
-            batch_size=self._batch_size(),
+            sizes=batch_sizes(
+                len(self.data.train),
+                self.config.batch_size,
+                last_batch=self.config.last_batch,
+                devices=self.fabric.world_size,
+            ),
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
-            drop_last=True,
         )
         is_main = self.fabric.is_global_zero
         with self.run.writing():
@@ -114,13 +119,9 @@ class Trainer:
     def _out_of_patience(self, state: TrainingState) -> bool:
         return 0 < self.config.patience <= state.epoch - state.best_epoch
 
-    def _batch_size(self) -> int:
-        """Size of the global batch: no larger than the set, and the same number of rows for every process."""
-        size = min(self.config.batch_size, len(self.data.train))
-        return size - size % self.fabric.world_size
-
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
         seed_epoch(self.seed, epoch)
+        self.model.seed_draws(_seed_of(self.seed, epoch, 1))
         rate = learning_rate_at(epoch, self.config)
         for group in self.optimizer.param_groups:
             # Checkpoints of versions in which every group had the same rate do not name it.
@@ -152,7 +153,7 @@ class Trainer:
         figures, read_at, unread = PhaseFigures(), self.clock(), 0
         for stored, targets in loader.epoch(epoch):
             batch = Batch(self.data.training_inputs(stored), process_rank().rows(targets))
-            figures.add_step(self._step(phase, batch))
+            figures.add_step(self._step(phase, batch, len(targets)))
             unread += 1
             if self.clock() - read_at >= _READ_SECONDS:
                 self._read(figures, epoch)
@@ -169,26 +170,45 @@ class Trainer:
                 f"The loss is {diverged.loss} in epoch {epoch + 1}, step {diverged.step}. {self._remedy(epoch)}"
             )
 
-    def _step(self, phase: TrainingPhase, batch: Batch) -> list[PartFigures]:
-        """Take one optimiser step on the groups of a phase; the figures of the parts of the batch."""
+    def _step(self, phase: TrainingPhase, batch: Batch, total: int) -> list[PartFigures]:
+        """Take one optimiser step on the groups of a phase.
+
+        Args:
+            phase: objective and groups.
+            batch: this process's share of the global batch.
+            total: examples of the global batch.
+
+        Returns:
+            Figures of the parts of the batch.
+        """
         # Parameters of other phases get no gradient, so the optimiser leaves them alone.
         only = self._only(phase)
         self.optimizer.zero_grad(set_to_none=True)
-        # Batch normalisation needs two examples in every part.
-        count = max(1, min(self.config.accumulate, len(batch.targets) // 2))
-        splits = zip(batch.inputs.tensor_split(count), batch.targets.tensor_split(count), strict=True)
+        # Batch normalisation needs two examples in every part. Shares may differ by one example, counts of parts not.
+        processes = self.fabric.world_size
+        count = max(1, min(self.config.accumulate, total // processes // 2))
+        rows_of_parts = _rows_of_parts(total, processes, count)
+        splits = zip(batch.inputs.tensor_split(count), batch.targets.tensor_split(count), rows_of_parts, strict=True)
         figures: list[PartFigures] = []
-        for part in (Batch(*split) for split in splits):
+        for inputs, targets, rows in splits:
+            part = Batch(inputs, targets)
             # Gradients are exchanged between processes once, with the last part.
-            with self.fabric.no_backward_sync(self.model, enabled=len(figures) + 1 < count):
+            with self.fabric.no_backward_sync(self.model, enabled=len(figures) + 1 < count), global_rows(rows):
                 loss, prediction = self.model.evaluate_objective(phase.objective, part)
-                score = self.data.metric.score(prediction, part.targets).sum()
-                figures.append(PartFigures(loss.detach(), score.detach(), len(part.targets)))
-                self.fabric.backward(loss * (len(part.targets) / len(batch.targets)), **only)
+                score = self.data.metric.score(prediction, targets).sum()
+                figures.append(PartFigures(self._reported(loss, prediction, targets), score.detach(), len(targets)))
+                # Processes are averaged, so that each example of the batch weighs 1 / total.
+                self.fabric.backward(loss * (len(targets) * processes / total), **only)
         if self.config.gradient_clip > 0:
             self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
         self.optimizer.step()
         return figures
+
+    def _reported(self, loss: torch.Tensor, prediction: Any, targets: torch.Tensor) -> torch.Tensor:
+        """Loss [] to report: without the weights of classes, so that it compares with that of other splits and runs."""
+        if self.config.class_weights == "none":
+            return loss.detach()
+        return self.data.metric.loss(prediction, targets).mean().detach()
 
     def _only(self, phase: TrainingPhase) -> dict[str, Any]:
         """Arguments that keep ``backward`` to the groups of a phase; none where it updates all of them."""
@@ -244,6 +264,16 @@ class Trainer:
             write_csv(self.run.path / "metrics.csv", state.history)
 
 
+def _rows_of_parts(total: int, processes: int, parts: int) -> list[int]:
+    """Count the rows of all processes in every part, where each splits its share of ``total`` rows by itself."""
+    shares = [len(range(rank, total, processes)) for rank in range(processes)]
+    return [sum(share // parts + (part < share % parts) for share in shares) for part in range(parts)]
+
+
 def seed_epoch(seed: int, epoch: int) -> None:
-    """Seed augmentation and dropout of one epoch, alike in every process (:mod:`mntrain.distributed`)."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, 0]).generate_state(1)[0]))
+    """Seed augmentation and dropout of a backbone for an epoch, alike in every process (:mod:`mntrain.distributed`)."""
+    torch.manual_seed(_seed_of(seed, epoch, 0))
+
+
+def _seed_of(seed: int, epoch: int, stream: int) -> int:
+    return int(np.random.SeedSequence([seed, epoch, stream]).generate_state(1)[0])

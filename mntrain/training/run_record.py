@@ -17,16 +17,25 @@ from mntrain.data.tables import TableData
 from mntrain.regular_files import read_text
 from mntrain.terminal_text import plain
 from mntrain.training.run_folder import DATA_FILE
+from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.setup import setup_for
-from mntrain.training_config import TrainingConfig
 
 
 def summarize_run(config: ExperimentConfig, data: ImageData | TableData) -> RunRecord:
     """Summarize the data of a run, the shape of the model's inputs, and the steps of an epoch."""
+    training, examples = config.training, len(data.train)
+    found = summarize(data, config.data)
+    advice = short_run_advice(training, examples)
+    if advice is not None:
+        found["warnings"].append(advice)
     return RunRecord(
-        **summarize(data, config.data),
+        **found,
         input=list(setup_for(config, data).input_shape),
-        training=_training(config.training, len(data.train)),
+        training=TrainingEntry(
+            batch_size=min(training.batch_size, examples),
+            steps_per_epoch=steps_of_an_epoch(training, examples),
+            epochs=training.epochs,
+        ),
     )
 
 
@@ -53,9 +62,3 @@ def stored_record_lines(folder: Path) -> list[str]:
 def warning_lines(record: RunRecord) -> Sequence[str]:
     """Write the warnings of a summary, one a line."""
     return [f"warning: {sentence}" for sentence in record["warnings"]]
-
-
-def _training(config: TrainingConfig, examples: int) -> TrainingEntry:
-    size = min(config.batch_size, examples)
-    size -= size % config.devices
-    return TrainingEntry(batch_size=size, steps_per_epoch=examples // size, epochs=config.epochs)

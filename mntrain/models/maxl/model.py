@@ -13,6 +13,7 @@ from torch.func import functional_call
 from torch.nn.functional import one_hot
 
 from mntrain.backbones.config import feature_count
+from mntrain.errors import ConfigError
 from mntrain.layers.heads import CosineHead, DotHead, Head, build_head
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
 from mntrain.models.family import BuildBackbone
@@ -63,12 +64,13 @@ class Maxl(Classifier):
     @classmethod
     def from_config(cls, config: MaxlConfig, build_backbone: BuildBackbone, classes: int) -> "Maxl":
         """Build untrained networks for C ``classes`` on two new backbones."""
-        backbones = build_backbone(), build_backbone()
-        features, auxiliary = feature_count(backbones[0]), classes * config.hierarchy
-        main, learned, generated = (
-            build_head(config.head, features, width, config.scale) for width in (classes, auxiliary, auxiliary)
-        )
-        return cls(backbones, (main, learned, generated), config)
+        # Backbone and main head first: they start as those of a vanilla network of the same seed.
+        backbone = build_backbone()
+        features, auxiliary = feature_count(backbone), classes * config.hierarchy
+        main = build_head(config.head, features, classes, config.scale)
+        generator = build_backbone()
+        learned, generated = (build_head(config.head, features, auxiliary, config.scale) for _ in range(2))
+        return cls((backbone, generator), (main, learned, generated), config)
 
     @property
     def backbone(self) -> nn.Module:
@@ -90,7 +92,8 @@ class Maxl(Classifier):
 
     def loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
         """Compute main and auxiliary loss [] of the learner on generated labels, and its prediction."""
-        with torch.no_grad():
+        # What the generator's backbone drops is drawn aside, so that the learner's images are those of other families.
+        with torch.no_grad(), _draws_to_repeat(batch.inputs):
             labels = self.labels(batch)
         logits, auxiliary = self.learner(batch.inputs)
         return self._learner_loss(logits, auxiliary, labels, batch.targets), Prediction(logits=logits)
@@ -131,6 +134,13 @@ class Maxl(Classifier):
         """Labels [B, A] that the generator gives the images of a batch."""
         (logits,) = self.generator(batch.inputs)
         return generated_labels(logits, batch.targets, self.config.hierarchy)
+
+    def weigh_classes(self, weights: Tensor) -> None:
+        """Refuse weights: labels are generated for a focal loss, which has a balance of its own."""
+        raise ConfigError(
+            "training.class_weights is 'balanced', but family 'maxl' lowers focal losses on labels that it generates "
+            "for them, not a cross-entropy; leave it out, or choose family 'vanilla' or 'meta_neighborhoods'."
+        )
 
     def training_phases(self) -> tuple[TrainingPhase, ...]:
         """Train the learner, then the generator."""

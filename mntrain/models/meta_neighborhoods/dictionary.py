@@ -6,7 +6,7 @@ Shapes: B queries, S entries, C classes, d features. keys [S, d], value logits [
 (scalar), [d] (per feature, shared over classes) or [C, d] (per parameter), that is a scalar or a diagonal matrix.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -79,12 +79,13 @@ class KeptEntries(NamedTuple):
     mask: Tensor | None  # boolean [B, S], or None where all queries have the same entries
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class EntryDropout:
     """Random dropping of entries, so that the gradient does not gather on a few of them.
 
     ``per_sample`` draws a mask for every query, as the authors' code does; ``per_batch`` gathers one random subset for
-    the whole batch, which also shrinks every matrix product.
+    the whole batch, which also shrinks every matrix product. Draws are taken from the global generators until
+    :meth:`seed` gives the entries a stream of their own.
 
     Args:
         share: of the entries that is dropped, from 0 to below 1.
@@ -93,22 +94,35 @@ class EntryDropout:
 
     share: float
     mode: DropoutMode
+    _seed: int | None = field(default=None, init=False)
+    _generator: torch.Generator | None = field(default=None, init=False)
 
     @classmethod
     def from_config(cls, config: MetaNeighborhoodsConfig) -> "EntryDropout":
         """Read share and mode from the family's settings."""
         return cls(share=config.dropout, mode=config.dropout_mode)
 
+    def seed(self, seed: int) -> None:
+        """Draw from a generator of its own from now on, so that other draws are those of a model without entries."""
+        self._seed, self._generator = seed, None
+
     def draw(self, batch: int, total: int, device: torch.device) -> KeptEntries:
         """Draw a new subset of ``total`` entries for ``batch`` queries."""
         if self.share == 0:
             return KeptEntries(None, None)
+        generator = self._generator_on(device)
         if self.mode == "per_batch":
             count = max(1, round(total * (1 - self.share)))
-            return KeptEntries(torch.randperm(total, device=device)[:count], None)
-        keep = uniform_rows(batch, total, device) >= self.share
-        # A query that lost every entry would have no neighborhood at all: it keeps them all instead.
-        return KeptEntries(None, keep | ~keep.any(dim=-1, keepdim=True))
+            return KeptEntries(torch.randperm(total, device=device, generator=generator)[:count], None)
+        drawn = uniform_rows(batch, total, device, generator)
+        # A query that lost every entry would have no neighborhood at all: it keeps one, any of them.
+        return KeptEntries(None, (drawn >= self.share).scatter_(1, drawn.argmax(dim=-1, keepdim=True), True))
+
+    def _generator_on(self, device: torch.device) -> torch.Generator | None:
+        """Generator of the seed on ``device``, where the draws are made; None for the global one."""
+        if self._seed is not None and (self._generator is None or self._generator.device.type != device.type):
+            self._generator = torch.Generator(device).manual_seed(self._seed)
+        return self._generator
 
 
 def initial_keys(config: MetaNeighborhoodsConfig, features: int) -> Tensor:

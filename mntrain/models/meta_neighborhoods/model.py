@@ -4,7 +4,6 @@ Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logi
 """
 
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from mntrain.backbones.config import feature_count
 from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
@@ -66,8 +65,9 @@ class MetaNeighborhoods(Classifier):
         """Build an untrained classifier of C ``classes`` on a new backbone."""
         backbone = build_backbone()
         features = feature_count(backbone)
-        dictionary = Dictionary(config, features=features, classes=classes)
+        # The head first: it starts as that of a vanilla network of the same seed.
         head = build_head(config.head, features, classes, config.scale)
+        dictionary = Dictionary(config, features=features, classes=classes)
         auxiliary = build_head(config.head, features, classes, config.scale) if config.auxiliary else None
         return cls(backbone, (head, auxiliary), dictionary, config)
 
@@ -94,10 +94,14 @@ class MetaNeighborhoods(Classifier):
         features = self.queries(batch.inputs)
         with full_precision(features):
             prediction = self.classify(features)
-            loss = cross_entropy(prediction.logits, batch.targets)
+            loss = self.cross_entropy(prediction.logits, batch.targets)
             if self.auxiliary_head is not None:
-                loss = loss + self.auxiliary * cross_entropy(self.auxiliary_head(features), batch.targets)
+                loss = loss + self.auxiliary * self.cross_entropy(self.auxiliary_head(features), batch.targets)
             return loss, prediction
+
+    def seed_draws(self, seed: int) -> None:
+        """Seed the dropout of entries."""
+        self.dictionary.dropout.seed(seed)
 
     def queries(self, inputs: Tensor) -> Tensor:
         """Normalised images [B, channels, H, W] → features z [B, d], in the precision of the head."""

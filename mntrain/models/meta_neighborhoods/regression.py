@@ -69,6 +69,10 @@ class MetaNeighborhoodsRegressor(Regressor):
                 unadapted_values=as_values(self.network(inputs)),
             )
 
+    def seed_draws(self, seed: int) -> None:
+        """Seed the dropout of entries."""
+        self.dropout.seed(seed)
+
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys [S', F], values [S'] or [S', T], and mask [B, S'] for ``batch`` queries: some of them while training."""
         if not self.training:

@@ -42,7 +42,7 @@ def test_json_is_all_that_is_printed_where_it_is_asked_for(
     out, err = capsys.readouterr()
     report = json.loads(out)
     assert report["form"] == "vanilla"
-    assert report["parity"]["comparisons"][0]["tolerance"] == "atol 0.0001, rtol 0"
+    assert report["parity"]["comparisons"][0]["tolerance"] == "atol 0.0001, rtol 1e-05 of logits"
     assert err == ""
 
 

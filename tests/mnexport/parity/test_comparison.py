@@ -152,7 +152,7 @@ def test_every_failure_is_reported_at_once() -> None:
         assert words in str(caught.value)
 
 
-def test_there_is_no_hidden_relative_tolerance() -> None:
+def test_the_relative_tolerance_hides_no_more_than_rounding() -> None:
     scaled = changed(lambda logits, images: logits * (1 + 1e-4))
     with pytest.raises(ParityError):
         report(scaled, atol=1e-6).raise_failures()
@@ -249,7 +249,9 @@ def test_only_classes_that_rounding_cannot_tell_apart_may_be_swapped(lead: float
     """The limit holds however loose the tolerance of the logits is, and never beyond that tolerance."""
     right = {"logits": np.array([[1.0 + lead, 1.0, 0.0]])}
     got = {"logits": np.array([[1.0, 1.0 + lead / 10, 0.0]])}
-    assert Tolerance(atol=atol).other_classes(got, right) == different
+    assert Tolerance(atol=atol, rtol=0).other_classes(got, right) == different
+    large = {"logits": right["logits"] * 1e4}, {"logits": got["logits"] * 1e4}
+    assert Tolerance(atol=atol * 1e4, rtol=0).other_classes(large[1], large[0]) == int(lead > min(2 * atol, 2e-5))
 
 
 def test_a_logit_that_is_not_finite_is_beyond_an_approximation_too() -> None:

@@ -54,6 +54,32 @@ def test_options_win_over_the_file_and_the_file_over_the_environment(
     assert settings == ServeSettings(repository="models", grpc_port=3, log_format="json", warm_up=False)
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["serve", "models", "--grpc-por", "3"], "unrecognized arguments: --grpc-por 3; did you mean --grpc-port?"),
+        (["serve", "models", "--grpc_port=3"], "did you mean --grpc-port?"),
+        (["serv", "models"], "there is no command 'serv'; did you mean serve?"),
+        (["serve", "models", "--config", "serve.yaml"], "serve.yaml given with --config has 'grpc_por', which is no"),
+        (["serve", "models", "--config", "serve.yaml"], "did you mean grpc_port?"),
+    ],
+)
+def test_a_wrong_word_gets_the_nearest_right_one(
+    command_line: CommandLine,
+    words: list[str],
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "serve.yaml").write_text("grpc_por: 3\n")
+    with pytest.raises(SystemExit) as caught:
+        command_line(words)
+    assert caught.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
 def test_options_of_a_group_are_options_like_others(
     command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

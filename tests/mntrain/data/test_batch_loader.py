@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mntrain.data.batch_loader import BatchLoader
+from mntrain.data.batch_sizes import batch_sizes
 from mntrain.data.images import ImageSet
 from mntrain.errors import ConfigError
 
@@ -15,7 +16,7 @@ def image_set(count: int) -> ImageSet:
 
 
 def loader(count: int, **options: object) -> BatchLoader:
-    defaults = {"batch_size": 4, "seed": 0, "device": "cpu", "shuffle": True, "drop_last": False}
+    defaults = {"sizes": (count,), "seed": 0, "device": "cpu", "shuffle": True}
     return BatchLoader(image_set(count), **(defaults | options))  # type: ignore[arg-type]
 
 
@@ -23,11 +24,13 @@ def labels(batches: BatchLoader, epoch: int = 0) -> list[list[int]]:
     return [part.tolist() for _, part in batches.epoch(epoch)]
 
 
-@given(count=st.integers(1, 60), batch=st.integers(1, 20), epoch=st.integers(0, 5), shuffle=st.booleans())
+@given(count=st.integers(2, 60), batch=st.integers(2, 20), epoch=st.integers(0, 5), shuffle=st.booleans())
 def test_every_image_comes_once_with_its_own_label(count: int, batch: int, epoch: int, shuffle: bool) -> None:
-    batches = loader(count, batch_size=batch, shuffle=shuffle)
+    sizes = batch_sizes(count, batch, last_batch="train")
+    batches = loader(count, sizes=sizes, shuffle=shuffle)
     found = list(batches.epoch(epoch))
-    assert len(found) == len(batches) == -(-count // batch)
+    assert [len(part) for _, part in found] == list(sizes)
+    assert len(batches) == len(sizes)
     assert sorted(torch.cat([part for _, part in found]).tolist()) == list(range(count))
     for images, part in found:
         assert images.dtype == torch.uint8
@@ -45,33 +48,24 @@ def test_order_depends_on_seed_and_epoch_alone() -> None:
     assert labels(loader(40, seed=1), epoch=3) != third
 
 
-def test_drop_last_and_shuffle_can_be_switched() -> None:
-    assert labels(loader(10, shuffle=False)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-    assert labels(loader(10, shuffle=False, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert len(loader(10, drop_last=True)) == 2
+def test_sizes_and_shuffle_can_be_chosen() -> None:
+    assert labels(loader(10, sizes=(4, 4, 2), shuffle=False)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert labels(loader(10, sizes=(4, 4), shuffle=False)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"batch_size": 0}, "at least 1"),
-        ({"batch_size": 16, "drop_last": True}, "at most 9"),
-    ],
-)
-def test_settings_without_a_batch_are_refused(options: dict[str, object], part: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        loader(9, **options)
-    assert part in str(caught.value)
+@pytest.mark.parametrize("sizes", [(), (4, 0), (4, 6)])
+def test_sizes_that_the_set_does_not_have_are_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(ConfigError, match="of 9"):
+        loader(9, sizes=sizes)
 
 
 def test_read_only_arrays_are_accepted() -> None:
     images = np.frombuffer(bytes(8), dtype=np.uint8).reshape(2, 1, 2, 2)
     one = BatchLoader(
         ImageSet(images=images, labels=np.zeros(2, np.int64)),
-        batch_size=2,
+        sizes=(2,),
         seed=0,
         device="cpu",
         shuffle=False,
-        drop_last=False,
     )
     assert len(list(one.epoch(0))) == 1

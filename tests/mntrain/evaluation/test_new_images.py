@@ -137,7 +137,7 @@ def test_all_splits_of_new_data_are_joined_or_one_is_chosen(
         (["--data.image_size", "8"], "--data.path is not given"),
         (["--unknown-classes", "ignore"], "add --data.path NEW"),
         (["--data.path", "x", "--data-path", "y"], "add --baselines"),
-        (["--data.path", "x", "--epochs", "3"], "unrecognized arguments: --epochs 3"),
+        (["--data.path", "x", "--epochs", "3"], "--epochs cannot be set here, where the fields of data can"),
         (["--data.path", "x", "--data.source", "table"], "which holds rows, but the model takes images"),
         (["--batch-size", "0"], "--batch-size is 0"),
     ],

@@ -80,3 +80,34 @@ def test_a_single_entry_is_never_dropped(mode: DropoutMode) -> None:
     keys, _, keep = make(mode, entries=1, dropout=0.9).train().entries_for(64)
     assert len(keys) == 1
     assert keep is None or bool(keep.all())
+
+
+def test_a_query_that_loses_all_entries_keeps_one_at_random() -> None:
+    _, _, keep = make(entries=4, dropout=0.9).train().entries_for(8000)
+    assert keep is not None
+    kept = keep.sum(-1)
+    assert kept.min() == 1
+    # Of 0.9^4 = 66 % that lost all, and of those that kept one anyway, 0.1·0.9³·4 = 29 %.
+    assert (kept == 1).float().mean().item() == pytest.approx(0.9**4 + 4 * 0.1 * 0.9**3, abs=0.02)
+    assert (kept == 4).float().mean() < 0.01, "no query sees all of them for having lost all"
+    alone = keep[kept == 1].float().mean(0)
+    assert alone.min().item() == pytest.approx(0.25, abs=0.03), "every entry is kept as often as any other"
+
+
+@pytest.mark.parametrize("mode", ["per_sample", "per_batch"])
+def test_seeded_entries_leave_the_global_generator_alone(mode: DropoutMode) -> None:
+    dictionary = make(mode, entries=50).train()
+    dictionary.dropout.seed(7)
+    before = torch.get_rng_state()
+    first = [dictionary.entries_for(4) for _ in range(2)]
+    assert torch.equal(torch.get_rng_state(), before)
+    dictionary.dropout.seed(7)
+    again = [dictionary.entries_for(4) for _ in range(2)]
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one.keys, other.keys)
+        assert one.keep is None or (other.keep is not None and torch.equal(one.keep, other.keep))
+    unequal = first[0].keep if mode == "per_sample" else first[0].keys
+    following = first[1].keep if mode == "per_sample" else first[1].keys
+    assert unequal is not None
+    assert following is not None
+    assert not torch.equal(unequal, following), "a draw is followed by others"

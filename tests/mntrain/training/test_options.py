@@ -94,7 +94,7 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
         trainer = Trainer(fabric=fabric, model=model, optimizer=optimizer, data=data, config=config, run=unused, seed=0)
         phase = TrainingPhase(objective=model.module.loss, groups=("head",))
         figures = PhaseFigures()
-        figures.add_step(trainer._step(phase, Batch(torch.randn(16, 12), torch.arange(16) % 3)))
+        figures.add_step(trainer._step(phase, Batch(torch.randn(16, 12), torch.arange(16) % 3), 16))
         assert figures.read() is None
         moved.append((model.head.weight.detach().clone(), figures.sums))
     torch.testing.assert_close(moved[1][0], moved[0][0], atol=1e-6, rtol=0)
@@ -104,7 +104,7 @@ def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
 @pytest.mark.parametrize(
     ("images", "batch", "accumulate", "sizes"),
     [
-        (256, 10, 4, [3, 3, 2, 2] * 25),
+        (256, 10, 4, [3, 3, 3, 2] * 6 + [3, 3, 2, 2] * 19),  # six images over are spread
         (10, 10, 4, [3, 3, 2, 2]),
         (11, 128, 60, [3, 2, 2, 2, 2]),  # a set smaller than a batch has fewer parts
     ],
