@@ -16,7 +16,6 @@ from mntrain.data.image_files.columns import (
     type_name,
 )
 from mntrain.data.image_files.decoding import DecodeOptions, decode_rows
-from mntrain.data.image_files.names import image_names
 from mntrain.data.image_files.opened import OpenedImages, Place
 from mntrain.data.image_files.paths import check_files, ignore_unnamed
 from mntrain.data.image_files.rows import ImageRows, count
@@ -78,7 +77,6 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
             columns=() if opened.from_folders else _column_accounts(splits, columns, names),
             **census.account(next(iter(images.values())), config),
         ),
-        names=image_names(splits, columns.image, place.path),
     )
 
 
