@@ -11,6 +11,7 @@ from mntrain.config import ExperimentConfig
 from mntrain.data.config import ImageFit
 from mntrain.data.labels import check_names
 from mntrain.data.preprocessing import PreprocessingConfig
+from mntrain.data.row_layout import RowLayout
 from mntrain.data.standardization import Scale, StandardizationConfig
 from mntrain.data.tables import Categories
 
@@ -196,6 +197,17 @@ class TableArtifactConfig(ArtifactConfig):
     def numbers(self) -> tuple[str, ...]:
         """Name of each column of numbers."""
         return self.columns[: len(self.columns) - len(self.categories)]
+
+    @property
+    def layout(self) -> RowLayout:
+        """Columns by which new rows are laid out."""
+        return RowLayout(
+            numbers=self.numbers,
+            categories=self.categories,
+            imputed=self.standardization.fill is not None,
+            targets=self.targets,
+            labels=self.labels,
+        )
 
     @property
     def target(self) -> str:
