@@ -37,7 +37,7 @@ def lay_out(columns: dict[str, Any], layout: RowLayout = LAYOUT, *, labelled: bo
 def test_columns_are_found_by_name_and_others_are_told() -> None:
     found = lay_out(ROWS | {"more": ["x"] * 3})
     nan = float("nan")
-    np.testing.assert_array_equal(found.inputs, np.float32([[1, 1.5, 1, 2], [2, nan, -1, 1], [3, 2.5, -1, -1]]))
+    np.testing.assert_array_equal(found.inputs, [[1, 1.5, 1, 2], [2, nan, -1, 1], [3, 2.5, -1, -1]])
     assert found.targets is None
     told = {column.name: (column.role, column.missing, column.note) for column in found.account.columns}
     assert told["b"] == ("feature", 1, "")

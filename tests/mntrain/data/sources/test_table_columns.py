@@ -89,7 +89,8 @@ def test_a_target_that_is_not_named_is_never_guessed(write: Write, names: list[s
 def test_several_targets_are_values_side_by_side(write: Write, given: Any) -> None:
     data = load(write({"lat": Y, "a": A, "lon": B}), target_column=given)
     assert (data.target_names, data.feature_names) == (("lat", "lon"), ("a",))
-    assert (data.train.targets.shape, data.train.targets.dtype) == ((29, 2), np.float32)
+    assert data.train.targets.shape == (29, 2)
+    assert data.train.targets.dtype == np.float32
     rows = data.split.indices["test"]
     np.testing.assert_allclose(data.test.targets, np.stack([Y[rows], B[rows]], axis=1), rtol=1e-6)
     scale = StandardizationConfig.from_data(data)
@@ -294,7 +295,7 @@ def test_fields_without_a_name_are_refused(fields: dict[str, Any], words: str) -
 
 
 def test_names_are_kept_as_plain_values() -> None:
-    config = DataConfig(source="table", path="x", target_column=["a"], exclude_columns="b", category_columns="[1, 2]")
+    config = DataConfig(source="table", path="x", target_column="[a]", exclude_columns="b", category_columns="[1, 2]")
     plain = config.to_dict()
     assert (plain["target_column"], plain["exclude_columns"], plain["category_columns"]) == ("a", ["b"], ["1", "2"])
     assert DataConfig(**plain) == config
