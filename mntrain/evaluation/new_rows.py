@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.account import SourceAccount
-from mntrain.data.column_names import as_names
+from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
-from mntrain.data.reading.new_rows import lay_out_rows, spelled_like
+from mntrain.data.reading.new_rows import known_spellings, lay_out_rows
 from mntrain.data.reading.table_categories import category_texts
 from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_reading import read_table
@@ -34,11 +34,14 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
         DataError: the table cannot be read, lacks a column, or its rows do not fit the model.
     """
     path = Path(str(reading.path)).expanduser()
-    layout = _layout(config, reading)
     files = find_tables(path, trained=False)
+    layout, named = config.layout, as_names(reading.target_column) if reading.target_column is not None else None
     # What are texts to the model are texts here, too: 007 stays 007.
-    texts = frozenset({*layout.categories, *(layout.targets if layout.labels is not None else ())})
+    texts = frozenset({*layout.categories, *((named or layout.targets) if layout.labels is not None else ())})
     tables = {split: read_table(file, texts).table for split, file in files.splits.items()}
+    if named is not None:
+        columns = next(iter(tables.values())).column_names
+        layout = _renamed(layout, find_columns(named, columns, field="data.target_column", where=f"'{path}'"))
     if layout.labels is not None:
         unknown = _unknown_classes(tables, layout.targets[0], layout.labels, where=f"'{path}'")
         layout = dataclasses.replace(layout, labels=(*layout.labels, *unknown))
@@ -60,17 +63,14 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
     )
 
 
-def _layout(config: TableArtifactConfig, reading: DataConfig) -> RowLayout:
-    """Layout of the artifact, with the names that the targets have in the new data."""
-    names = as_names(reading.target_column) if reading.target_column is not None else None
-    if names is None:
-        return config.layout
-    if len(names) != len(config.targets):
+def _renamed(layout: RowLayout, targets: tuple[str, ...]) -> RowLayout:
+    """Layout with the names that the targets have in the new data."""
+    if len(targets) != len(layout.targets):
         raise ConfigError(
-            f"data.target_column names {len(names)} column(s), but the model has {len(config.targets)} target(s) "
-            f"({config.target}); name as many, in the same order."
+            f"data.target_column names {len(targets)} column(s), but the model has {len(layout.targets)} target(s) "
+            f"({', '.join(layout.targets)}); name as many, in the same order."
         )
-    return dataclasses.replace(config.layout, targets=names)
+    return dataclasses.replace(layout, targets=targets)
 
 
 def _unknown_classes(
@@ -81,5 +81,5 @@ def _unknown_classes(
     for table in tables.values():
         if target in table.column_names:
             texts = category_texts(table.column(target), target, where=where, decimals=True)
-            found |= {text for text in spelled_like(texts, known) if text is not None}
+            found |= {text for text in known_spellings(texts, known) if text is not None}
     return tuple(sorted(found - set(known)))
