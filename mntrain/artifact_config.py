@@ -70,6 +70,7 @@ class ArtifactConfig(ABC):
         metrics: result of training.
         versions: of the software that wrote the artifact.
         labels: class names, in the order of the logits; None for a regressor.
+        data: summary of the data (:class:`~mntrain.data.summary.record.RunRecord`); None in artifacts that have none.
     """
 
     experiment: ExperimentConfig
@@ -77,6 +78,7 @@ class ArtifactConfig(ABC):
     metrics: dict[str, Any]
     versions: dict[str, str]
     labels: tuple[str, ...] | None
+    data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.split.get("sha256"), str):
@@ -101,6 +103,7 @@ class ArtifactConfig(ABC):
             "split": self.split,
             "experiment": self.experiment.to_dict(),
             "versions": self.versions,
+            **({} if self.data is None else {"data": self.data}),
         }
 
     @staticmethod
@@ -116,6 +119,7 @@ class ArtifactConfig(ABC):
             "split": dict(values["split"]),
             "metrics": dict(values["metrics"]),
             "versions": dict(values["versions"]),
+            "data": None if values.get("data") is None else dict(values["data"]),
         }
         read = _read_rows if "columns" in values["input"] else _read_images
         return read(values, common)

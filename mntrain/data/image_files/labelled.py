@@ -21,6 +21,7 @@ from mntrain.data.image_files.paths import check_files, ignore_unnamed
 from mntrain.data.image_files.rows import ImageRows, count
 from mntrain.data.image_files.split_column import split_rows
 from mntrain.data.images import ImageSet, SourceImages
+from mntrain.data.labels import check_names
 from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import match_channels
 from mntrain.errors import DataError
@@ -52,10 +53,12 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     if columns.split is not None:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
     labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
+    if place.trained:
+        check_names(names)
     if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
     if is_text(_first(splits).features[columns.image]):
-        ignore_unnamed(place, check_files(place, splits, columns.image), opened.pictures)
+        ignore_unnamed(place, check_files(place, splits, columns.image, columns.label), opened.pictures)
     config = place.config
     options = DecodeOptions(color=config.color, size=config.image_size, fit=config.image_fit)
     census = PixelCensus()

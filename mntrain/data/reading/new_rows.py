@@ -89,7 +89,7 @@ def lay_out_rows(table: pa.Table, layout: RowLayout, *, where: str, labelled: bo
     accounts = [_number_account(name, values) for name, values in zip(layout.numbers, numbers, strict=True)]
     codes = []
     for name, vocabulary in layout.categories.items():
-        texts = _known(category_texts(table.column(name), name, where=where, decimals=True), vocabulary)
+        texts = known_spellings(category_texts(table.column(name), name, where=where, decimals=True), vocabulary)
         column = codes_of(texts, vocabulary)
         codes.append(column[:, None])
         accounts.append(_category_account(name, vocabulary, texts, column))
@@ -119,8 +119,8 @@ def _number(column: pa.ChunkedArray, name: str, where: str, remedy: str | None) 
     return column_values(column, name, where).astype(np.float32)
 
 
-def _known(texts: Sequence[str | None], vocabulary: Sequence[str]) -> list[str | None]:
-    """Write whole numbers and truth as the vocabulary does."""
+def known_spellings(texts: Sequence[str | None], vocabulary: Sequence[str]) -> list[str | None]:
+    """Write whole numbers and truth as the vocabulary does; texts that it does not know stay as they are."""
     known = frozenset(vocabulary)
     by_case = {name.casefold(): name for name in vocabulary if name.casefold() in ("true", "false")}
     found: list[str | None] = []
@@ -140,7 +140,7 @@ def _targets(table: pa.Table, layout: RowLayout, where: str) -> NDArray[Any]:
         return np.stack(values, axis=1) if len(values) > 1 else values[0]
     (name,), (column,) = layout.targets, columns
     check_present({name: {"": column}}, where=where, remedy=remedy)
-    texts = _known(category_texts(column, name, where=where, decimals=True), layout.labels)
+    texts = known_spellings(category_texts(column, name, where=where, decimals=True), layout.labels)
     labels = codes_of(texts, layout.labels).astype(np.int64)
     unknown = sorted({str(text) for text, label in zip(texts, labels, strict=True) if label == UNKNOWN})
     if unknown:
