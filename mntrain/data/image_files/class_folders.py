@@ -30,13 +30,14 @@ class Picture:
     label: str
 
 
-def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups | None:
+def split_folders(root: Folder, *, test: str | None, where: str, trained: bool = True) -> SplitGroups | None:
     """Group the folders at the top by split; None where they are no splits.
 
     Args:
         root: the folder that was listed.
         test: ``data.test_split``, a further name of a split.
         where: for messages.
+        trained: one of them must be a train folder.
 
     Raises:
         DataError: two folders mean the same split, or a split folder is empty while others are not.
@@ -47,8 +48,8 @@ def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups 
         return split_of(folder.name) is not None or folder.name == test
 
     full = [folder for folder in root.folders if _holds_examples(folder)]
-    trained = any(split_of(folder.name) == "train" for folder in full)
-    if not trained or not all(map(known, full)) or not any(map(_is_split, full)):
+    lacking = trained and all(split_of(folder.name) != "train" for folder in full)
+    if lacking or not full or not all(map(known, full)) or not any(map(_is_split, full)):
         if test is not None:
             raise ConfigError(
                 f"data.test_split is {test!r}, but {where} has no split folders at its top "
@@ -59,7 +60,7 @@ def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups 
     if empty:
         raise DataError(f"{where}: the split folder {listing(_quoted(empty))} holds no pictures; fill or remove it.")
     names = [folder.name for folder in full]
-    return group_splits(names, what="folders", where=where, test=test, strict=True)
+    return group_splits(names, what="folders", where=where, test=test, strict=True, trained=trained)
 
 
 def class_pictures(folder: Folder, *, nested: bool, ignored: IgnoredFiles, where: str) -> list[Picture]:
@@ -126,13 +127,33 @@ def _check_depth(folder: Folder, full: Sequence[Folder], *, nested: bool, where:
             f"{where}: {len(deep)} picture(s) lie deeper than the class folders: {listing(_quoted(deep))}.{hint} "
             f"{remedy[0].upper()}{remedy[1:]}."
         )
+    if deep and nested:
+        _check_no_splits_below(full, where)
     if full:
         check_beside(folder, where=where)
         return
     found = folder.own_pictures()
+    tables = [each.inside for each in folder.walk() if each.tables]
+    if tables and not found:
+        raise DataError(
+            f"{where} holds no pictures, but tables in {listing(_quoted(tables))}; set data.path to that folder, or to "
+            "one of its files."
+        )
     holds = f"{len(found)} picture(s) and no class folder: {listing(_quoted(found))}" if found else "no picture"
     name = f"{where}, folder '{folder.inside}'," if folder.inside else where
     raise DataError(f"{name} holds {holds}; it needs one sub-folder for each class, with the pictures of that class.")
+
+
+def _check_no_splits_below(full: Sequence[Folder], where: str) -> None:
+    """Refuse splits below classes, which would be learned together."""
+    below = [child for parent in full for child in parent.folders if child.has_pictures()]
+    meant = {split_of(child.name) for child in below}
+    if None not in meant and "train" in meant and len(meant) > 1:
+        names = listing(_quoted([child.inside for child in below]))
+        raise DataError(
+            f"{where}: the split folders {names} lie below class folders, "
+            "and would all be learned together; put split folders at the top, and class folders into them."
+        )
 
 
 def _split_hint(full: Sequence[Folder]) -> str:

@@ -27,7 +27,7 @@ def table_files(place: Place, folder: Folder) -> list[Path]:
         raise DataError(f"{place.where} holds {listing(metadata)}, which all list the images; remove all but one.")
     unused = [name for name in names if metadata and name not in metadata]
     reason = "tables beside metadata"
-    if not metadata and folder.has_pictures():
+    if not metadata and (folder.has_pictures() or any(not name.lower().endswith(".json") for name in names)):
         unused = [name for name in names if name.lower().endswith(".json") and not _has_rows(place, folder, name)]
         reason = "JSON files without rows"
     for name in unused:
@@ -62,7 +62,9 @@ def open_tables(
         groups = SplitGroups(groups={"all": list(stems)})
     else:
         test = place.config.test_split
-        groups = group_splits(list(stems), what="files", where=place.where, test=test, shards=True, strict=True)
+        groups = group_splits(
+            list(stems), what="files", where=place.where, test=test, shards=True, strict=True, trained=place.trained
+        )
     for stem in groups.left_out:
         place.ignored.add("tables of splits that are not used", stems[stem].name)
     rows = {stem: open_table(file) for stem, file in stems.items() if stem not in groups.left_out}
