@@ -55,12 +55,24 @@ def split_folders(root: Folder, *, test: str | None, where: str, trained: bool =
                 f"data.test_split is {test!r}, but {where} has no split folders at its top "
                 f"({listing(_quoted([folder.name for folder in root.folders]))}); leave it out."
             )
+        _check_train_and_test(full, where)
         return None
     empty = [folder.name for folder in root.folders if known(folder) and not _holds_examples(folder)]
     if empty:
         raise DataError(f"{where}: the split folder {listing(_quoted(empty))} holds no pictures; fill or remove it.")
     names = [folder.name for folder in full]
     return group_splits(names, what="folders", where=where, test=test, strict=True, trained=trained)
+
+
+def _check_train_and_test(full: Sequence[Folder], where: str) -> None:
+    """Refuse a train and a test folder that hold pictures directly: nobody tells classes apart that are called so."""
+    splits = [split_of(folder.name) for folder in full]
+    if None not in splits and {"train", "test"} <= set(splits) and all(folder.pictures for folder in full):
+        paths = [path for folder in full for path in folder.own_pictures()[:1]]
+        raise DataError(
+            f"{where}: split folders hold pictures directly, without class folders ({listing(_quoted(paths))}); put "
+            "each picture into the folder of its class, or name their classes in a table (metadata.csv)."
+        )
 
 
 def class_pictures(folder: Folder, *, nested: bool, ignored: IgnoredFiles, where: str) -> list[Picture]:
@@ -127,13 +139,33 @@ def _check_depth(folder: Folder, full: Sequence[Folder], *, nested: bool, where:
             f"{where}: {len(deep)} picture(s) lie deeper than the class folders: {listing(_quoted(deep))}.{hint} "
             f"{remedy[0].upper()}{remedy[1:]}."
         )
+    if deep and nested:
+        _check_no_splits_below(full, where)
     if full:
         check_beside(folder, where=where)
         return
     found = folder.own_pictures()
+    tables = [each.inside for each in folder.walk() if each.tables]
+    if tables and not found:
+        raise DataError(
+            f"{where} holds no pictures, but tables in {listing(_quoted(tables))}; set data.path to that folder, or to "
+            "one of its files."
+        )
     holds = f"{len(found)} picture(s) and no class folder: {listing(_quoted(found))}" if found else "no picture"
     name = f"{where}, folder '{folder.inside}'," if folder.inside else where
     raise DataError(f"{name} holds {holds}; it needs one sub-folder for each class, with the pictures of that class.")
+
+
+def _check_no_splits_below(full: Sequence[Folder], where: str) -> None:
+    """Refuse splits below classes, which would be learned together."""
+    below = [child for parent in full for child in parent.folders if child.has_pictures()]
+    meant = {split_of(child.name) for child in below}
+    if None not in meant and "train" in meant and len(meant) > 1:
+        names = listing(_quoted([child.inside for child in below]))
+        raise DataError(
+            f"{where}: the split folders {names} lie below class folders, "
+            "and would all be learned together; put split folders at the top, and class folders into them."
+        )
 
 
 def _split_hint(full: Sequence[Folder]) -> str:
