@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mntrain.data.account import ColumnAccount, ColumnRole, SourceAccount
 from mntrain.data.image_files.classes import missing_classes, read_labels
@@ -52,9 +52,11 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     splits, split_words = opened.splits, opened.split_words
     if columns.split is not None:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
+        if splits is opened.splits:
+            columns = replace(columns, split=None)
     labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
     if place.trained:
-        check_names(names)
+        _check_classes(place, opened, names)
     if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
     if is_text(_first(splits).features[columns.image]):
@@ -91,6 +93,16 @@ def _file_names(splits: Splits, image: str, opened: OpenedImages) -> dict[str, t
         split: tuple(str(path) for part in parts for path in part.column(image).to_pylist())
         for split, parts in splits.items()
     }
+
+
+def _check_classes(place: Place, opened: OpenedImages, names: Sequence[str]) -> None:
+    if len(names) < 2:
+        remedy = "give each class a folder of its own" if opened.from_folders else "add images of another class"
+        raise DataError(
+            f"{place.where} ({opened.layout}) holds {len(names)} class(es) {list(names)}; classification needs at "
+            f"least 2, so {remedy}."
+        )
+    check_names(names)
 
 
 def _find_columns(place: Place, opened: OpenedImages) -> _Columns:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -109,6 +110,7 @@ INDEX = {
     "joined frames": ("", list(range(COUNT // 2)) * 2, "the index of a data frame"),
     "names of rows": ("", [f"row {number}" for number in range(COUNT)], "the index of a data frame"),
     "reset_index": ("index", RANDOM.permutation(COUNT), "the index of a data frame"),
+    "joined and reset": ("index", list(range(COUNT // 2)) * 2, "the index of a data frame"),
     "counted": ("index", np.arange(COUNT), "the index of a data frame"),
     "from one": ("id", np.arange(COUNT) + 1, "numbers the rows"),
     "camel case": ("PassengerId", np.arange(COUNT) + 892, "numbers the rows"),
@@ -123,6 +125,21 @@ def test_an_index_is_no_feature_and_is_told(write: Write, case: str) -> None:
     left_out = [column for column in data.account.columns if column.role == "excluded"]
     assert [column.name for column in left_out] == [name or "Unnamed: 0"]
     assert note in left_out[0].note
+
+
+def test_an_index_that_pandas_noted_down_is_no_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": A, "y": Y}, index=pd.Index(RANDOM.normal(size=COUNT), name="customer"))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    data = load(tmp_path / "rows.parquet")
+    assert data.feature_names == ("a",)
+    assert column(data, "customer").note == "the index of a data frame"
+    assert load(tmp_path / "rows.parquet", target_column="customer").feature_names == ("a", "y")
+
+
+def test_categories_of_pandas_are_categories_whatever_they_hold(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": A, "code": pd.Categorical([3, 1, 20, 1] * 10), "y": Y})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert load(tmp_path / "rows.parquet").categories == {"code": ("1", "3", "20")}
 
 
 def test_an_empty_column_without_a_name_is_left_out_and_another_is_refused(tmp_path: Path) -> None:
@@ -255,6 +272,8 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "missing target": ({"a": A, "y": [*Y[:-1], None]}, {}, ["'y' has no value", "row 40"]),
     "missing class": ({"a": A, "y": [*COLORS[:-1], None]}, {}, ["'y' has no value", "row 40"]),
     "missing refused": ({"a": [*COLORS[:-1], None], "y": Y}, {"missing": "refuse"}, ["'a' has no value", "row 40"]),
+    "target of amounts": ({"a": A, "y": ["$1,000", "$2,000"] * 20}, {}, ["look like numbers", "data.target to class"]),
+    "target of a typing error": ({"a": A, "y": ["1", "2", "2", "x"] * 10}, {}, ["look like numbers", "'x' in row 4"]),
     "infinite": ({"a": [*A[:-1], float("inf")], "y": Y}, {}, ["'a' is inf in row 40"]),
     "all but the target": ({"a": A, "y": Y}, {"exclude_columns": "a"}, ["single column 'y'"]),
 }
