@@ -78,5 +78,5 @@ def _source(trained: str, path: Path) -> str:
     if find_source(trained).rows:
         return "table"
     if trained in _IDX and path.is_dir() and any("idx" in file.name for file in path.iterdir()):
-        return "idx"
+        return trained
     return "datasets" if trained == "datasets" and not path.exists() else "images"
