@@ -60,7 +60,8 @@ class DataConfig:
     label_column: str | None = None
     """Label column (``images`` and ``datasets``); None finds it."""
     split_column: str | None = None
-    """Column that says train, validation or test (``images`` and ``datasets``); None takes one called ``split``."""
+    """Column that says train, validation or test (``images``, ``datasets`` and ``table``); None takes one called
+    ``split``."""
     nested: bool = False
     """Take pictures at any depth below their class folder (``images`` and ``datasets``); else they must lie in it."""
     subset: str | None = None

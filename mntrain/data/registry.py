@@ -59,7 +59,16 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
         ),
         "table": Source(
             path="required",
-            options=("target_column", "target", "exclude_columns", "category_columns", "missing", "folds", "fold"),
+            options=(
+                "split_column",
+                "target_column",
+                "target",
+                "exclude_columns",
+                "category_columns",
+                "missing",
+                "folds",
+                "fold",
+            ),
             rows=True,
             summary="rows of numbers; data.path is a .csv or .parquet file, or a folder with one for each split",
         ),

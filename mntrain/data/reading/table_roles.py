@@ -34,6 +34,7 @@ class Roles:
         categories: those of the features that the configuration calls categories.
         excluded: column that is left out → why.
         order: all columns in the order of the file.
+        split: column that names the split of each row.
     """
 
     targets: tuple[str, ...]
@@ -41,14 +42,16 @@ class Roles:
     categories: tuple[str, ...]
     excluded: Mapping[str, str]
     order: tuple[str, ...]
+    split: str | None = None
 
 
-def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
+def assign_roles(tables: Tables, config: DataConfig, split: str | None = None, *, where: str) -> Roles:
     """Give every column its role.
 
     Args:
         tables: split → its rows.
         config: names of targets, categories and columns to exclude.
+        split: column that names the split of each row, which is no feature.
         where: the file or folder, for messages.
 
     Raises:
@@ -65,9 +68,12 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     asked = find_columns(as_names(config.exclude_columns) or (), names, field="data.exclude_columns", where=where)
     _check_once(targets, categories, asked)
     excluded = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    if split is not None:
+        _check_once(targets, categories, asked, split)
+        excluded[split] = "names the split of each row"
     indices = _stored_indices(tables)
     for name in names:
-        if name not in (*targets, *categories, *asked):
+        if name not in (*targets, *categories, *asked, split):
             held = [table.column(name) for table in tables.values() if name in table.column_names]
             unnamed = _UNNAMED.fullmatch(name) is not None
             reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
@@ -81,7 +87,9 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     if not features:
         raise _single(kept[0], where)
     _check_splits_agree(tables, kept, where)
-    return Roles(targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names))
+    return Roles(
+        targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names), split=split
+    )
 
 
 def _single(name: str, where: str) -> DataError:
@@ -99,7 +107,11 @@ def _all_names(tables: Tables) -> list[str]:
     )
 
 
-def _check_once(targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str]) -> None:
+def _check_once(
+    targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str], split: str | None = None
+) -> None:
+    if split in (*targets, *categories, *excluded):
+        raise ConfigError(f"data.split_column names '{split}', which another field names, too; leave one of them out.")
     for name in targets:
         if name in excluded:
             raise ConfigError(
