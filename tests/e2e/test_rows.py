@@ -63,7 +63,7 @@ def artifact(folder: Path) -> TableArtifact:
         "--data.exclude_columns", "id", "--backbone.layers", "2", "--backbone.units", "12",
         "--meta_neighborhoods.entries", "24", "--training.epochs", "4", "--training.batch_size", "32",
     ]  # fmt: skip
-    fit(load_experiment("uci", words), FitOptions(runs=folder, quiet=True))
+    fit(load_experiment("table", words), FitOptions(runs=folder, quiet=True))
     loaded = load_artifact(folder / "houses" / "artifact")
     assert isinstance(loaded, TableArtifact)
     return loaded

@@ -21,6 +21,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 _ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_SHOWN = 4
 Tables = Mapping[str, pa.Table]
 
 
@@ -34,6 +35,7 @@ class Roles:
         categories: those of the features that the configuration calls categories.
         excluded: column that is left out → why.
         order: all columns in the order of the file.
+        split: column that names the split of each row.
     """
 
     targets: tuple[str, ...]
@@ -41,14 +43,16 @@ class Roles:
     categories: tuple[str, ...]
     excluded: Mapping[str, str]
     order: tuple[str, ...]
+    split: str | None = None
 
 
-def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
+def assign_roles(tables: Tables, config: DataConfig, split: str | None = None, *, where: str) -> Roles:
     """Give every column its role.
 
     Args:
         tables: split → its rows.
         config: names of targets, categories and columns to exclude.
+        split: column that names the split of each row, which is no feature.
         where: the file or folder, for messages.
 
     Raises:
@@ -56,6 +60,8 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
         DataError: the target is not named and cannot be told, splits differ in their columns, or no feature is left.
     """
     names = _all_names(tables)
+    if len(names) == 1:
+        raise _single(names[0], where)
     targets = find_columns(as_names(config.target_column) or (), names, field="data.target_column", where=where)
     categories = find_columns(
         as_names(config.category_columns) or (), names, field="data.category_columns", where=where
@@ -63,9 +69,12 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     asked = find_columns(as_names(config.exclude_columns) or (), names, field="data.exclude_columns", where=where)
     _check_once(targets, categories, asked)
     excluded = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    if split is not None:
+        _check_once(targets, categories, asked, split)
+        excluded[split] = "names the split of each row"
     indices = _stored_indices(tables)
     for name in names:
-        if name not in (*targets, *categories, *asked):
+        if name not in (*targets, *categories, *asked, split):
             held = [table.column(name) for table in tables.values() if name in table.column_names]
             unnamed = _UNNAMED.fullmatch(name) is not None
             reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
@@ -77,12 +86,18 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     targets = targets or (_usual_target(kept, where),)
     features = tuple(name for name in kept if name not in targets)
     if not features:
-        raise DataError(
-            f"{where} has the single column '{targets[0]}' beside columns that are left out; a table needs at least "
-            "one column beside the target, and a comma, a semicolon or a tab between its columns."
-        )
+        raise _single(kept[0], where)
     _check_splits_agree(tables, kept, where)
-    return Roles(targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names))
+    return Roles(
+        targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names), split=split
+    )
+
+
+def _single(name: str, where: str) -> DataError:
+    return DataError(
+        f"{where} has the single column '{name}', apart from those left out; a table needs at least one column "
+        "beside the target, and a comma, a semicolon or a tab between its columns."
+    )
 
 
 def _all_names(tables: Tables) -> list[str]:
@@ -93,7 +108,11 @@ def _all_names(tables: Tables) -> list[str]:
     )
 
 
-def _check_once(targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str]) -> None:
+def _check_once(
+    targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str], split: str | None = None
+) -> None:
+    if split in (*targets, *categories, *excluded):
+        raise ConfigError(f"data.split_column names '{split}', which another field names, too; leave one of them out.")
     for name in targets:
         if name in excluded:
             raise ConfigError(
@@ -122,9 +141,16 @@ def _usual_target(names: Sequence[str], where: str) -> str:
         else f"none is called {', '.join(TARGET_NAMES[:-1])} or {TARGET_NAMES[-1]}"
     )
     raise DataError(
-        f"{where} has the columns {listing(names)}, of which {fault}; name the column to learn with "
+        f"{where} has the columns {_ends(names)}, of which {fault}; name the column to learn with "
         "data.target_column, or several of them as '[a, b]'."
     )
+
+
+def _ends(names: Sequence[str]) -> str:
+    """List the first and the last names, where targets stand."""
+    if len(names) <= 2 * _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN])} … {', '.join(names[-_SHOWN:])} ({len(names)} in all)"
 
 
 def _stored_indices(tables: Tables) -> set[str]:
@@ -137,9 +163,7 @@ def _index_reason(name: str, columns: Sequence[pa.ChunkedArray]) -> str | None:
     """Tell why a column that a program has added is no feature; None for all others."""
     if _PANDAS_INDEX.fullmatch(name):
         return "the index of a data frame"
-    if name.lower() in ("index", "level_0") and all(
-        pa.types.is_integer(column.type) and _all_differ(column) for column in columns
-    ):
+    if name.lower() in ("index", "level_0") and all(_is_frame_index(column) for column in columns):
         return "the index of a data frame"
     is_index = _ROW_NUMBER.fullmatch(name) or _CAMEL_ID.fullmatch(name)
     return "numbers the rows" if is_index and all(counts_rows(column) for column in columns) else None
@@ -168,6 +192,15 @@ def counts_rows(column: pa.ChunkedArray) -> bool:
         return False
     values = column.to_numpy()
     return len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) == 1).all())
+
+
+def _is_frame_index(column: pa.ChunkedArray) -> bool:
+    """Tell if whole numbers differ in every row, or count from 0 anew, as the indices of joined frames do."""
+    if not pa.types.is_integer(column.type) or column.null_count:
+        return False
+    values = column.to_numpy()
+    counts = values[0] == 0 and bool(((np.diff(values) == 1) | (values[1:] == 0)).all())
+    return _all_differ(column) or counts
 
 
 def _all_differ(column: pa.ChunkedArray) -> bool:
