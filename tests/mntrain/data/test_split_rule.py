@@ -20,5 +20,7 @@ from mntrain.data.summary.split_rule import split_rule
 )
 def test_a_share_is_of_what_it_was_drawn_from(origins: dict[str, str], told: str) -> None:
     indices: dict[str, IndexArray] = {name: np.arange(4, dtype=np.int64) for name in SPLITS}
-    record = SplitRecord(seed=0, counts=dict.fromkeys(SPLITS, 4), origins=origins, indices=indices, sha256="", left_out=0)
+    record = SplitRecord(
+        seed=0, counts=dict.fromkeys(SPLITS, 4), origins=origins, indices=indices, sha256="", left_out=0
+    )
     assert told in split_rule(record, SourceAccount(), DataConfig(), classes=True)
