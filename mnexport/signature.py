@@ -17,6 +17,8 @@ InputType = Literal["uint8", "float32"]
 DataType = Literal["UINT8", "FP32", "INT64", "BYTES"]
 _DATATYPES: dict[InputType, DataType] = {"uint8": "UINT8", "float32": "FP32"}
 _SCALES = {"uint8": "0..255", "float32": "0..1"}
+# Bytes of all values of categories, which servers read from one text; few enough for a message to every client.
+_MOST_LISTED = 2**18
 ROW, CATEGORIES = "row", "categories"
 """Names of the inputs of a model of rows."""
 
@@ -130,8 +132,9 @@ class RowInterface:
     takes_nan: bool = False
 
     def description(self) -> dict[str, Any]:
-        """Describe the columns for clients that lay rows out."""
-        categories = {name: list(values) for name, values in self.categories.items()}
+        """Describe the columns for clients that lay rows out; values of very many categories are left out."""
+        size = sum(len(value.encode()) for values in self.categories.values() for value in values)
+        categories = {name: list(values) if size <= _MOST_LISTED else [] for name, values in self.categories.items()}
         one = len(self.targets) == 1
         return {
             "layout": "rows",

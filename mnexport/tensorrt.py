@@ -160,7 +160,7 @@ def check_inputs(signature: ExportSignature, format: EngineFormat) -> None:
     if strings:
         raise UsageError(
             f"--format {format} builds an engine, and engines of TensorRT take no strings, which this model's input "
-            f"{strings[0]!r} has ({len(signature.vocabularies)} columns of categories); export --format onnx, or train "
+            f"{strings[0]!r} has (categories); export --format onnx, or train "
             "without these columns (data.exclude_columns)."
         )
 

@@ -11,6 +11,7 @@ from mntrain.config import ExperimentConfig
 from mntrain.data.config import ImageFit
 from mntrain.data.labels import check_names
 from mntrain.data.preprocessing import PreprocessingConfig
+from mntrain.data.row_layout import RowLayout
 from mntrain.data.standardization import Scale, StandardizationConfig
 from mntrain.data.tables import Categories
 
@@ -69,6 +70,7 @@ class ArtifactConfig(ABC):
         metrics: result of training.
         versions: of the software that wrote the artifact.
         labels: class names, in the order of the logits; None for a regressor.
+        data: summary of the data (:class:`~mntrain.data.summary.record.RunRecord`); None in artifacts that have none.
     """
 
     experiment: ExperimentConfig
@@ -76,6 +78,7 @@ class ArtifactConfig(ABC):
     metrics: dict[str, Any]
     versions: dict[str, str]
     labels: tuple[str, ...] | None
+    data: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.split.get("sha256"), str):
@@ -100,6 +103,7 @@ class ArtifactConfig(ABC):
             "split": self.split,
             "experiment": self.experiment.to_dict(),
             "versions": self.versions,
+            **({} if self.data is None else {"data": self.data}),
         }
 
     @staticmethod
@@ -115,6 +119,7 @@ class ArtifactConfig(ABC):
             "split": dict(values["split"]),
             "metrics": dict(values["metrics"]),
             "versions": dict(values["versions"]),
+            "data": None if values.get("data") is None else dict(values["data"]),
         }
         read = _read_rows if "columns" in values["input"] else _read_images
         return read(values, common)
@@ -192,6 +197,17 @@ class TableArtifactConfig(ArtifactConfig):
     def numbers(self) -> tuple[str, ...]:
         """Name of each column of numbers."""
         return self.columns[: len(self.columns) - len(self.categories)]
+
+    @property
+    def layout(self) -> RowLayout:
+        """Columns by which new rows are laid out."""
+        return RowLayout(
+            numbers=self.numbers,
+            categories=self.categories,
+            imputed=self.standardization.fill is not None,
+            targets=self.targets,
+            labels=self.labels,
+        )
 
     @property
     def target(self) -> str:

@@ -14,7 +14,7 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval", "evaluation"),
+        ("analysis", "crossval", "datasheet", "evaluation"),
         ("comparison",),
         ("neighbors",),
         ("training",),

@@ -118,7 +118,8 @@ def _categories(config: ModelConfig) -> dict[str, tuple[tuple[str, ...], ...]]:
 def _random_categories(generator: np.random.Generator, columns: Sequence[Sequence[str]], batch: int) -> Array:
     drawn = np.empty((batch, len(columns)), dtype=object)
     for position, values in enumerate(columns):
-        drawn[:, position] = [values[number].encode() for number in generator.integers(0, len(values), batch)]
+        texts = values or ("",)  # a configuration may list none
+        drawn[:, position] = [texts[number].encode() for number in generator.integers(0, len(texts), batch)]
     return drawn
 
 

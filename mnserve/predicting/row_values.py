@@ -121,7 +121,7 @@ class _Vocabulary:
 
     def spelled(self, text: str) -> str | None:
         """Returns the value that a text means, such as 3 for 3.0; None for an unknown one."""
-        if text in self._values:
+        if text in self._values or not self._values:
             return text
         whole = _WHOLE.fullmatch(text)
         found = self._truth.get(text.casefold(), whole.group(1) if whole else "")

@@ -36,7 +36,8 @@ class TableLayout:
 
     Attributes:
         numbers: Names of the columns of numbers, in their order.
-        categories: Names of the columns of categories, in their order, with the values that the model knows.
+        categories: Names of the columns of categories, in their order, with the values that the model knows; none
+            where the configuration lists none, as there are too many.
         targets: Names of what is estimated or told apart.
         number_input: Input of the numbers; None for a table of categories alone.
         category_input: Input of the categories; None for a table of numbers alone.
@@ -107,7 +108,8 @@ def _stated(config: ModelConfig) -> tuple[list[str], dict[str, list[str]], list[
     if (
         isinstance(columns, list)
         and isinstance(categories, dict)
-        and all(_are_names(names) for names in (columns, targets, *categories.values()))
+        and all(_are_names(names) for names in (columns, targets))
+        and all(values == [] or _are_names(values) for values in categories.values())
         and all(name in columns for name in categories)
     ):
         return columns, categories, targets

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-from mntrain.commands import animate, compare, crossval, evaluate, fit, neighbors, recipes, report
+from mntrain.commands import animate, compare, crossval, data, evaluate, fit, neighbors, recipes, report
 from mntrain.commands.command import Command
 from mntrain.commands.options import add_options, takes_other_words
 from mntrain.commands.output import end_at_sigterm, run_command
@@ -21,6 +21,7 @@ from mntrain.terminal_text import printable
 
 COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
     {
+        "data": data.COMMAND,
         "fit": fit.COMMAND,
         "evaluate": evaluate.COMMAND,
         "compare": compare.COMMAND,

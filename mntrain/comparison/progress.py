@@ -5,6 +5,7 @@ from rich.progress import TaskID
 from mntrain.comparison.plan import PlannedRun
 from mntrain.run_progress import RunProgress
 from mntrain.terminal_text import printable
+from mntrain.training.run_record import stored_record_lines
 
 
 class ComparisonProgress(RunProgress):
@@ -18,6 +19,7 @@ class ComparisonProgress(RunProgress):
     def __init__(self, runs: list[PlannedRun], *, quiet: bool) -> None:
         super().__init__(len(runs), finished=sum(run.state() == "finished" for run in runs), quiet=quiet)
         self._epochs: dict[str, TaskID] = {}
+        self._data_is_told = False
 
     def started(self, run: PlannedRun) -> None:
         """Add the bar of a run that starts or goes on."""
@@ -28,6 +30,11 @@ class ComparisonProgress(RunProgress):
     def epoch(self, run: PlannedRun, epoch: int) -> None:
         """Show the number of finished epochs of a run."""
         self._bar.update(self._epochs[run.name], completed=epoch)
+        if not self._data_is_told:
+            # The first run to have loaded the data says what it holds.
+            for line in stored_record_lines(run.folder):
+                self._data_is_told = True
+                self.say(line)
 
     def ended(self, run: PlannedRun, reason: str | None) -> None:
         """Remove the bar of a run that has ended; ``reason`` is None unless it failed."""

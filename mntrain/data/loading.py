@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageData, SourceImages
@@ -10,6 +11,8 @@ from mntrain.data.leaks import check_leaks
 from mntrain.data.split import split_images, split_table
 from mntrain.data.tables import SourceTable, TableData
 from mntrain.errors import ConfigError
+
+_OF_OWN_DATA = ("images", "datasets")
 
 
 def load_data(config: DataConfig) -> ImageData | TableData:
@@ -43,7 +46,23 @@ def load_source(config: DataConfig) -> SourceImages | SourceTable:
 
     Raises: as :func:`load_data`.
     """
-    # Imported when used, so that one source never waits for the libraries of another.
-    module = import_module(f"mntrain.data.sources.{config.source.replace('-', '_')}")
-    loaded: SourceImages | SourceTable = module.load(config)
+    loaded: SourceImages | SourceTable = _module(config).load(config)
     return loaded
+
+
+def load_unseen_images(config: DataConfig) -> SourceImages:
+    """Load images that no model is trained on: splits of any name will do, and each may have classes of its own.
+
+    Raises:
+        ConfigError: the source holds rows, or a field of ``config`` does not fit.
+        DataError: files are missing or corrupt, or what they hold cannot be used.
+    """
+    source = _module(config).load(config, trained=False) if config.source in _OF_OWN_DATA else load_source(config)
+    if not isinstance(source, SourceImages):
+        raise ConfigError(f"data.source is {config.source!r}, which holds rows; choose a source of images.")
+    return source
+
+
+def _module(config: DataConfig) -> Any:
+    # Imported when used, so that one source never waits for the libraries of another.
+    return import_module(f"mntrain.data.sources.{config.source.replace('-', '_')}")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from mntrain.data.tables import Imputation, RowArray, TableData, TableSet
-from mntrain.errors import ConfigError, DataError
+from mntrain.errors import ConfigError
 
 Scale = float | tuple[float, ...]
 """One number for a single target, or one for each of several."""
@@ -86,16 +86,12 @@ class StandardizationConfig:
         Args:
             data: the splits.
             scaled: standardize numbers and targets; otherwise they are only imputed.
-
-        Raises:
-            DataError: a column has no number in any training row.
         """
         return cls.from_rows(
             data.train,
             category_sizes=data.category_sizes,
             imputation=data.imputation,
             scaled=scaled,
-            names=data.feature_names,
         )
 
     @classmethod
@@ -106,27 +102,22 @@ class StandardizationConfig:
         category_sizes: tuple[int, ...] = (),
         imputation: Imputation | None = None,
         scaled: bool = True,
-        names: tuple[str, ...] | None = None,
     ) -> StandardizationConfig:
         """Make the configuration from mean and deviation of each column of ``rows``, and of targets that are values.
 
         A column (or target) of one value gets std 1. Missing numbers are filled in before.
 
         Args:
-            rows: training rows.
+            rows: training rows, with a number in every column.
             category_sizes: number of values of each category column, the last columns.
             imputation: what stands for a missing number; None where none is missing.
             scaled: standardize; otherwise means are 0 and deviations 1.
-            names: of the columns, for messages.
-
-        Raises:
-            DataError: a column has no number in any row.
         """
         numbers = rows.inputs.shape[1] - len(category_sizes)
         inputs = rows.inputs[:, :numbers].astype(np.float64)
         fill = None
         if imputation is not None and numbers:
-            fill = _fill(inputs, imputation, names or tuple(str(column) for column in range(numbers)))
+            fill = _fill(inputs, imputation)
             inputs = np.where(np.isnan(inputs), fill, inputs)
         common: dict[str, Any] = {
             "fill": None if fill is None else tuple(fill.tolist()),
@@ -227,13 +218,8 @@ class Standardization(nn.Module):
         return (codes.index_select(1, self.category_columns) == self.category_codes).to(torch.float32)
 
 
-def _fill(inputs: NDArray[np.float64], imputation: Imputation, names: tuple[str, ...]) -> NDArray[np.float64]:
+def _fill(inputs: NDArray[np.float64], imputation: Imputation) -> NDArray[np.float64]:
     """Compute the value that stands for a missing number of each column of ``inputs`` [N, M]."""
-    empty = [f"'{names[column]}'" for column in np.flatnonzero(np.isnan(inputs).all(axis=0))]
-    if empty:
-        raise DataError(
-            f"No training row has a value in {', '.join(empty)}; leave such columns out with data.exclude_columns."
-        )
     filled: NDArray[np.float64] = (np.nanmedian if imputation == "median" else np.nanmean)(inputs, axis=0)
     return filled
 

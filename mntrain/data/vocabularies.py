@@ -1,4 +1,4 @@
-"""Vocabularies of category columns: only values of training rows are known, whatever else the table holds.
+"""What is known of the columns of a table: only values of training rows count, whatever else the table holds.
 
 Shapes: N rows, F columns.
 """
@@ -29,8 +29,11 @@ def training_vocabularies(
         The splits with codes of the vocabularies of training, these vocabularies, and the source's account with them.
 
     Raises:
-        DataError: a category column has no value in any training row.
+        DataError: a column has no value in any training row.
     """
+    empty = np.isnan(sets["train"].inputs).all(axis=0)
+    if empty.any():
+        raise _no_values([source.feature_names[column] for column in np.flatnonzero(empty)])
     if not source.categories:
         return dict(sets), {}, source.account
     inputs = {name: part.inputs.copy() for name, part in sets.items()}
@@ -40,9 +43,7 @@ def training_vocabularies(
         codes = {split: rows[:, column].astype(np.int64) for split, rows in inputs.items()}
         known = np.unique(codes["train"][codes["train"] != UNKNOWN])
         if not len(known):
-            raise DataError(
-                f"No training row has a value in '{name}'; leave such columns out with data.exclude_columns."
-            )
+            raise _no_values([name])
         kept[name] = tuple(vocabulary[code] for code in known)
         # The last place is that of UNKNOWN, -1.
         renumbered = np.full(len(vocabulary) + 1, UNKNOWN)
@@ -59,6 +60,11 @@ def training_vocabularies(
             inputs[split][:, column] = renumbered[values]
     recoded = {name: TableSet(inputs=inputs[name], targets=part.targets) for name, part in sets.items()}
     return recoded, kept, _with_vocabularies(source.account, kept, notes)
+
+
+def _no_values(names: list[str]) -> DataError:
+    listed = listing([f"'{name}'" for name in names])
+    return DataError(f"No training row has a value in {listed}; leave such columns out with data.exclude_columns.")
 
 
 def _with_vocabularies(account: SourceAccount, kept: Categories, notes: Mapping[str, str]) -> SourceAccount:

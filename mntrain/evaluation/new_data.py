@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from mntrain.artifact import Artifact, ImageArtifact, TableArtifact
 from mntrain.data.duplicates import example_keys
 from mntrain.data.images import ImageSet, SourceImages
-from mntrain.data.loading import load_source
+from mntrain.data.labels import listing
+from mntrain.data.loading import load_unseen_images
 from mntrain.data.tables import SourceTable, TableSet
 from mntrain.errors import ConfigError, DataError
 from mntrain.evaluation.classes import match_classes, refuse_none_known, refuse_unknown
@@ -35,8 +36,7 @@ def load_new_data(artifact: Artifact, options: EvaluateOptions) -> LabelledData:
     where = f"'{config.path}'"
     source: SourceImages | SourceTable
     if isinstance(artifact, ImageArtifact):
-        images = load_source(config)
-        assert isinstance(images, SourceImages)
+        images = load_unseen_images(config)
         _check_shape(images, artifact, where)
         source = images
     else:
@@ -69,8 +69,21 @@ def load_new_data(artifact: Artifact, options: EvaluateOptions) -> LabelledData:
         path=str(config.path),
         left_out=left_out,
         shared=shared_with(artifact.samples, examples),
-        notes=tuple(note for note in (source.account.splits, source.account.pixels) if note),
+        notes=_notes(source, chosen),
     )
+
+
+def _notes(source: SourceImages | SourceTable, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Say which splits were joined, what became of pixels, and what was ignored."""
+    notes = [source.account.pixels] if source.account.pixels else []
+    if tuple(source.splits) != ("all",):
+        counted = ", ".join(f"{split} ({len(source.splits[split]):,})" for split in chosen)
+        notes.insert(0, f"splits: {counted}")
+    notes += [
+        f"ignored: {ignored.count:,} {ignored.reason} ({listing([repr(name) for name in ignored.examples])})"
+        for ignored in source.account.ignored
+    ]
+    return tuple(notes)
 
 
 def shared_with(

@@ -12,6 +12,20 @@ from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
 
 _IDX = ("fashion-mnist", "idx")
+_OF_NEW_ROWS = ("source", "path", "target_column")
+_OF_NEW_IMAGES = (
+    "source",
+    "path",
+    "nested",
+    "image_column",
+    "label_column",
+    "split_column",
+    "test_split",
+    "subset",
+    "image_size",
+    "image_fit",
+    "color",
+)
 # How the training data was split says nothing about new data.
 _OF_SPLITS = frozenset({"folds", "fold", "subset", "test_split", "split_column", "leaks"})
 
@@ -43,7 +57,19 @@ def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConf
             kept["image_size"] = config.input.height
     else:
         kept["target"] = "value" if config.labels is None else "class"
+    _check_given(given, images)
     return DataConfig(**(kept | dict(given) | {"source": source}))
+
+
+def _check_given(given: Mapping[str, Any], images: bool) -> None:
+    """Refuse fields that new data has no use for, since they would be ignored in silence."""
+    allowed = _OF_NEW_IMAGES if images else _OF_NEW_ROWS
+    useless = [name for name in given if name not in allowed]
+    if useless:
+        raise ConfigError(
+            f"data.{useless[0]} has no use for new data, which is not split and is laid out as the artifact says; "
+            f"leave it out. New {'images' if images else 'rows'} take {', '.join(f'data.{name}' for name in allowed)}."
+        )
 
 
 def _source(trained: str, path: Path) -> str:

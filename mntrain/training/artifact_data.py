@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mntrain.artifact import Artifact, ImageArtifact, TableArtifact, load_artifact
-from mntrain.artifact_config import ArtifactConfig
+from mntrain.artifact_config import ArtifactConfig, TableArtifactConfig
 from mntrain.data import loading
 from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.split_record import SPLITS
@@ -39,6 +39,9 @@ def load_data(config: ArtifactConfig, path: str | Path | None = None) -> ImageDa
     source = config.experiment.data
     if path is not None:
         source = dataclasses.replace(source, path=str(path))
+    if isinstance(config, TableArtifactConfig) and source.source == "table":
+        # Artifacts of version 0.1.0 name no target where it was the last column.
+        source = dataclasses.replace(source, target_column=config.targets)
     try:
         data = loading.load_data(source)
     except DataError as error:

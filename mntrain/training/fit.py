@@ -1,9 +1,9 @@
 """Training of a run, from configuration to artifact."""
 
+import dataclasses
 import json
 import os
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,20 +13,15 @@ from torch._dynamo.exc import TorchDynamoException
 from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
-from mntrain.data.images import ImageData
-from mntrain.data.loading import load_data
-from mntrain.data.split_record import SPLITS
-from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError
-from mntrain.models.base import Model
 from mntrain.training.adaptation_record import adaptation_record
+from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
-from mntrain.training.class_weights import weigh_classes
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.run_folder import FitOptions, RunFolder
 from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
-from mntrain.training.setup import RunSetup, setup_for
+from mntrain.training.run_record import print_record, summarize_run
 
 
 def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
@@ -49,32 +44,12 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         ArtifactError: the artifact cannot be written.
     """
     run = RunFolder(options.runs / config.name, options)
-    data = load_data(config.data)
-    _check_sizes(config, data)
-    setup = setup_for(config, data)
-    # The weights depend on the seed alone, not on what loading the data may have drawn.
-    torch.manual_seed(config.seed)
-    model = setup.build_model()
-    # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     # Launching starts other processes: what can be refused has been refused by then.
-    _check_phases(config, model)
-    weigh_classes(model, config.training, data.train.targets)
-    checked = _CheckedRun(config=config, run=run, data=data, setup=setup, model=model, quiet=options.quiet)
+    checked = check_run(config)
+    # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
+    checked.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with run.locked() if _is_first_process() else nullcontext():
-        return _train(checked)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _CheckedRun:
-    """Parts of a run that fit one another; nothing has been written yet."""
-
-    config: ExperimentConfig
-    run: RunFolder
-    data: ImageData | TableData
-    setup: RunSetup
-    model: Model
-    quiet: bool
+        return _train(checked, run, quiet=options.quiet)
 
 
 def _is_first_process() -> bool:
@@ -82,8 +57,9 @@ def _is_first_process() -> bool:
     return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
 
 
-def _train(checked: _CheckedRun) -> dict[str, Any] | None:
-    config, run, data, setup, model = checked.config, checked.run, checked.data, checked.setup, checked.model
+def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
+    config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
+    summary = summarize_run(config, data)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()
@@ -104,7 +80,9 @@ def _train(checked: _CheckedRun) -> dict[str, Any] | None:
             ) from error
     fabric.barrier()
     if fabric.is_global_zero:
-        run.prepare(config, data)
+        run.prepare(config, data, summary)
+        if not quiet:
+            print_record(summary)
     fabric.barrier()
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
@@ -118,7 +96,7 @@ def _train(checked: _CheckedRun) -> dict[str, Any] | None:
         config=config.training,
         run=run,
         seed=config.seed,
-        quiet=checked.quiet,
+        quiet=quiet,
     )
     if config.training.compile:
         # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
@@ -153,30 +131,11 @@ def _train(checked: _CheckedRun) -> dict[str, Any] | None:
         return None
     record = adaptation_record(model.eval(), training_data, test)
     result["adaptation"] = None if record is None else record.to_json()
-    save_artifact(run.path / "artifact", setup.artifact(result), best.model, setup.samples())
+    artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
+    save_artifact(run.path / "artifact", artifact, best.model, setup.samples())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result
-
-
-def _check_phases(config: ExperimentConfig, model: Model) -> None:
-    if len(model.training_phases()) == 1:
-        return
-    if config.training.devices > 1:
-        raise ConfigError(
-            f"training.devices is {config.training.devices}, but family {config.family!r} trains on one device: its "
-            "passes update different networks."
-        )
-    if config.training.accumulate > 1:
-        raise ConfigError(
-            f"training.accumulate is {config.training.accumulate}, but family {config.family!r} judges its "
-            "labels by a whole batch, for which no part can stand; leave it out, or use a smaller training.batch_size."
-        )
-    if config.training.compile:
-        raise ConfigError(
-            f"training.compile is true, but family {config.family!r} needs gradients of second order through its "
-            "backbone, which a compiled network has not; leave it out."
-        )
 
 
 def _fabric(config: ExperimentConfig) -> Fabric:
@@ -188,18 +147,3 @@ def _fabric(config: ExperimentConfig) -> Fabric:
             f"training.accelerator {training.accelerator!r} with {training.devices} device(s) and precision "
             f"{training.precision!r} is not to be had here: {' '.join(str(error).split())}"
         ) from error
-
-
-def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:
-    devices = config.training.devices
-    for name in SPLITS:
-        if len(data.part(name)) < devices:
-            raise ConfigError(
-                f"The {name} split has {len(data.part(name))} example(s), fewer than training.devices {devices}; use "
-                "fewer devices or more of them."
-            )
-    if len(data.train) < 2 * devices:
-        raise ConfigError(
-            f"The training split has {len(data.train)} example(s); batch normalisation needs two on each of the "
-            f"{devices} device(s)."
-        )

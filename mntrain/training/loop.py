@@ -24,7 +24,6 @@ from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evalu
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.reporting import EventWriter, PartFigures, PhaseFigures, Row, TrainingProgress, means, write_csv
 from mntrain.training.run_folder import RunFolder
-from mntrain.training.run_length import short_run_advice
 from mntrain.training.setup import TrainingData
 from mntrain.training_config import TrainingConfig
 
@@ -86,7 +85,6 @@ class Trainer:
             with TrainingProgress(
                 self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main
             ) as progress:
-                progress.note(short_run_advice(self.config, len(self.data.train)))
                 if state.epoch == 0 and is_main and self.config.keep_every:
                     self.run.keep_weights(0, self.model.state_dict())
                 for epoch in range(state.epoch, self.config.epochs):

@@ -127,11 +127,6 @@ class TrainingProgress:
     ) -> None:
         self._bar.stop()
 
-    def note(self, sentence: str | None) -> None:
-        """Print a sentence above the progress, if there is one."""
-        if sentence is not None and not self._quiet:
-            self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
     def start_epoch(self, epoch: int) -> None:
         """Begin epoch ``epoch`` (from 1)."""
         if self._task is not None:

@@ -4,6 +4,7 @@
 
     runs/NAME/config.yaml        the resolved configuration
     runs/NAME/split.json         which example went where
+    runs/NAME/data.json          what the data holds, as `mntrain data` shows it
     runs/NAME/checkpoints/       last.pt, best.pt; epoch-NNNN.safetensors of the epochs that are kept
     runs/NAME/metrics.csv        one line an epoch
     runs/NAME/events/            TensorBoard
@@ -29,12 +30,14 @@ from mntrain.atomic_files import write_atomically, write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.config_fields import differing_fields
 from mntrain.data.images import ImageData
+from mntrain.data.summary.record import RunRecord
 from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training_config import TrainingConfig
 
+DATA_FILE = "data.json"
 _LOCK = ".lock"
 # What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
 # Data may have moved: its digest tells whether it is still the same.
@@ -114,8 +117,8 @@ class RunFolder:
             on_cpu = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
             write_atomically(self.kept(epoch), lambda file: save_file(on_cpu, str(file)))
 
-    def prepare(self, config: ExperimentConfig, data: ImageData | TableData) -> None:
-        """Remove an earlier run that is to be replaced; record configuration and split. The folder is :meth:`locked`.
+    def prepare(self, config: ExperimentConfig, data: ImageData | TableData, record: RunRecord) -> None:
+        """Remove an earlier run that is to be replaced; record configuration, split and data. It is :meth:`locked`.
 
         The removal cannot be undone, so data, model and options must have been found to fit before.
         """
@@ -130,6 +133,7 @@ class RunFolder:
                 unfinished.unlink()
             write_text_atomically(self.path / "config.yaml", yaml.safe_dump(config.to_dict(), sort_keys=False))
             write_text_atomically(self.path / "split.json", json.dumps(data.split.to_json()) + "\n")
+            write_text_atomically(self.path / DATA_FILE, json.dumps(record, indent=2, allow_nan=False) + "\n")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

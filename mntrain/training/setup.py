@@ -69,6 +69,11 @@ class RunSetup(ABC):
     def data(self) -> ImageData | TableData:
         """The three splits, as they are stored."""
 
+    @property
+    @abstractmethod
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one input of the model, after preprocessing."""
+
     @abstractmethod
     def build_model(self) -> Model:
         """Build an untrained model that fits the data.
@@ -112,10 +117,14 @@ class ImageSetup(RunSetup):
         """The three splits."""
         return self._data
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Channels, height and width."""
+        return (self._data.channels, self._data.height, self._data.width)
+
     def build_model(self) -> Model:
         """Build a classifier on the configured backbone."""
-        shape = (self._data.channels, self._data.height, self._data.width)
-        return build_model(self.config, shape, self._data.num_classes)
+        return build_model(self.config, self.input_shape, self._data.num_classes)
 
     def training_data(self, device: torch.device) -> TrainingData:
         """Images, augmented and normalised on ``device``, and accuracy."""
@@ -180,10 +189,15 @@ class TableSetup(RunSetup):
         """The three splits, as they are stored."""
         return self._data
 
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Number of columns after encoding."""
+        return (self._scale.width,)
+
     def build_model(self) -> Model:
         """Build a regressor, or a classifier on the configured backbone where the targets are classes."""
         if self._data.label_names is not None:
-            return build_model(self.config, (self._scale.width,), len(self._data.label_names))
+            return build_model(self.config, self.input_shape, len(self._data.label_names))
         targets = self._scale.targets(self._data.train).targets
         columns = targets.reshape(len(targets), -1).T
         ranges = [(float(values.min()), float(values.max())) for values in columns]

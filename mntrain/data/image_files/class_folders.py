@@ -30,13 +30,14 @@ class Picture:
     label: str
 
 
-def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups | None:
+def split_folders(root: Folder, *, test: str | None, where: str, trained: bool = True) -> SplitGroups | None:
     """Group the folders at the top by split; None where they are no splits.
 
     Args:
         root: the folder that was listed.
         test: ``data.test_split``, a further name of a split.
         where: for messages.
+        trained: one of them must be a train folder.
 
     Raises:
         DataError: two folders mean the same split, or a split folder is empty while others are not.
@@ -47,8 +48,8 @@ def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups 
         return split_of(folder.name) is not None or folder.name == test
 
     full = [folder for folder in root.folders if _holds_examples(folder)]
-    trained = any(split_of(folder.name) == "train" for folder in full)
-    if not trained or not all(map(known, full)) or not any(map(_is_split, full)):
+    lacking = trained and all(split_of(folder.name) != "train" for folder in full)
+    if lacking or not full or not all(map(known, full)) or not any(map(_is_split, full)):
         if test is not None:
             raise ConfigError(
                 f"data.test_split is {test!r}, but {where} has no split folders at its top "
@@ -59,7 +60,7 @@ def split_folders(root: Folder, *, test: str | None, where: str) -> SplitGroups 
     if empty:
         raise DataError(f"{where}: the split folder {listing(_quoted(empty))} holds no pictures; fill or remove it.")
     names = [folder.name for folder in full]
-    return group_splits(names, what="folders", where=where, test=test, strict=True)
+    return group_splits(names, what="folders", where=where, test=test, strict=True, trained=trained)
 
 
 def class_pictures(folder: Folder, *, nested: bool, ignored: IgnoredFiles, where: str) -> list[Picture]:

@@ -33,19 +33,25 @@ class _PartLabels:
 
 
 def read_labels(
-    splits: Mapping[str, Sequence[ImageRows]], label: str, *, where: str
+    splits: Mapping[str, Sequence[ImageRows]], label: str, *, where: str, trained: bool = True
 ) -> tuple[dict[str, IndexArray], tuple[str, ...]]:
-    """Read the column ``label`` of every split as int64 [N], and the class names, which are those of the train split.
+    """Read the column ``label`` of every split as int64 [N], and the class names: those of the train split, or of all.
 
     Names come from the schema, in its order; text labels are their own names, sorted; whole numbers without names are
     named by their text, in the order of numbers.
+
+    Args:
+        splits: rows of each split.
+        label: name of the column.
+        where: for messages.
+        trained: only classes of the train split are known; otherwise those of every split.
 
     Raises:
         DataError: labels are missing, negative or out of range, or a split has a class that the train split lacks.
     """
     parts = {split: _read_split(rows, label, f"{where}, {split} split") for split, rows in splits.items()}
-    first = "train" if "train" in parts else "all"
-    names = _vocabulary(parts[first])
+    first = "train" if "train" in parts else next(iter(parts))
+    names = _vocabulary(parts[first] if trained else [part for found in parts.values() for part in found])
     labels = {}
     for split, found in parts.items():
         values = [_by_name(part, names) for part in found]

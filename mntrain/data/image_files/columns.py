@@ -50,11 +50,6 @@ def find_image_column(rows: ImageRows, requested: str | None, *, where: str) -> 
         usual = [name for usual in _USUAL_PATH_NAMES for name in texts if name.lower() == usual]
         candidates = usual[:1] or [name for name in texts if is_picture(str(_first(rows, name)))]
     if not candidates:
-        if any(is_picture(name) for name in features):
-            raise DataError(
-                f"The first line of {where} holds a path of an image; it must hold the names of the columns, such as "
-                "path and label, so put them above."
-            )
         raise DataError(f"{where} has no column of images; its columns are {_columns(features)}.")
     return _only(candidates, "image_column", "images", where)
 

@@ -21,6 +21,7 @@ from mntrain.data.image_files.paths import check_files, ignore_unnamed
 from mntrain.data.image_files.rows import ImageRows, count
 from mntrain.data.image_files.split_column import split_rows
 from mntrain.data.images import ImageSet, SourceImages
+from mntrain.data.labels import check_names
 from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import match_channels
 from mntrain.errors import DataError
@@ -51,8 +52,10 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     splits, split_words = opened.splits, opened.split_words
     if columns.split is not None:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
-    labels, names = read_labels(splits, columns.label, where=place.where)
-    if missing := missing_classes(labels, names):
+    labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
+    if place.trained:
+        check_names(names)
+    if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
     if is_text(_first(splits).features[columns.image]):
         ignore_unnamed(place, check_files(place, splits, columns.image), opened.pictures)
@@ -68,6 +71,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     return SourceImages(
         splits={name: ImageSet(images=images[name], labels=labels[name]) for name in splits},
         label_names=names,
+        names=_file_names(splits, columns.image, opened),
         account=SourceAccount(
             location=str(config.path),
             layout=opened.layout,
@@ -77,6 +81,16 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
             **census.account(next(iter(images.values())), config),
         ),
     )
+
+
+def _file_names(splits: Splits, image: str, opened: OpenedImages) -> dict[str, tuple[str, ...]] | None:
+    """Paths of the images of each split; None where a table holds the images themselves."""
+    if not opened.from_folders and not is_text(_first(splits).features[image]):
+        return None
+    return {
+        split: tuple(str(path) for part in parts for path in part.column(image).to_pylist())
+        for split, parts in splits.items()
+    }
 
 
 def _find_columns(place: Place, opened: OpenedImages) -> _Columns:
@@ -120,7 +134,7 @@ def _check_columns(place: Place, columns: _Columns, first: ImageRows, part: Imag
 
 
 def _first(splits: Splits) -> ImageRows:
-    return splits["train" if "train" in splits else "all"][0]
+    return splits["train"][0] if "train" in splits else next(iter(splits.values()))[0]
 
 
 def _column_accounts(splits: Splits, columns: _Columns, names: Sequence[str]) -> tuple[ColumnAccount, ...]:

@@ -56,7 +56,14 @@ def open_data_sets(place: Place, found: Mapping[str, datasets.Dataset], *, local
 
     Raises: as :func:`~mntrain.data.image_files.split_groups.group_splits`.
     """
-    groups = group_splits(list(found), what="splits", where=place.where, test=place.config.test_split, strict=False)
+    groups = group_splits(
+        list(found),
+        what="splits",
+        where=place.where,
+        test=place.config.test_split,
+        strict=False,
+        trained=place.trained,
+    )
     for name in groups.left_out:
         place.ignored.add_count("images of splits that are not used", found[name].num_rows, f"split {name}")
     rows = {

@@ -18,11 +18,13 @@ class Place:
     Args:
         path: of the file or folder.
         config: asks for it.
+        trained: for training, which needs a train split that has every class.
         ignored: collects what is not used.
     """
 
     path: Path
     config: DataConfig
+    trained: bool = True
     ignored: IgnoredFiles = field(default_factory=IgnoredFiles)
 
     @property

@@ -25,7 +25,7 @@ def open_pictures(place: Place, root: Folder) -> OpenedImages:
         DataError: folders or pictures break the rule.
         ConfigError: ``data.test_split`` does not fit.
     """
-    groups = split_folders(root, test=place.config.test_split, where=place.where)
+    groups = split_folders(root, test=place.config.test_split, where=place.where, trained=place.trained)
     if groups is None:
         ignore_tables_below(place, root)
         return _of_classes({"all": _class_rows(place, root)}, place, "class folders", "drawn from all pictures")

@@ -44,7 +44,7 @@ def split_rows(place: Place, splits: Splits, column: str, words: str) -> tuple[S
     found = set(meaning.values())
     if found == {"train"}:
         return splits, words
-    if "train" not in found:
+    if place.trained and "train" not in found:
         raise DataError(
             f"{place.where}: the column '{column}' holds {listing([_shown(value) for value in meaning])}, but no row "
             "is of the train split; name the rows to train on train."

@@ -27,7 +27,14 @@ class SplitGroups:
 
 
 def group_splits(
-    names: Sequence[str], *, what: str, where: str, test: str | None, shards: bool = False, strict: bool
+    names: Sequence[str],
+    *,
+    what: str,
+    where: str,
+    test: str | None,
+    shards: bool = False,
+    strict: bool,
+    trained: bool = True,
 ) -> SplitGroups:
     """Group the names of files (their stems) or splits.
 
@@ -38,6 +45,7 @@ def group_splits(
         test: ``data.test_split``, the name that is tested on.
         shards: accept numbered parts such as ``train-00000-of-00002``.
         strict: refuse other names beside those of splits; else they are left out.
+        trained: there must be a train split.
 
     Raises:
         ConfigError: ``test`` is not there, or is the train split.
@@ -48,7 +56,8 @@ def group_splits(
         tested = [name for name in names if name == test or (shards and _word(name) == test.lower())]
         # Files called val are tested on for validation, too.
         tested = tested or [name for name, split in found.items() if split is not None and split == split_of(test)]
-        if not tested or "train" in {found[name] for name in tested} or "train" not in found.values():
+        lacking = trained and "train" not in found.values()
+        if not tested or "train" in {found[name] for name in tested} or lacking:
             raise ConfigError(
                 f"data.test_split is {test!r}, but {where} has the splits {listing(list(names))}; name one that stands "
                 "beside a train split, or leave it out."
@@ -66,7 +75,7 @@ def group_splits(
             f"{where} holds {what} with split names ({listing(list(known))}) and without ({listing(others)}); rename "
             "or move away those of one kind, or give a single one as data.path."
         )
-    if "train" not in known.values():
+    if trained and "train" not in known.values():
         raise DataError(
             f"{where} holds the splits {listing(list(known))}, but none called train; rename the one to train on, or "
             "give a single one as data.path."

@@ -18,7 +18,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from mntrain.data.hugging_face import datasets
-from mntrain.data.image_files.formats import TABLE_SUFFIXES
+from mntrain.data.image_files.formats import TABLE_SUFFIXES, is_picture
 from mntrain.data.image_files.rows import BLOCK, EncodedImage, ImageRows, MemoryRows, as_encoded
 from mntrain.data.labels import listing
 from mntrain.errors import ConfigError, DataError
@@ -181,6 +181,11 @@ def _read_csv(file: Path) -> pa.Table:
         raise ValueError("it holds no line")
     names = [name.strip() for name in lines[0]]
     _check_columns(names, file)
+    if any(map(is_picture, names)):
+        raise DataError(
+            f"The first line of '{file}' holds a path of an image ({listing(names)}); it must hold the names of the "
+            "columns, such as path,label, so put them above."
+        )
     uneven = next((number for number, line in enumerate(lines, 1) if len(line) != len(names)), None)
     if uneven is not None:
         raise ValueError(f"line {uneven} has {len(lines[uneven - 1])} cells, the first has {len(names)}")

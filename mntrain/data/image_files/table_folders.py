@@ -62,7 +62,9 @@ def open_tables(
         groups = SplitGroups(groups={"all": list(stems)})
     else:
         test = place.config.test_split
-        groups = group_splits(list(stems), what="files", where=place.where, test=test, shards=True, strict=True)
+        groups = group_splits(
+            list(stems), what="files", where=place.where, test=test, shards=True, strict=True, trained=place.trained
+        )
     for stem in groups.left_out:
         place.ignored.add("tables of splits that are not used", stems[stem].name)
     rows = {stem: open_table(file) for stem, file in stems.items() if stem not in groups.left_out}

@@ -6,7 +6,7 @@ Shapes: N rows, F features.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from mntrain.data.config import TargetKind
 from mntrain.data.labels import listing
+from mntrain.data.reading.table_kinds import Columns, example, is_numeric, is_text
+from mntrain.data.reading.table_reading import is_number
 from mntrain.data.tables import RowArray
-from mntrain.errors import DataError
+from mntrain.errors import ConfigError, DataError
 
 _EXACT = 2**53  # from here on 64-bit floating point skips whole numbers
 # Columns that float32 cannot tell apart from rounding are identities or times, not measurements.
@@ -25,64 +27,114 @@ _MOST_ROUNDING = 1e-3
 _LEAST_SPREAD = 1e-30
 
 
-def read_features(tables: Mapping[str, pa.Table], *, where: str) -> dict[str, RowArray]:
-    """Turn the columns of every split into float32 [N, F].
+def check_present(
+    features: Mapping[str, Columns],
+    *,
+    where: str,
+    remedy: str = "fill them in, remove those rows, or set data.missing to median or mean",
+) -> None:
+    """Refuse missing values.
+
+    Args:
+        features: column → split → values.
+        where: the file or folder, for messages.
+        remedy: what to do about it.
 
     Raises:
-        DataError: a column holds text, a missing, infinite or too large value, or one value only; all of a kind are
-            named.
+        DataError: a row has no value in a column.
     """
-    names = next(iter(tables.values())).column_names
-    texts = [
-        f"'{name}' ({_example(table.column(name))})"
-        for name in names
-        for table in [next((table for table in tables.values() if not _is_numeric(table.column(name).type)), None)]
-        if table is not None
-    ]
-    if texts:
-        raise DataError(
-            f"{where}: these columns of features hold no numbers: {listing(texts)}; encode them as numbers or remove "
-            "them (and check data.target_column)."
-        )
+    for name, columns in features.items():
+        for split, column in columns.items():
+            _check_missing(column, name, f"{where}, {split} split" if split else where, remedy)
+
+
+def read_numbers(features: Mapping[str, Columns], *, where: str) -> dict[str, RowArray]:
+    """Turn columns of numbers of every split into float32 [N, F]; NaN is a missing value.
+
+    Args:
+        features: column → split → values.
+        where: the file or folder, for messages.
+
+    Raises:
+        DataError: a column holds an infinite or too large value, or one value only.
+    """
     values = {
-        split: np.stack([_numbers(table.column(name), name, f"{where}, {split} split") for name in names], axis=1)
-        for split, table in tables.items()
+        name: {split: column_values(column, name, f"{where}, {split} split") for split, column in columns.items()}
+        for name, columns in features.items()
     }
-    together = np.concatenate(list(values.values()))
-    constant = [
-        f"'{name}'" for name, low, high in zip(names, together.min(0), together.max(0), strict=True) if low == high
-    ]
-    if constant:
+    together = {name: np.concatenate(list(splits.values())) for name, splits in values.items()}
+    refuse_constant([name for name, column in together.items() if np.nanmin(column) == np.nanmax(column)], where)
+    for name, column in together.items():
+        _check_precision(column[~np.isnan(column)], name, where)
+    splits = next(iter(values.values()))
+    return {split: np.stack([values[name][split] for name in values], axis=1).astype(np.float32) for split in splits}
+
+
+def refuse_constant(names: Sequence[str], where: str) -> None:
+    """Refuse columns of features that hold one value.
+
+    Raises:
+        DataError: there are any.
+    """
+    if names:
         raise DataError(
-            f"{where}: these columns hold the same value in every row: {listing(constant)}; they tell nothing, so "
-            "remove them."
+            f"{where}: these columns hold the same value in every row: {listing([repr(name) for name in names])}; they "
+            "tell nothing, so leave them out with data.exclude_columns."
         )
-    for column, name in enumerate(names):
-        _check_precision(together[:, column], name, where)
-    return {split: columns.astype(np.float32) for split, columns in values.items()}
 
 
 def read_targets(
-    columns: Mapping[str, pa.ChunkedArray], name: str, kind: TargetKind, *, where: str
+    targets: Mapping[str, Columns], kind: TargetKind, *, where: str
 ) -> tuple[dict[str, NDArray[Any]], tuple[str, ...] | None]:
-    """Read the targets of every split, float32 values or int64 labels [N], and the class names if there are classes.
+    """Read the targets of every split, and the class names if there are classes.
 
     ``auto`` takes text and true/false for classes and every number for a value: a column of whole numbers may be
     either, and treating a value as a class loses more.
 
+    Args:
+        targets: column → split → values; several must all be values.
+        kind: of the targets, as configured.
+        where: the file or folder, for messages.
+
+    Returns:
+        Split → float32 values [N], or [N, T] of several targets, or int64 labels [N]; and the class names.
+
     Raises:
         DataError: a target is missing, of another kind than asked for, the same in every row, or a class has one row.
+        ConfigError: several columns of classes are asked for.
     """
-    types = {column.type for column in columns.values()}
-    numeric = all(_is_numeric(data_type) and not pa.types.is_boolean(data_type) for data_type in types)
-    if kind == "class" or (kind == "auto" and not numeric):
-        return _labels(columns, name, where)
+    several = len(targets) > 1
+    if several and kind == "class":
+        raise ConfigError(
+            f"data.target is 'class', but data.target_column names {len(targets)} columns ({listing(list(targets))}); "
+            "classes are told apart by one column, so name one of them."
+        )
+    values: list[dict[str, NDArray[np.float64]]] = []
+    for name, columns in targets.items():
+        types = {column.type for column in columns.values()}
+        numeric = all(is_numeric(data_type) and not pa.types.is_boolean(data_type) for data_type in types)
+        if several and not numeric:
+            raise DataError(
+                f"{where}: data.target_column names several columns, which must all be numbers, but '{name}' holds "
+                f"{_example(next(iter(columns.values())))}; leave it out, or name it alone."
+            )
+        if kind == "class" or (kind == "auto" and not numeric):
+            return _labels(columns, name, where)
+        values.append(_target_values(columns, name, numeric, where))
+    stacked = {split: np.stack([part[split] for part in values], axis=1).astype(np.float32) for split in values[0]}
+    return {split: part if several else part[:, 0] for split, part in stacked.items()}, None
+
+
+def _target_values(columns: Columns, name: str, numeric: bool, where: str) -> dict[str, NDArray[np.float64]]:
     if not numeric:
         raise DataError(
             f"{where}: data.target is 'value', but the target column '{name}' holds no numbers "
             f"({_example(next(iter(columns.values())))}); leave data.target out, or choose another data.target_column."
         )
-    values = {split: _numbers(column, name, f"{where}, {split} split") for split, column in columns.items()}
+    values = {}
+    for split, column in columns.items():
+        _check_missing(column, name, f"{where}, {split} split")
+        values[split] = column_values(column, name, f"{where}, {split} split")
     together = np.concatenate(list(values.values()))
     if together.min() == together.max():
         raise DataError(
@@ -90,19 +142,17 @@ def read_targets(
             "choose another data.target_column."
         )
     _check_precision(together, name, where)
-    return {split: part.astype(np.float32) for split, part in values.items()}, None
+    return values
 
 
-def _labels(
-    columns: Mapping[str, pa.ChunkedArray], name: str, where: str
-) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+def _labels(columns: Columns, name: str, where: str) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
     for split, column in columns.items():
         if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
             raise DataError(
                 f"{where}: data.target is 'class', but the target column '{name}' holds decimal numbers "
                 f"({_example(column)}); write classes as whole numbers or text, or leave data.target out."
             )
-        if not (_is_text(column.type) or _is_numeric(column.type)):
+        if not (is_text(column.type) or is_numeric(column.type)):
             raise DataError(
                 f"{where}: the target column '{name}' holds {column.type}, which is neither a number nor a class; "
                 "choose another data.target_column."
@@ -131,37 +181,44 @@ def _labels(
     return labels, tuple(str(value) for value in classes)
 
 
-def _numbers(column: pa.ChunkedArray, name: str, where: str) -> NDArray[np.float64]:
-    """Turn a column into float64 [N]; float32 must be able to hold every value."""
-    _check_missing(column, name, where)
+def column_values(column: pa.ChunkedArray, name: str, where: str) -> NDArray[np.float64]:
+    """Turn a column into float64 [N], missing values into NaN; float32 can hold every other value.
+
+    Raises:
+        DataError: a value is infinite, or so large that it would not keep its digits.
+    """
     if pa.types.is_integer(column.type):
         largest = max((abs(value) for value in pc.min_max(column).as_py().values() if value is not None), default=0)
         if largest >= _EXACT:
             raise DataError(
                 f"{where}: column '{name}' holds whole numbers as large as {largest}, which floating point cannot tell "
-                "apart; remove it if it is an identity, or subtract its smallest value."
+                "apart; leave it out with data.exclude_columns if it is an identity, or subtract its smallest value."
             )
     values: NDArray[np.float64] = pc.cast(column, pa.float64(), safe=False).to_numpy().astype(np.float64)
-    wrong = np.flatnonzero(~np.isfinite(values))
+    wrong = np.flatnonzero(np.isinf(values))
     if len(wrong):
         raise DataError(
             f"{where}: column '{name}' is {values[wrong[0]]} in row {wrong[0] + 1}, and {len(wrong)} value(s) in all "
-            "are NaN or infinite; correct or remove those rows."
+            "are infinite; correct or remove those rows."
         )
-    if np.abs(values).max() > np.finfo(np.float32).max:
+    if (np.abs(values) > np.finfo(np.float32).max).any():
         raise DataError(
-            f"{where}: column '{name}' holds {values[np.abs(values).argmax()]:g}, beyond what 32-bit floating point "
-            "can hold; scale the column."
+            f"{where}: column '{name}' holds {values[np.nanargmax(np.abs(values))]:g}, beyond what 32-bit floating "
+            "point can hold; scale the column."
         )
     return values
 
 
-def _check_missing(column: pa.ChunkedArray, name: str, where: str) -> None:
-    if column.null_count:
-        first = int(np.flatnonzero(column.is_null().to_numpy())[0])
+def _check_missing(
+    column: pa.ChunkedArray, name: str, where: str, remedy: str = "fill them in or remove those rows"
+) -> None:
+    missing = column.is_null(nan_is_null=True)
+    count = int(pc.sum(missing).as_py() or 0)
+    if count:
+        first = int(np.flatnonzero(missing.to_numpy())[0])
         raise DataError(
-            f"{where}: column '{name}' has no value (empty or NaN) in row {first + 1}, and {column.null_count} row(s) "
-            "in all have none; fill them in or remove them."
+            f"{where}: column '{name}' has no value (empty or NaN) in row {first + 1}, and {count} row(s) in all have "
+            f"none; {remedy}."
         )
 
 
@@ -176,46 +233,17 @@ def _check_precision(values: NDArray[np.float64], name: str, where: str) -> None
     if rounding > _MOST_ROUNDING * values.std():
         raise DataError(
             f"{where}: column '{name}' runs from {values.min():.17g} to {values.max():.17g}, where 32-bit floating "
-            f"point rounds by up to {rounding:.3g}: too much beside its spread. Remove it if it is an identity, or "
-            "subtract its smallest value."
+            f"point rounds by up to {rounding:.3g}: too much beside its spread. Leave it out with "
+            "data.exclude_columns if it is an identity, or subtract its smallest value."
         )
 
 
 def _example(column: pa.ChunkedArray) -> str:
-    """Describe the first value that is no number, and its row."""
-    try:
-        texts = [None if value is None else str(value) for value in column.to_pylist()]
-    except (pa.ArrowException, ValueError, OverflowError):  # times for which Python has no type
-        return f"values of type {column.type}"
-    rows = [(row, text) for row, text in enumerate(texts, 1) if text is not None]
-    row, text = next((item for item in rows if not is_number(item[1])), rows[0] if rows else (0, ""))
-    return f"such as {text[:40]!r} in row {row}" if rows else "no value at all"
-
-
-def is_number(text: str) -> bool:
-    """Tell if a text can be read as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind))
+    return example(column, lambda text: not is_number(text))
 
 
 def _kind(kind: pa.DataType) -> str:
-    if _is_text(kind):
+    if is_text(kind):
         return "text"
     return "true/false" if pa.types.is_boolean(kind) else "whole numbers"
 

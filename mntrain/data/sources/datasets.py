@@ -15,12 +15,16 @@ from mntrain.data.reading.quiet import quiet_datasets
 from mntrain.errors import ConfigError, DataError
 
 
-def load(config: DataConfig) -> SourceImages:
+def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
     """Load the labelled images at ``config.path``, a local file or folder or a name on the hub.
 
     Splits named train, validation (val, valid, dev) and test are kept; splits of other names beside a train
     split are left out on the hub. ``config.test_split`` names the split that is tested on where it is called otherwise,
     or where the one called test has no labels.
+
+    Args:
+        config: of the data.
+        trained: there must be a train split, and no class beyond those of it.
 
     Raises:
         DataError: nothing can be read there, or the images or labels cannot be used.
@@ -30,7 +34,7 @@ def load(config: DataConfig) -> SourceImages:
     local = Path(path).expanduser()
     if not local.exists() and _looks_local(path):
         raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
-    place = Place(path=local, config=config)
+    place = Place(path=local, config=config, trained=trained)
     with quiet_datasets():
         opened = open_local(place) if local.exists() else open_data_sets(place, _download(config, path), local=False)
         return load_labelled(place, opened)

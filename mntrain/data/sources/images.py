@@ -13,10 +13,14 @@ from mntrain.data.reading.quiet import quiet_datasets
 from mntrain.errors import DataError
 
 
-def load(config: DataConfig) -> SourceImages:
+def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
     """Load the labelled images at ``config.path``, a local file or folder.
 
     Splits named train, validation (val, valid, dev) and test (testing, eval) are kept; without any, they are drawn.
+
+    Args:
+        config: of the data.
+        trained: there must be a train split, and no class beyond those of it.
 
     Raises:
         DataError: nothing can be read there, what lies there follows none of the rules, or splits do not agree.
@@ -28,6 +32,6 @@ def load(config: DataConfig) -> SourceImages:
             f"'{config.path}' does not exist; check data.path (a file or a folder). For a name on the Hugging Face hub "
             "choose data.source datasets."
         )
-    place = Place(path=path, config=config)
+    place = Place(path=path, config=config, trained=trained)
     with quiet_datasets():
         return load_labelled(place, open_local(place))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mntrain.data.account import SourceAccount
 from mntrain.data.config import DataConfig
 from mntrain.data.tables import SourceTable, TableSet
 
@@ -27,4 +28,5 @@ def load(config: DataConfig) -> SourceTable:
         feature_names=("x", "y"),
         target_names=("arm",),
         label_names=("first", "second"),
+        account=SourceAccount(location="a formula: two spirals with noise"),
     )

@@ -86,6 +86,13 @@ def test_cells_mean_what_they_mean_in_training(
     assert "such as 'RED', in 1 row" in err
 
 
+def test_the_texts_of_missing_values_are_those_of_training() -> None:
+    from mnserve.predicting.row_values import _MISSING
+    from mntrain.data.reading.table_text import MISSING_TEXTS
+
+    assert _MISSING == MISSING_TEXTS
+
+
 def test_whole_numbers_and_truth_may_be_spelled_otherwise_in_a_file(
     row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -303,3 +310,13 @@ def test_a_classifier_of_rows_adds_class_and_probability(
     assert float(rows[0]["predicted_who_probability"]) == pytest.approx(1 / (1 + np.exp(-2)))
     assert predict(model, file, json=True, top=1) == 0
     assert [one["label"] for one in json.loads(capsys.readouterr().out)] == ["old", "rich"]
+
+
+def test_a_model_may_list_no_categories(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = {"layout": "rows", "columns": ["age", "income", "color"], "categories": {"color": []}}
+    assert predict(row_model(**{"mn.input": stated | {"targets": ["y", "z"]}}), table()) == 0
+    out, err = capsys.readouterr()
+    assert [float(row["predicted_y"]) for row in read(out)] == VALUES
+    assert err == ""

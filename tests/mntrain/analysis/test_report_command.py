@@ -115,6 +115,7 @@ def test_the_page_of_a_regressor_has_its_errors(
     table = np.column_stack([x, 50 + 9 * np.sin(x[:, 0])])
     np.savetxt(tmp_path / "rows.csv", table, delimiter=",", header="a,b,price", comments="")
     words = ["--data.path", str(tmp_path / "rows.csv"), "--family", family, "--backbone.units", "8", "--name", "a"]
+    words += ["--data.target_column", "price"]
     words += ["--training.epochs", "3", "--meta_neighborhoods.entries", "12", "--runs", str(tmp_path), "--json"]
     assert main(["fit", "uci", *words]) == 0
     test = json.loads(capsys.readouterr().out)["test"]

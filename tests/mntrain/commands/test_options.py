@@ -129,6 +129,7 @@ def test_help_holds_descriptions_and_defaults() -> None:
 def test_only_commands_with_overrides_take_other_words() -> None:
     assert takes_other_words(Sample)
     assert {name for name, command in COMMANDS.items() if takes_other_words(command.options)} == {
+        "data",
         "fit",
         "evaluate",
         "compare",

@@ -25,6 +25,9 @@ def test_failed_runs_are_named_broken_off_ones_go_on_and_finished_ones_are_kept(
     out, err = capsys.readouterr()
     assert "broken, seed 0 failed: exit code 2: data.train_limit is 100000" in out
     assert "digits-vanilla-seed0 is done" in err
+    assert [line for line in err.splitlines() if line.startswith("data ")] == [
+        "data       1,797 images of 10 classes from scikit-learn"
+    ]
     run, folder = tmp_path / "digits-vanilla-seed0", tmp_path / "compare-digits"
     assert "epoch   1/1" in (folder / "logs" / f"{run.name}.log").read_text()
     # As if it had been broken off after its last epoch.

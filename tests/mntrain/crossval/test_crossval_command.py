@@ -1,6 +1,8 @@
 """`mntrain crossval`: trained runs, runs that are read again, results and messages."""
 
 import json
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_table(path / f"{name}.csv", seed)
         recipe = {"family": "vanilla", "backbone": {"name": "mlp"}, "data": {"source": "table", "path": f"{name}.csv"}}
         (path / f"{name}.yaml").write_text(yaml.safe_dump(recipe))
-    assert main(command(path)) == 0
+    errors = StringIO()
+    with redirect_stderr(errors):
+        assert main(command(path)) == 0
+    told = [line for line in errors.getvalue().splitlines() if line.startswith("data ")]
+    assert told == [f"data       {ROWS} rows from {path / name}.csv" for name in ("one", "two")]
     return path
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from mntrain.config import load_experiment
 from mntrain.data.loading import load_images
@@ -46,3 +47,14 @@ def test_recipes_of_local_sets_find_their_images(
 ) -> None:
     data = load_images(load_experiment(recipe, ["--data.path", str(shared_data / file)]).data)
     assert (data.num_classes, data.split.counts["test"]) == (classes, test)
+
+
+def test_the_recipe_for_own_images_takes_pictures_of_any_size(tmp_path: Path) -> None:
+    for number in range(12):
+        file = tmp_path / "pictures" / "ab"[number % 2] / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (30 + number, 80), (number, 20, 20)).save(file)
+    data = load_images(load_experiment("images", ["--data.path", str(tmp_path / "pictures")]).data)
+    assert (data.channels, data.height, data.width, data.label_names) == (3, 64, 64, ("a", "b"))
+    assert (data.train.images[:, :, :, 0] == 0).all()  # upright pictures are padded at their sides
+    assert data.account.pixels == "12 scaled and padded to 64x64; RGB, 3 channels"

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
 from mntrain.data.standardization import Standardization, StandardizationConfig
-from mntrain.data.tables import TableSet
+from mntrain.data.tables import Imputation, TableSet
 from mntrain.errors import ConfigError
 
 
@@ -70,8 +74,68 @@ def test_other_dtypes_are_refused() -> None:
         {"mean": (0.0,), "std": (0.0,)},
         {"mean": (0.0,), "std": (1.0,), "target_std": 0.0},
         {"mean": (0.0,), "std": (1.0,), "target_mean": float("inf")},
+        {"mean": (0.0,), "std": (1.0,), "fill": (1.0, 2.0)},
+        {"mean": (0.0,), "std": (1.0,), "fill": (float("nan"),)},
+        {"mean": (0.0,), "std": (1.0,), "target_mean": (0.0, 0.0)},
+        {"mean": (0.0,), "std": (1.0,), "target_mean": (0.0, 0.0), "target_std": (1.0, 0.0)},
     ],
 )
 def test_wrong_means_and_deviations_are_refused(fields: dict[str, tuple[float, ...]]) -> None:
     with pytest.raises(ConfigError, match="standardization"):
         StandardizationConfig(**fields)  # type: ignore[arg-type]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.one_of(st.none(), st.floats(-1e3, 1e3, width=32)), min_size=4, max_size=30).filter(
+        lambda values: any(value is not None for value in values)
+    ),
+    st.sampled_from(["median", "mean"]),
+)
+def test_missing_numbers_are_filled_like_those_of_scikit_learn(values: list[float | None], rule: Imputation) -> None:
+    column = np.array([[np.nan if value is None else value] for value in values], np.float32)
+    train = TableSet(inputs=column, targets=np.zeros(len(column), np.int64))
+    config = StandardizationConfig.from_rows(train, imputation=rule, scaled=False)
+    expected = SimpleImputer(strategy=rule).fit_transform(column.astype(np.float64))
+    np.testing.assert_allclose(config.inputs(column), expected, rtol=1e-6, atol=1e-6)
+    scaled = StandardizationConfig.from_rows(train, imputation=rule)
+    assert scaled.mean[0] == pytest.approx(expected.mean(), rel=1e-9, abs=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-1, 4), st.integers(-1, 2)), min_size=1, max_size=20),
+    st.sampled_from([0, 2]),
+)
+def test_categories_are_one_hot_like_those_of_scikit_learn(codes: list[tuple[int, int]], numbers: int) -> None:
+    known = [np.arange(5), np.arange(3)]
+    encoder = OneHotEncoder(categories=known, handle_unknown="ignore", sparse_output=False).fit([[0, 0]])
+    rows = np.concatenate([np.full((len(codes), numbers), 7.0), np.array(codes)], axis=1).astype(np.float32)
+    config = StandardizationConfig(mean=(5.0,) * numbers, std=(2.0,) * numbers, category_sizes=(5, 3))
+    encoded = config.inputs(rows)
+    assert (config.columns, config.width) == (numbers + 2, numbers + 8)
+    np.testing.assert_array_equal(encoded[:, :numbers], 1.0)
+    np.testing.assert_array_equal(encoded[:, numbers:], encoder.transform(np.array(codes)))
+
+
+def test_rows_of_numbers_keep_their_graph() -> None:
+    plain = Standardization(StandardizationConfig.identity(3))
+    assert [name for name, _ in plain.named_buffers()] == ["mean", "scale"]
+    filled = StandardizationConfig(mean=(1.0,) * 3, std=(2.0,) * 3, fill=(3.0,) * 3)
+    assert [name for name, _ in Standardization(filled).named_buffers()] == ["mean", "scale", "fill"]
+    without = StandardizationConfig(mean=(1.0,) * 3, std=(2.0,) * 3)
+    np.testing.assert_array_equal(filled.inputs(rows().inputs), without.inputs(rows().inputs))
+
+
+def test_several_targets_are_standardised_each_by_its_own() -> None:
+    random = np.random.default_rng(0)
+    targets = random.normal([5.0, -300.0], [2.0, 40.0], (200, 2)).astype(np.float32)
+    several = TableSet(inputs=rows().inputs, targets=targets)
+    config = StandardizationConfig.from_rows(several)
+    assert (np.shape(config.target_mean), np.shape(config.target_std)) == ((2,), (2,))
+    for column in range(2):
+        single = TableSet(inputs=rows().inputs, targets=targets[:, column])
+        alone = StandardizationConfig.from_rows(single).targets(single).targets
+        np.testing.assert_allclose(config.targets(several).targets[:, column], alone, rtol=1e-6)
+    unscaled = StandardizationConfig.from_rows(several, scaled=False)
+    assert (unscaled.target_mean, unscaled.target_std) == ((0.0, 0.0), (1.0, 1.0))

@@ -157,7 +157,6 @@ def test_the_runs_own_rows_are_recognised(trained: Path, capsys: pytest.CaptureF
     assert found["new_data"]["equal_to"] == {"samples": 18, "samples_of": 18, "training": len(data.train)}
 
 
-@pytest.mark.skip(reason="needs rows laid out without the rules of training")
 def test_classes_of_rows_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     x, y = make_rows(90, 3)
     kinds = np.where(y > 120, "high", np.where(y > 85, "middle", "low"))

@@ -313,10 +313,11 @@ def test_two_processes_have_the_loss_curve_of_one(variant: str, tmp_path: Path) 
     words = [*TINY, *words, "--training.epochs", "2", "--data.train_limit", str(limit), "--training.accelerator", "cpu"]
     fit(load_experiment("digits", [*words, "--name", "one"]), FitOptions(runs=tmp_path, quiet=True))
     command = [sys.executable, "-m", "mntrain", "fit", "digits", *words, "--name", "two", "--training.devices", "2"]
-    command += ["--runs", str(tmp_path), "--json"]
+    command += ["--runs", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["test"]["examples"] == 359, "one process speaks, for all images"
+    assert done.stdout.count("on 359 examples") == 1, "one process speaks, for all images"
+    assert sum(line.startswith("data  ") for line in done.stderr.splitlines()) == 1
     curves = []
     for name in ("one", "two"):
         with (tmp_path / name / "metrics.csv").open() as file:

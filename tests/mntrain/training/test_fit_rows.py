@@ -24,6 +24,7 @@ from mntrain.training.run_folder import FitOptions
 
 BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
 SMALL = ["--backbone.layers", "2", "--backbone.units", "16", "--meta_neighborhoods.entries", "20"]
+SMALL += ["--data.target_column", "price"]
 
 
 @pytest.fixture(scope="module")

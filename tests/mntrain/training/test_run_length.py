@@ -72,7 +72,7 @@ def test_a_short_run_says_so_before_it_starts(tmp_path: Path, capsys: pytest.Cap
     sentence = json.loads((tmp_path / "run" / "metrics.json").read_text())["short_run"]
     assert "2 optimizer steps" in sentence
     said = capsys.readouterr().err
-    assert sentence in said.splitlines()
+    assert f"warning: {sentence}" in said.splitlines()
     assert said.index(sentence) < said.index("epoch   1/1")
 
 

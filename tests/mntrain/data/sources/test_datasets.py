@@ -190,7 +190,7 @@ def test_missing_damaged_and_foreign_paths_are_explained(tmp_path: Path, write_p
     (tmp_path / "empty").mkdir()
     (tmp_path / "damaged.parquet").write_bytes(b"PAR1 and then nothing")
     (tmp_path / "notes.txt").write_text("no data")
-    no_images = write_parquet([None], [0], "other/train.parquet")
+    no_images = write_parquet([None, None], [0, 1], "other/train.parquet")
     cases: list[tuple[Path | str, type[MnTrainError], str]] = [
         (tmp_path / "nothing", DataError, "does not exist; check data.path"),
         ("./nothing.parquet", DataError, "does not exist"),

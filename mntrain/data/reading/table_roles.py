@@ -1,0 +1,175 @@
+"""Roles of the columns of a table: target, feature, or left out; the target is never guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mntrain.data.column_names import as_names, find_columns
+from mntrain.data.config import DataConfig
+from mntrain.data.labels import listing
+from mntrain.errors import ConfigError, DataError
+
+TARGET_NAMES = ("y", "target", "label", "class")
+"""Names that a target has where the configuration names none."""
+_LIKE_TARGETS = re.compile(rf"({'|'.join(TARGET_NAMES)})([ _.-]?\d+|[ _.-].*)?", re.IGNORECASE)
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+_UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)*")
+_ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
+_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+Tables = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Roles of the columns of all splits.
+
+    Args:
+        targets: columns to estimate, or the one to tell apart.
+        features: all others that are used, in the order of the file.
+        categories: those of the features that the configuration calls categories.
+        excluded: column that is left out → why.
+        order: all columns in the order of the file.
+    """
+
+    targets: tuple[str, ...]
+    features: tuple[str, ...]
+    categories: tuple[str, ...]
+    excluded: Mapping[str, str]
+    order: tuple[str, ...]
+
+
+def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
+    """Give every column its role.
+
+    Args:
+        tables: split → its rows.
+        config: names of targets, categories and columns to exclude.
+        where: the file or folder, for messages.
+
+    Raises:
+        ConfigError: the configuration names a column that is not there, or gives one two roles.
+        DataError: the target is not named and cannot be told, splits differ in their columns, or no feature is left.
+    """
+    names = _all_names(tables)
+    targets = find_columns(as_names(config.target_column) or (), names, field="data.target_column", where=where)
+    categories = find_columns(
+        as_names(config.category_columns) or (), names, field="data.category_columns", where=where
+    )
+    asked = find_columns(as_names(config.exclude_columns) or (), names, field="data.exclude_columns", where=where)
+    _check_once(targets, categories, asked)
+    excluded = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    for name in names:
+        if name not in (*targets, *categories, *asked):
+            held = [table.column(name) for table in tables.values() if name in table.column_names]
+            unnamed = _UNNAMED.fullmatch(name) is not None
+            reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
+            if reason is not None:
+                excluded[name] = reason
+    kept = [name for name in names if name not in excluded]
+    targets = targets or (_usual_target(kept, where),)
+    features = tuple(name for name in kept if name not in targets)
+    if not features:
+        raise DataError(
+            f"{where} has the single column '{targets[0]}' beside columns that are left out; a table needs at least "
+            "one column beside the target, and a comma, a semicolon or a tab between its columns."
+        )
+    _check_splits_agree(tables, kept, where)
+    return Roles(targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names))
+
+
+def _all_names(tables: Tables) -> list[str]:
+    """List the columns of all splits, those of the training rows first."""
+    first = tables["train" if "train" in tables else "all"]
+    return list(
+        dict.fromkeys([*first.column_names, *(name for table in tables.values() for name in table.column_names)])
+    )
+
+
+def _check_once(targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str]) -> None:
+    for name in targets:
+        if name in excluded:
+            raise ConfigError(
+                f"data.exclude_columns names '{name}', which is data.target_column; leave one of them out."
+            )
+        if name in categories:
+            raise ConfigError(
+                f"data.category_columns names '{name}', which is data.target_column; set data.target to class instead."
+            )
+    for name in categories:
+        if name in excluded:
+            raise ConfigError(
+                f"data.category_columns and data.exclude_columns both name '{name}'; leave it out of one of them."
+            )
+
+
+def _usual_target(names: Sequence[str], where: str) -> str:
+    """Return the one column that is called like a target."""
+    usual = [name for name in names if name.lower() in TARGET_NAMES]
+    like = [name for name in names if _LIKE_TARGETS.fullmatch(name)]
+    if len(usual) == 1 and like == usual:
+        return usual[0]
+    fault = (
+        f"several may be the target ({listing(like)})"
+        if like
+        else f"none is called {', '.join(TARGET_NAMES[:-1])} or {TARGET_NAMES[-1]}"
+    )
+    raise DataError(
+        f"{where} has the columns {listing(names)}, of which {fault}; name the column to learn with "
+        "data.target_column, or several of them as '[a, b]'."
+    )
+
+
+def _index_reason(name: str, columns: Sequence[pa.ChunkedArray]) -> str | None:
+    """Tell why a column that a program has added is no feature; None for all others."""
+    if _PANDAS_INDEX.fullmatch(name):
+        return "the index of a data frame"
+    if name.lower() in ("index", "level_0") and all(
+        pa.types.is_integer(column.type) and _all_differ(column) for column in columns
+    ):
+        return "the index of a data frame"
+    is_index = _ROW_NUMBER.fullmatch(name) or _CAMEL_ID.fullmatch(name)
+    return "numbers the rows" if is_index and all(counts_rows(column) for column in columns) else None
+
+
+def _unnamed_reason(name: str, tables: Tables, where: str) -> str:
+    """Tell why a column without a name is left out.
+
+    Raises:
+        DataError: it holds values, and is not the first column, where programs write an index.
+    """
+    columns = [table.column(name) for table in tables.values() if name in table.column_names]
+    if all(column.null_count == len(column) for column in columns):
+        return "without a name and a value"
+    if all(table.column_names.index(name) == 0 for table in tables.values() if name in table.column_names):
+        return "without a name: the index of a data frame"
+    raise DataError(
+        f"{where} has a column without a name ('{name}', counted from 0); give it one, or leave it out with "
+        "data.exclude_columns."
+    )
+
+
+def counts_rows(column: pa.ChunkedArray) -> bool:
+    """Tell if a column goes up by one from row to row, whatever it starts with."""
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)) or column.null_count:
+        return False
+    values = column.to_numpy()
+    return len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) == 1).all())
+
+
+def _all_differ(column: pa.ChunkedArray) -> bool:
+    return not column.null_count and len(column.unique()) == len(column)
+
+
+def _check_splits_agree(tables: Tables, names: Sequence[str], where: str) -> None:
+    for split, table in tables.items():
+        lacking = [name for name in names if name not in table.column_names]
+        if lacking:
+            raise DataError(
+                f"The files in {where} have different columns ({listing(lacking)}, missing in the {split} split); give "
+                "every split the same columns, or leave some out with data.exclude_columns."
+            )

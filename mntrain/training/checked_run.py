@@ -1,0 +1,92 @@
+"""Load the data of a run, and check that data, model and settings fit one another, before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from mntrain.config import ExperimentConfig
+from mntrain.data.images import ImageData
+from mntrain.data.loading import load_data
+from mntrain.data.split_record import SPLITS
+from mntrain.data.tables import TableData
+from mntrain.errors import ConfigError
+from mntrain.models.base import Model
+from mntrain.training.class_weights import weigh_classes
+from mntrain.training.setup import RunSetup, setup_for
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedRun:
+    """Parts of a run that fit one another; nothing has been written yet.
+
+    Args:
+        config: of the run.
+        data: its three splits.
+        setup: of the two.
+        model: untrained.
+    """
+
+    config: ExperimentConfig
+    data: ImageData | TableData
+    setup: RunSetup
+    model: Model
+
+
+def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
+    """Load the data, build the model, and check what can be refused before training.
+
+    Args:
+        config: of the run.
+        device: where the model is built; ``meta`` takes neither time nor memory.
+
+    Raises:
+        ConfigError: settings contradict each other or the data.
+        DataError: the data is missing, or cannot be used.
+    """
+    data = load_data(config.data)
+    _check_sizes(config, data)
+    setup = setup_for(config, data)
+    # The weights depend on the seed alone, not on what loading the data may have drawn.
+    torch.manual_seed(config.seed)
+    with torch.device(device):
+        model = setup.build_model()
+    _check_phases(config, model)
+    weigh_classes(model, config.training, data.train.targets)
+    return CheckedRun(config=config, data=data, setup=setup, model=model)
+
+
+def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:
+    devices = config.training.devices
+    for name in SPLITS:
+        if len(data.part(name)) < devices:
+            raise ConfigError(
+                f"The {name} split has {len(data.part(name))} example(s), fewer than training.devices {devices}; use "
+                "fewer devices or more of them."
+            )
+    if len(data.train) < 2 * devices:
+        raise ConfigError(
+            f"The training split has {len(data.train)} example(s); batch normalisation needs two on each of the "
+            f"{devices} device(s)."
+        )
+
+
+def _check_phases(config: ExperimentConfig, model: Model) -> None:
+    if len(model.training_phases()) == 1:
+        return
+    if config.training.devices > 1:
+        raise ConfigError(
+            f"training.devices is {config.training.devices}, but family {config.family!r} trains on one device: its "
+            "passes update different networks."
+        )
+    if config.training.accumulate > 1:
+        raise ConfigError(
+            f"training.accumulate is {config.training.accumulate}, but family {config.family!r} judges its "
+            "labels by a whole batch, for which no part can stand; leave it out, or use a smaller training.batch_size."
+        )
+    if config.training.compile:
+        raise ConfigError(
+            f"training.compile is true, but family {config.family!r} needs gradients of second order through its "
+            "backbone, which a compiled network has not; leave it out."
+        )
