@@ -47,12 +47,15 @@ class RowFile:
 
     Attributes:
         name: Name of the file.
-        columns: Names in its first line, without blanks around them.
+        header: Cells of its first line.
+        columns: Names of its columns: those cells without blanks around them, and "Unnamed: 3" for an empty one, as in
+            training.
         separator: Between its cells.
         rows: All rows; a fault of the file itself is raised as a RowFileError where it is met.
     """
 
     name: str
+    header: tuple[str, ...]
     columns: tuple[str, ...]
     separator: str
     rows: Iterator[TableRow]
@@ -97,8 +100,14 @@ def open_rows(path: Path, needed: Sequence[str]) -> Iterator[RowFile]:
         separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
         reader = csv.reader(itertools.chain([first], stream), delimiter=separator, strict=True)
         records = _records(path, reader)
-        columns = tuple(name.strip() for name in next(records, ()))
-        yield RowFile(name=str(path), columns=columns, separator=separator, rows=_rows(records, len(columns)))
+        header = tuple(next(records, ()))
+        yield RowFile(
+            name=str(path),
+            header=header,
+            columns=tuple(name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)),
+            separator=separator,
+            rows=_rows(records, len(header)),
+        )
 
 
 def _found(line: str, separator: str, needed: Sequence[str]) -> tuple[int, int]:

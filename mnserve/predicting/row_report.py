@@ -59,7 +59,7 @@ class TableReport:
         if self._first is None:
             self._first = file
             self._writer = csv.writer(self._stream, delimiter=file.separator, lineterminator="\n")
-            self._write([*file.columns, *self._columns])
+            self._write([*file.header, *self._columns])
         elif file.columns != self._first.columns:
             raise RowFileError(
                 f"{file.name}: the table has other columns than {self._first.name}, and one table is written; predict "

@@ -1,8 +1,6 @@
 """Make the report of a run."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
@@ -11,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from mntrain.analysis.estimates import estimate
 from mntrain.analysis.observation import observe
 from mntrain.analysis.page import render
+from mntrain.analysis.page_file import check_file, check_writable, write_page
 from mntrain.analysis.report_input import ReportInput, ReportOptions, load_report_input
 from mntrain.analysis.sections.ablation import ablation_section
 from mntrain.analysis.sections.accuracy import accuracy_section
@@ -26,9 +25,7 @@ from mntrain.analysis.sections.prototypes import prototypes_section
 from mntrain.analysis.sections.retrieval import retrieval_section
 from mntrain.analysis.sections.usage import usage_section
 from mntrain.artifact import TableArtifact
-from mntrain.atomic_files import write_text_atomically
 from mntrain.data.tables import TableData
-from mntrain.errors import TrainingError
 from mntrain.terminal_text import plain, printable
 
 _Step = tuple[str, Callable[[], Section | None]]
@@ -44,7 +41,10 @@ def report(options: ReportOptions) -> dict[str, Any]:
         ArtifactError, DataError, ConfigError: see :func:`mntrain.analysis.report_input.load_report_input`.
         TrainingError: the page cannot be written.
     """
-    _check_writable(options)
+    if options.output is None:  # the folder of the run is checked when the run is read
+        check_file(options.page, "--output")
+    else:
+        check_writable(options.page, "--output")
     report_input = load_report_input(options)
     sections = _sections(report_input)
     config = report_input.artifact.config
@@ -54,8 +54,7 @@ def report(options: ReportOptions) -> dict[str, Any]:
         subtitle=f"{sections[0].facts[0][1]} on {data_name(report_input)}, seed {config.experiment.seed}",
         footer=f"mn-runtime {config.versions.get('mn-runtime', '')}, mntrain report",
     )
-    with _writing(options):
-        write_text_atomically(options.page, html)
+    write_page(options.page, html, "--output")
     return {section.anchor: section.numbers for section in sections}
 
 
@@ -126,26 +125,3 @@ def _steps_of_rows(report_input: ReportInput, say: Callable[[str], None]) -> lis
         ("ablations", lambda: ablation_section(report_input, None)),
         ("learned numbers", lambda: learned_section(report_input)),
     ]
-
-
-def _check_writable(options: ReportOptions) -> None:
-    """Check before minutes of work that the folder of the page takes a file; it is made if missing."""
-    page = options.page
-    if page.is_dir():
-        raise TrainingError(f"Page {page} cannot be written: it is a folder. Choose another --output.")
-    if options.output is None:  # the folder of the run is checked when the run is read
-        return
-    with _writing(options):
-        page.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(page.parent, os.W_OK):
-        raise TrainingError(f"Page {page} cannot be written: its folder takes no files. Choose another --output.")
-
-
-@contextmanager
-def _writing(options: ReportOptions) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise TrainingError(
-            f"Page {options.page} cannot be written: {error.strerror or error}. Choose another --output."
-        ) from error

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mntrain.commands.command import Command
 from mntrain.commands.options import FilePath, OtherWords, RecipeName
+from mntrain.terminal_text import printable
 
 _EPILOG = """\
 Nothing is trained, but what `mntrain fit` would refuse is refused here too. Fields of the recipe are options:
@@ -38,11 +39,20 @@ def run(command: DataCommand) -> int:
     from mntrain.config import load_experiment
 
     config = load_experiment(command.recipe, command.overrides)
+    if command.html is not None:
+        from mntrain.analysis.page_file import check_writable
+
+        check_writable(command.html, "--html")
     from mntrain.training.checked_run import check_run
     from mntrain.training.run_record import summarize_run
 
     checked = check_run(config, device="meta")
     record = summarize_run(config, checked.data)
+    if command.html is not None:
+        from mntrain.analysis.page_file import write_page
+        from mntrain.datasheet.page import data_page
+
+        write_page(command.html, data_page(config.name, record, checked.data), "--html")
     if command.json:
         print(json.dumps(record, allow_nan=False))
     else:
@@ -51,6 +61,8 @@ def run(command: DataCommand) -> int:
         from mntrain.datasheet.text import print_summary
 
         print_summary(Console(), record)
+        if command.html is not None:
+            print(printable(f"page {command.html}"))
     return 0
 
 

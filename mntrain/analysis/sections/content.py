@@ -41,11 +41,13 @@ class Picture:
         source: data URI.
         alt: description of the image.
         mark: outline and sign.
+        caption: a word under it.
     """
 
     source: str
     alt: str
     mark: Mark = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +110,13 @@ def figure(
     return Figure(svg=svg[svg.index("<svg") :], alt=alt, caption=caption, width=round(96 * size[0]))
 
 
-def picture(images: ImageArray, index: int, alt: str, mark: Mark = "") -> Picture:
+def picture(images: ImageArray, index: int, alt: str, mark: Mark = "", caption: str = "") -> Picture:
     """Embed image ``index`` of uint8 [N, channels, H, W] as PNG."""
     pixels = np.moveaxis(images[index], 0, -1)
     stream = BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(stream, format="PNG")
     source = "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
-    return Picture(source=source, alt=alt, mark=mark)
+    return Picture(source=source, alt=alt, mark=mark, caption=caption)
 
 
 def percent(value: float | None) -> str:

@@ -10,6 +10,8 @@ from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Figure, Section, Table, figure, percent
 from mntrain.plotting.style import COLORS, plain
 
+_MOST_DRAWN = 8  # targets
+
 
 def estimates_section(report_input: ReportInput, estimates: Estimates) -> Section:
     """Draw every estimate against its target, with the errors before and after the inner update."""
@@ -21,12 +23,14 @@ def estimates_section(report_input: ReportInput, estimates: Estimates) -> Sectio
     of_targets = tuple(zip(report_input.targets, estimates.by_target(), strict=True))
     figures = [
         drawing
-        for position, (target, one) in enumerate(of_targets)
+        for position, (target, one) in enumerate(of_targets[:_MOST_DRAWN])
         for drawing in _figures(target, one, f"-{position}" if position else "")
     ]
     table = None
     if len(of_targets) > 1:
         text += " The figures above the drawings are means over all targets; the table has those of each."
+        if len(of_targets) > _MOST_DRAWN:
+            text += f" The first {_MOST_DRAWN} of {len(of_targets)} targets are drawn."
         numbers["targets"] = {target: _errors(one) for target, one in of_targets}
         headings = ("target", *(name for name, _ in _facts(together)))
         rows = tuple((name, *(value for _, value in _facts(errors))) for name, errors in numbers["targets"].items())

@@ -127,13 +127,33 @@ def _check_depth(folder: Folder, full: Sequence[Folder], *, nested: bool, where:
             f"{where}: {len(deep)} picture(s) lie deeper than the class folders: {listing(_quoted(deep))}.{hint} "
             f"{remedy[0].upper()}{remedy[1:]}."
         )
+    if deep and nested:
+        _check_no_splits_below(full, where)
     if full:
         check_beside(folder, where=where)
         return
     found = folder.own_pictures()
+    tables = [each.inside for each in folder.walk() if each.tables]
+    if tables and not found:
+        raise DataError(
+            f"{where} holds no pictures, but tables in {listing(_quoted(tables))}; set data.path to that folder, or to "
+            "one of its files."
+        )
     holds = f"{len(found)} picture(s) and no class folder: {listing(_quoted(found))}" if found else "no picture"
     name = f"{where}, folder '{folder.inside}'," if folder.inside else where
     raise DataError(f"{name} holds {holds}; it needs one sub-folder for each class, with the pictures of that class.")
+
+
+def _check_no_splits_below(full: Sequence[Folder], where: str) -> None:
+    """Refuse splits below classes, which would be learned together."""
+    below = [child for parent in full for child in parent.folders if child.has_pictures()]
+    meant = {split_of(child.name) for child in below}
+    if None not in meant and "train" in meant and len(meant) > 1:
+        names = listing(_quoted([child.inside for child in below]))
+        raise DataError(
+            f"{where}: the split folders {names} lie below class folders, "
+            "and would all be learned together; put split folders at the top, and class folders into them."
+        )
 
 
 def _split_hint(full: Sequence[Folder]) -> str:

@@ -58,7 +58,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
     if is_text(_first(splits).features[columns.image]):
-        ignore_unnamed(place, check_files(place, splits, columns.image), opened.pictures)
+        ignore_unnamed(place, check_files(place, splits, columns.image, columns.label), opened.pictures)
     config = place.config
     options = DecodeOptions(color=config.color, size=config.image_size, fit=config.image_fit)
     census = PixelCensus()

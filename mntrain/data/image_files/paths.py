@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from mntrain.data.image_files.formats import is_picture
@@ -13,29 +14,39 @@ from mntrain.data.labels import listing
 from mntrain.errors import DataError
 
 
-def check_files(place: Place, splits: Mapping[str, Sequence[ImageRows]], column: str) -> set[str]:
-    """Check that every file that ``column`` names is there, and return their full paths.
+def check_files(place: Place, splits: Mapping[str, Sequence[ImageRows]], image: str, label: str) -> set[str]:
+    """Check that every file that the column ``image`` names is there, and return their full paths.
 
     Raises:
-        DataError: files are missing; the first is named, and their number.
+        DataError: files are missing, of which the first are named; or one is named twice with different labels.
     """
-    named: set[str] = set()
+    labels: dict[str, object] = {}
     missing: list[str] = []
-    for parts in splits.values():
-        for part in parts:
-            for block in part.images(column):
-                for image in block:
-                    if image is not None and image["bytes"] is None and image["path"] is not None:
-                        path = os.path.normpath(image["path"])
-                        if path not in named and not os.path.exists(path):
-                            missing.append(path)
-                        named.add(path)
+    for path, value in _named(splits, image, label):
+        if path not in labels and not os.path.exists(path):
+            missing.append(path)
+        if labels.setdefault(path, value) != value:
+            raise DataError(
+                f"{place.where} names '{path}' twice, with the labels {labels[path]!r} and {value!r}; an image has one "
+                "class, so remove one of the rows."
+            )
     if missing:
         raise DataError(
             f"{place.where} names {len(missing)} file(s) that are not there: {listing(missing)}; paths are taken from "
             "the folder of the table that names them, so correct them or bring the files."
         )
-    return named
+    return set(labels)
+
+
+def _named(splits: Mapping[str, Sequence[ImageRows]], image: str, label: str) -> Iterator[tuple[str, object]]:
+    """Return the full path and the label of every row that has a path."""
+    for parts in splits.values():
+        for part in parts:
+            values = part.column(label).to_pylist()
+            images = chain.from_iterable(part.images(image))
+            for encoded, value in zip(images, values, strict=True):
+                if encoded is not None and encoded["path"] is not None:
+                    yield os.path.normpath(encoded["path"]), value
 
 
 def ignore_unnamed(place: Place, named: set[str], pictures: Sequence[str] | None) -> None:

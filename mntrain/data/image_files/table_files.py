@@ -24,6 +24,7 @@ from mntrain.data.labels import listing
 from mntrain.errors import ConfigError, DataError
 from mntrain.regular_files import regular
 
+_BUFFER = 4 * 1024 * 1024
 _DELIMITERS = ",;\t|"
 # Of what pyarrow, datasets, json and csv raise on damaged files.
 _DAMAGED = (
@@ -111,7 +112,8 @@ class FileRows:
 
     def _batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
         if self._parquet:
-            with pyarrow.parquet.ParquetFile(self.file) as opened:
+            # With a buffer, a row group is read bit by bit; a file may hold all its images in one.
+            with pyarrow.parquet.ParquetFile(self.file, buffer_size=_BUFFER) as opened:
                 yield from opened.iter_batches(batch_size=BLOCK, columns=names)
             return
         with _open_arrow(self.file) as reader:
@@ -158,13 +160,13 @@ class _Indexed:
 
 
 def _read_json(file: Path) -> pa.Table:
-    """Read a list of objects, or an object a line."""
+    """Read a list of objects, or an object a line; a single object is no table."""
     text = regular(file).read_text("utf-8-sig")
     if text.lstrip().startswith("["):
         rows = json.loads(text)
     else:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    if not all(isinstance(row, dict) for row in rows):
+        rows = [json.loads(line) for line in text.split("\n") if line.strip()]
+    if not all(isinstance(row, dict) for row in rows) or (len(rows) == 1 and file.suffix.lower() == ".json"):
         raise ValueError("it must hold objects with the names of columns, in a list or one a line")
     # Names from all rows, since pyarrow asks the first alone.
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -189,7 +191,7 @@ def _read_csv(file: Path) -> pa.Table:
     uneven = next((number for number, line in enumerate(lines, 1) if len(line) != len(names)), None)
     if uneven is not None:
         raise ValueError(f"line {uneven} has {len(lines[uneven - 1])} cells, the first has {len(names)}")
-    return pa.table({name: _typed([line[place] for line in lines[1:]]) for place, name in enumerate(names)})
+    return pa.table({name: _typed([line[place].strip() for line in lines[1:]]) for place, name in enumerate(names)})
 
 
 def _typed(cells: list[str]) -> pa.Array:

@@ -27,7 +27,7 @@ def table_files(place: Place, folder: Folder) -> list[Path]:
         raise DataError(f"{place.where} holds {listing(metadata)}, which all list the images; remove all but one.")
     unused = [name for name in names if metadata and name not in metadata]
     reason = "tables beside metadata"
-    if not metadata and folder.has_pictures():
+    if not metadata and (folder.has_pictures() or any(not name.lower().endswith(".json") for name in names)):
         unused = [name for name in names if name.lower().endswith(".json") and not _has_rows(place, folder, name)]
         reason = "JSON files without rows"
     for name in unused:

@@ -86,7 +86,7 @@ def list_tree(path: Path, ignored: IgnoredFiles) -> Folder:
     Links to files and folders are followed.
 
     Raises:
-        DataError: a folder cannot be listed, or folders lie more than 64 deep.
+        DataError: a folder cannot be listed, folders lie more than 64 deep, or a name is no valid UTF-8.
     """
     return _list(path, "", "", ignored, ())
 
@@ -107,7 +107,9 @@ def _list(path: Path, name: str, inside: str, ignored: IgnoredFiles, above: tupl
         own = f"{inside}/{entry.name}" if inside else entry.name
         if entry.name.startswith("."):
             _hide(entry, own, ignored)
-        elif entry.is_dir():
+            continue
+        _check_name(entry, own)
+        if entry.is_dir():
             target = os.stat(entry.path)
             if (target.st_dev, target.st_ino) in line:
                 ignored.add("links back to a folder above", own)
@@ -123,6 +125,15 @@ def _list(path: Path, name: str, inside: str, ignored: IgnoredFiles, above: tupl
         else:
             ignored.add(reason_to_ignore(entry.name), own)
     return Folder(name=name, inside=inside, folders=tuple(folders), pictures=tuple(pictures), tables=tuple(tables))
+
+
+def _check_name(entry: os.DirEntry[str], own: str) -> None:
+    try:
+        entry.name.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(
+            f"{own!a} in '{entry.path.removesuffix(own)}' has a name that is no valid UTF-8; rename it."
+        ) from error
 
 
 def _hide(entry: os.DirEntry[str], own: str, ignored: IgnoredFiles) -> None:

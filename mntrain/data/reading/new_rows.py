@@ -109,6 +109,8 @@ def lay_out_rows(table: pa.Table, layout: RowLayout, *, where: str, labelled: bo
 
 def _number(column: pa.ChunkedArray, name: str, where: str, remedy: str | None) -> RowArray:
     """Turn a column of numbers into float32 [N]; NaN is a missing value, refused where there is a ``remedy``."""
+    if pa.types.is_dictionary(column.type) and is_numeric(column.type.value_type):
+        column = column.cast(column.type.value_type)
     if not is_numeric(column.type) and not pa.types.is_null(column.type):
         found = example(column, lambda text: not is_number(text))
         raise DataError(f"{where}: column '{name}' holds no numbers ({found}), as the model was trained on.")

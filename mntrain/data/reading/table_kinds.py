@@ -53,10 +53,11 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell if values are texts, perhaps stored by number."""
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    """Tell if values are texts, or names stored by number."""
     types = pa.types
-    return bool(types.is_string(plain) or types.is_large_string(plain) or types.is_string_view(plain))
+    if types.is_dictionary(kind):
+        return is_text(kind.value_type) or bool(types.is_integer(kind.value_type) or types.is_boolean(kind.value_type))
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def example(column: pa.ChunkedArray, wanted: Callable[[str], bool] = lambda text: True) -> str:
@@ -80,7 +81,8 @@ def _kind(columns: Columns, forced: bool) -> tuple[Kind, str, str]:
             return "number", _DATES, example(column)
         if not is_numeric(column.type) and not is_text(column.type):
             return "number", _OTHERS, str(column.type)
-    if forced:
+    # A category of pandas is one whatever its values are.
+    if forced or all(pa.types.is_dictionary(column.type) and not _holds_text(column) for column in held.values()):
         return "category", "", ""
     texts = {split: column for split, column in held.items() if is_text(column.type)}
     if not texts:
@@ -130,6 +132,10 @@ def _fault_of_texts(texts: Columns) -> tuple[str, str]:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _holds_text(column: pa.ChunkedArray) -> bool:
+    return is_text(column.type.value_type)
 
 
 def _is_no_number(text: str) -> bool:

@@ -59,4 +59,9 @@ def is_number(text: str) -> bool:
 def _read_parquet(file: Path) -> TextTable:
     table = pyarrow.parquet.ParquetFile(regular(file)).read()
     check_unique(table.column_names, file)
+    # Parquet keeps only texts by number; pandas notes down which whole numbers are categories.
+    noted = (table.schema.pandas_metadata or {}).get("columns", [])
+    for name in (entry.get("name") for entry in noted if entry.get("pandas_type") == "categorical"):
+        if name in table.column_names and pa.types.is_integer(table.column(name).type):
+            table = table.set_column(table.column_names.index(name), name, table.column(name).dictionary_encode())
     return TextTable(table=table, layout="parquet")

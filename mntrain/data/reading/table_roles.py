@@ -18,7 +18,7 @@ TARGET_NAMES = ("y", "target", "label", "class")
 """Names that a target has where the configuration names none."""
 _LIKE_TARGETS = re.compile(rf"({'|'.join(TARGET_NAMES)})([ _.-]?\d+|[ _.-].*)?", re.IGNORECASE)
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-_UNNAMED = re.compile(r"Unnamed: \d+(\.\d+)*")
+_UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 _ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
 Tables = Mapping[str, pa.Table]
@@ -63,11 +63,14 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     asked = find_columns(as_names(config.exclude_columns) or (), names, field="data.exclude_columns", where=where)
     _check_once(targets, categories, asked)
     excluded = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    indices = _stored_indices(tables)
     for name in names:
         if name not in (*targets, *categories, *asked):
             held = [table.column(name) for table in tables.values() if name in table.column_names]
             unnamed = _UNNAMED.fullmatch(name) is not None
             reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
+            if name in indices:
+                reason = "the index of a data frame"
             if reason is not None:
                 excluded[name] = reason
     kept = [name for name in names if name not in excluded]
@@ -122,6 +125,12 @@ def _usual_target(names: Sequence[str], where: str) -> str:
         f"{where} has the columns {listing(names)}, of which {fault}; name the column to learn with "
         "data.target_column, or several of them as '[a, b]'."
     )
+
+
+def _stored_indices(tables: Tables) -> set[str]:
+    """Return the columns that pandas noted down as indices where it wrote a parquet file."""
+    noted = [(table.schema.pandas_metadata or {}).get("index_columns", []) for table in tables.values()]
+    return {name for names in noted for name in names if isinstance(name, str)}
 
 
 def _index_reason(name: str, columns: Sequence[pa.ChunkedArray]) -> str | None:

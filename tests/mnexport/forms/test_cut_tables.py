@@ -119,3 +119,21 @@ def test_the_most_directions_are_all_that_tables_of_so_many_columns_hold(widths:
         if most < full_rank(factors):
             assert widest(most + 1) > columns
     assert max_directions(factors, max(widths) + 1) == full_rank(factors)
+
+
+def test_directions_matter_as_much_for_the_last_target_as_for_the_first() -> None:
+    """The first target hangs on nothing but its bias; turned around, it is the last one that does."""
+    queries, weights, layers, tables = setting(SEVERAL)
+    last = layers[-1][0]
+    last[0] = 0
+    tables[-1].errors[:, 0] = 0
+    turned = (*layers[:-1], (last.flip(0), layers[-1][1].flip(0)))
+    turned_tables = [*tables[:-1], LayerTable(tables[-1].inputs, tables[-1].errors.flip(1))]
+    one = torch.ones((), dtype=torch.float64)
+    errors = []
+    for some_layers, some_tables in ((layers, tables), (turned, turned_tables)):
+        factors = factored_tables(queries, weights, some_layers, some_tables)
+        exact = adapted_values(queries, weights, some_layers, some_tables, one)
+        found = cut_values(queries, weights, some_layers, cut_tables(factors, full_rank(factors) // 2))
+        errors.append(float((found - exact).abs().max()))
+    assert errors[0] == pytest.approx(errors[1], rel=1e-6)

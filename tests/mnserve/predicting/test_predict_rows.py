@@ -86,6 +86,15 @@ def test_cells_mean_what_they_mean_in_training(
     assert "such as 'RED', in 1 row" in err
 
 
+def test_names_are_found_as_in_training_and_written_as_they_were(
+    row_model: Callable[..., Path], table: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stated = {"layout": "rows", "columns": ["age", "Unnamed: 2", "color"], "categories": {"color": ["x"]}}
+    model = row_model(**{"mn.input": stated | {"targets": ["y", "z"]}})
+    assert predict(model, table("rows.csv", " age,color,\n1,x,2\n")) == 0
+    assert capsys.readouterr().out.splitlines()[0] == " age,color,,predicted_y,predicted_z"
+
+
 def test_the_texts_of_missing_values_are_those_of_training() -> None:
     from mnserve.predicting.row_values import _MISSING
     from mntrain.data.reading.table_text import MISSING_TEXTS

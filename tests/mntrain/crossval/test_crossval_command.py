@@ -262,3 +262,25 @@ def test_a_second_cross_validation_in_the_same_folder_is_refused(
     with result_folder(folder / "runs" / "crossval"):
         assert main(command(folder)) == 2
     assert "Another process works on" in capsys.readouterr().err
+
+
+def test_several_targets_are_told_apart_and_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(60, 2))
+    table = np.column_stack([x, 90 + np.sin(x[:, 0]), 5000 * x[:, 1]])
+    np.savetxt(tmp_path / "two.csv", table, delimiter=",", header="a,b,east,north", comments="")
+    words = ["uci", "--data.path", str(tmp_path / "two.csv"), "--data.target_column", "[east, north]", "--no-search"]
+    words += ["--decays", "own", "--folds", "2", *SMALL, "--backbone.units", "4", "--runs", str(tmp_path / "runs")]
+    words += ["--families", "knn,vanilla,meta_neighborhoods"]
+    assert main(["crossval", *words, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["sets"]
+    assert list(found["targets"]) == ["east", "north"]
+    for family in ("knn", *NETWORKS):
+        of_targets = [found["targets"][name]["families"][family]["mse"] for name in ("east", "north")]
+        assert found["families"][family]["mse"] == pytest.approx(np.mean(of_targets, axis=0), rel=1e-5)
+        assert of_targets[0] != of_targets[1]
+    folds = found["families"]["meta_neighborhoods"]["folds"]
+    assert folds[0]["targets"]["north"]["rmse"] > 100 * folds[0]["targets"]["east"]["rmse"], "each in its own units"
+    assert set(found["targets"]["east"]["meta_neighborhoods_against"]) == {"knn", "vanilla"}
+    lines = (tmp_path / "runs" / "crossval" / "crossval.md").read_text().splitlines()
+    assert [line.split(" | ")[0] for line in lines[2:5]] == ["| uci", "| uci: east", "| uci: north"]

@@ -205,6 +205,7 @@ def test_a_manifest_names_paths_labels_and_splits(pictures: Callable[..., Path],
         ("path,label,part\n0.png,a,x\n1.png,b,y\n", {"split_column": "part"}, ["column 'part' holds 'x', 'y'"]),
         ("path,label,split\n0.png,a,val\n1.png,b,test\n", {}, ["no row is of the train split"]),
         ("path,label,split\n0.png,a,train\n1.png,b,test\n", {}, ["does not have: 'b'"]),
+        ("path,label\n0.png,a\n1.png,b\n0.png, b \n", {}, ["0.png' twice, with the labels 'a' and 'b'"]),
         ("path,label\n0.png,-1\n1.png,1\n", {}, ["negative labels (-1)"]),
         ("path,label\n0.png,a\n1.png,\n", {}, ["image 1 has no label"]),
         ("path,label\n0.png,a\n1.png,b,c\n", {}, ["line 3 has 3 cells, the first has 2"]),
@@ -259,6 +260,34 @@ def test_names_of_class_folders(pictures: Callable[..., Path]) -> None:
         load(pictures([f"{composed}/0.png", f"{apart}/0.png"], "twice"))
     with pytest.raises(DataError, match=r"'a\\nb' has a line break in its name"):
         load(pictures(["a\nb/0.png", "c/0.png"], "lines"))
+
+
+def test_splits_below_classes_and_tables_below_the_top_are_refused(pictures: Callable[..., Path]) -> None:
+    folder = pictures([f"{label}/{split}/0.png" for label in ("cat", "dog") for split in ("train", "test")])
+    with pytest.raises(DataError, match=r"'cat/test', 'cat/train'.* lie below class folders"):
+        load(folder, nested=True)
+    clone = pictures(["x/0.png"], "other").parent / "clone"
+    write_table(clone / "data" / "train-00000-of-00001.parquet", {"img": [b""]}, label=["a"])
+    with pytest.raises(DataError, match=r"holds no pictures, but tables in 'data'; set data.path to that folder"):
+        load(clone)
+
+
+def test_a_name_that_is_no_text_is_refused(pictures: Callable[..., Path]) -> None:
+    folder = pictures(["a/0.png", "b/0.png"])
+    os.rename(folder / "b" / "0.png", os.fsencode(folder / "b") + b"/\xff.png")
+    with pytest.raises(DataError, match=r"'b/\\udcff\.png' in '.*/k/' has a name that is no valid UTF-8"):
+        load(folder)
+
+
+def test_each_split_folder_may_have_its_own_manifest(pictures: Callable[..., Path]) -> None:
+    folder = pictures([f"{split}/{i}.png" for split in ("train", "test") for i in range(4)])
+    for split, order in (("train", "abab"), ("test", "bb")):
+        lines = "".join(f"{i}.png,{label}\n" for i, label in enumerate(order))
+        (folder / split / "metadata.csv").write_text(f"file_name,label\n{lines}")
+    (folder / "info.json").write_text('{"classes": ["a", "b"]}')
+    loaded = load(folder)
+    assert (labels(loaded, "train"), labels(loaded, "test")) == (["a", "b", "a", "b"], ["b", "b"])
+    assert ignored(loaded) == {"JSON files without rows": 1, "pictures that no table names": 2}
 
 
 def test_links_are_followed_but_not_in_circles(pictures: Callable[..., Path]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -123,6 +124,21 @@ def test_an_index_is_no_feature_and_is_told(write: Write, case: str) -> None:
     left_out = [column for column in data.account.columns if column.role == "excluded"]
     assert [column.name for column in left_out] == [name or "Unnamed: 0"]
     assert note in left_out[0].note
+
+
+def test_an_index_that_pandas_noted_down_is_no_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": A, "y": Y}, index=pd.Index(RANDOM.normal(size=COUNT), name="customer"))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    data = load(tmp_path / "rows.parquet")
+    assert data.feature_names == ("a",)
+    assert column(data, "customer").note == "the index of a data frame"
+    assert load(tmp_path / "rows.parquet", target_column="customer").feature_names == ("a", "y")
+
+
+def test_categories_of_pandas_are_categories_whatever_they_hold(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": A, "code": pd.Categorical([3, 1, 20, 1] * 10), "y": Y})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert load(tmp_path / "rows.parquet").categories == {"code": ("1", "3", "20")}
 
 
 def test_an_empty_column_without_a_name_is_left_out_and_another_is_refused(tmp_path: Path) -> None:
