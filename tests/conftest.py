@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +188,24 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             FitOptions(runs=folder, quiet=True),
         )
     return folder
+
+
+@pytest.fixture(scope="session")
+def one_operator_table() -> Iterator[None]:
+    """Lets PyTorch's exporter build its table of operators once for each operator set, not for each of many exports."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    build = cache(ONNXRegistry.from_torchlib)
+
+    def copy(*words: Any, **options: Any) -> ONNXRegistry:
+        built, registry = build(*words, **options), ONNXRegistry()
+        registry._opset_version = built.opset_version
+        registry.functions = {name: list(decompositions) for name, decompositions in built.functions.items()}
+        return registry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(copy))
+        yield
 
 
 @pytest.fixture

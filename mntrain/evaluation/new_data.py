@@ -5,7 +5,7 @@ Shapes: N examples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,23 @@ def _notes(source: SourceImages | SourceTable, chosen: Sequence[str]) -> tuple[s
         f"ignored: {ignored.count:,} {ignored.reason} ({listing([repr(name) for name in ignored.examples])})"
         for ignored in source.account.ignored
     ]
-    return tuple(notes)
+    return (*notes, *_column_notes(source))
+
+
+def _column_notes(source: SourceImages | SourceTable) -> Iterator[str]:
+    """Say what was missing or unknown in the columns of new rows, and which were not taken."""
+    if isinstance(source, SourceImages):
+        return
+    columns = source.account.columns
+    for name in source.feature_names:
+        missing = sum(column.missing for column in columns if column.name == name)
+        told = [f"{missing:,} missing"] if missing else []
+        told += [column.note for column in columns if column.name == name and column.note]
+        if told:
+            yield f"column {name!r}: {'; '.join(told)}"
+    others = list(dict.fromkeys(repr(column.name) for column in columns if column.role == "excluded"))
+    if others:
+        yield f"columns that the model does not take: {listing(others)}"
 
 
 def shared_with(

@@ -1,92 +1,85 @@
-"""New labelled rows in the layout of an artifact.
+"""New rows in the columns of an artifact.
 
-Shapes: N rows, F columns, T targets.
+Shapes: N rows, F columns.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.account import SourceAccount
 from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
-from mntrain.data.labels import listing
 from mntrain.data.reading.new_rows import known_spellings, lay_out_rows
-from mntrain.data.reading.table_categories import category_texts, codes_of, vocabulary_of
-from mntrain.data.reading.table_columns import check_present
+from mntrain.data.reading.table_categories import category_texts
 from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_reading import read_table
 from mntrain.data.row_layout import RowLayout
-from mntrain.data.tables import SourceTable, TableSet
-from mntrain.errors import DataError
+from mntrain.data.tables import SourceTable
+from mntrain.errors import ConfigError
 
 
 def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTable:
-    """Load a table in the layout of the artifact: columns by name, categories by their text.
+    """Load a table, or a folder with one for each split, in the columns of an artifact, which are found by name.
 
-    Classes of the target are named as in the table; which of them the model knows is for the caller to tell.
+    Classes that the model does not know come after those that it knows.
 
     Raises:
-        DataError: the table cannot be read, lacks a column, or has a row without a target.
-        ConfigError: ``data.target_column`` names no column.
+        ConfigError: other targets are named than the model has.
+        DataError: the table cannot be read, lacks a column, or its rows do not fit the model.
     """
-    files = find_tables(Path(str(reading.path)).expanduser())
-    where = f"'{reading.path}'"
-    layout = config.layout
-    texts = frozenset({*layout.categories, *(layout.targets if layout.labels is not None else ())})
+    path = Path(str(reading.path)).expanduser()
+    files = find_tables(path, trained=False)
+    layout, named = config.layout, as_names(reading.target_column) if reading.target_column is not None else None
+    # What are texts to the model are texts here, too: 007 stays 007.
+    texts = frozenset({*layout.categories, *((named or layout.targets) if layout.labels is not None else ())})
     tables = {split: read_table(file, texts).table for split, file in files.splits.items()}
-    if reading.target_column != config.experiment.data.target_column:
+    if named is not None:
         columns = next(iter(tables.values())).column_names
-        wanted = as_names(reading.target_column) or ()
-        targets = find_columns(wanted, columns, field="data.target_column", where=where)
-        if len(targets) != len(layout.targets):
-            raise DataError(
-                f"data.target_column names {len(targets)} column(s), but the model estimates {len(layout.targets)}: "
-                f"{listing(layout.targets)}."
-            )
-        layout = dataclasses.replace(layout, targets=targets)
-    splits, label_names = _values(tables, layout, where) if layout.labels is None else _classes(tables, layout, where)
+        layout = _renamed(layout, find_columns(named, columns, field="data.target_column", where=f"'{path}'"))
+    if layout.labels is not None:
+        unknown = _unknown_classes(tables, layout.targets[0], layout.labels, where=f"'{path}'")
+        layout = dataclasses.replace(layout, labels=(*layout.labels, *unknown))
+    rows = {
+        split: lay_out_rows(table, layout, where=f"'{files.splits[split]}'", labelled=True)
+        for split, table in tables.items()
+    }
     return SourceTable(
-        splits=splits,
+        splits={split: part.labelled() for split, part in rows.items()},
         feature_names=config.columns,
         target_names=layout.targets,
-        label_names=label_names,
+        label_names=layout.labels,
         categories=config.categories,
-        account=SourceAccount(location=str(reading.path), splits=files.description, ignored=files.ignored),
+        account=SourceAccount(
+            location=str(path),
+            ignored=files.ignored,
+            columns=tuple(column for part in rows.values() for column in part.account.columns),
+        ),
     )
 
 
-def _values(tables: dict[str, pa.Table], layout: RowLayout, where: str) -> tuple[dict[str, TableSet], None]:
-    rows = {split: lay_out_rows(table, layout, where=where, labelled=True) for split, table in tables.items()}
-    return {split: part.labelled() for split, part in rows.items()}, None
-
-
-def _classes(tables: dict[str, pa.Table], layout: RowLayout, where: str) -> tuple[dict[str, TableSet], tuple[str, ...]]:
-    (name,) = layout.targets
-    lacking = [split for split, table in tables.items() if name not in table.column_names]
-    if lacking:
-        raise DataError(f"{where} has no column {name!r} with the classes, by which the model is to be judged.")
-    check_present(
-        {name: {split: table.column(name) for split, table in tables.items()}},
-        where=where,
-        remedy="label those rows or remove them",
-    )
-    known = layout.labels or ()
-    texts = {
-        split: known_spellings(category_texts(table.column(name), name, where=where, decimals=True), known)
-        for split, table in tables.items()
-    }
-    names = vocabulary_of(texts, name, where=where)
-    splits = {
-        split: TableSet(
-            inputs=lay_out_rows(table, layout, where=where, labelled=False).inputs,
-            targets=codes_of(texts[split], names).astype(np.int64),
+def _renamed(layout: RowLayout, targets: tuple[str, ...]) -> RowLayout:
+    """Layout with the names that the targets have in the new data."""
+    if len(targets) != len(layout.targets):
+        raise ConfigError(
+            f"data.target_column names {len(targets)} column(s), but the model has {len(layout.targets)} target(s) "
+            f"({', '.join(layout.targets)}); name as many, in the same order."
         )
-        for split, table in tables.items()
-    }
-    return splits, names
+    return dataclasses.replace(layout, targets=targets)
+
+
+def _unknown_classes(
+    tables: Mapping[str, pa.Table], target: str, known: tuple[str, ...], *, where: str
+) -> tuple[str, ...]:
+    """Classes in the column ``target`` that are none of the ``known`` ones, sorted."""
+    found: set[str] = set()
+    for table in tables.values():
+        if target in table.column_names:
+            texts = category_texts(table.column(target), target, where=where, decimals=True)
+            found |= {text for text in known_spellings(texts, known) if text is not None}
+    return tuple(sorted(found - set(known)))

@@ -50,8 +50,9 @@ def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConf
             f"data.source is {source!r}, which holds {'rows' if registered.rows else 'images'}, but the model takes "
             f"{'images' if images else 'rows'}; choose {' or '.join(map(repr, kinds))}."
         )
-    kept = {name: getattr(trained, name) for name in registered.options if name not in _OF_SPLITS}
+    kept: dict[str, Any] = {}
     if isinstance(config, ImageArtifactConfig):
+        kept = {name: getattr(trained, name) for name in registered.options if name not in _OF_SPLITS}
         kept["color"] = config.input.color
         if config.input.height == config.input.width:
             kept["image_size"] = config.input.height

@@ -13,6 +13,12 @@ from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_operator_table(one_operator_table: None) -> None:
+    """See ``one_operator_table``."""
+
+
 CLASSES, IMAGE = 4, (3, 16, 16)
 # What may be chosen, family by family; a family that is not named here runs with its defaults.
 CHOICES: dict[str, dict[str, list[Any]]] = {

@@ -19,6 +19,8 @@ from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.commands.cli import main as mntrain
 from mntrain.training.artifact_data import load_split
 
+pytestmark = pytest.mark.usefixtures("one_operator_table")
+
 
 @pytest.fixture(scope="module")
 def artifact(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> ImageArtifact:

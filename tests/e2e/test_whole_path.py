@@ -18,6 +18,8 @@ from mnexport.repository.target import Target
 from mnserve.commands.cli import main as mnserve
 from mntrain.artifact import Artifact, load_artifact
 
+pytestmark = pytest.mark.usefixtures("one_operator_table")
+
 TOLERANCE = 1e-4
 
 

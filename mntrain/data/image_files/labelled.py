@@ -54,7 +54,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
     labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
     if place.trained:
-        check_names(names)
+        _check_classes(place, opened, names)
     if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
     if is_text(_first(splits).features[columns.image]):
@@ -91,6 +91,16 @@ def _file_names(splits: Splits, image: str, opened: OpenedImages) -> dict[str, t
         split: tuple(str(path) for part in parts for path in part.column(image).to_pylist())
         for split, parts in splits.items()
     }
+
+
+def _check_classes(place: Place, opened: OpenedImages, names: Sequence[str]) -> None:
+    if len(names) < 2:
+        remedy = "give each class a folder of its own" if opened.from_folders else "add images of another class"
+        raise DataError(
+            f"{place.where} ({opened.layout}) holds {len(names)} class(es) {list(names)}; classification needs at "
+            f"least 2, so {remedy}."
+        )
+    check_names(names)
 
 
 def _find_columns(place: Place, opened: OpenedImages) -> _Columns:

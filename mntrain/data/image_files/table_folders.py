@@ -94,7 +94,7 @@ def ignore_tables_below(place: Place, folder: Folder) -> None:
     for below in folder.folders:
         for each in below.walk():
             for name in each.tables:
-                place.ignored.add("tables below the folder that is read", each.within(name))
+                place.ignored.add("tables and JSON files below the folder that is read", each.within(name))
 
 
 def _has_rows(place: Place, folder: Folder, name: str) -> bool:

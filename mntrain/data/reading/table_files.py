@@ -43,8 +43,12 @@ def ending_of(file: Path, endings: tuple[str, ...] = (*ENDINGS, *_ALONE)) -> str
     return max((ending for ending in endings if name.endswith(ending)), key=len, default=None)
 
 
-def find_tables(path: Path) -> TableFiles:
+def find_tables(path: Path, *, trained: bool = True) -> TableFiles:
     """Find the file or files at ``path``; a folder with a single table, whatever its name, counts as that file.
+
+    Args:
+        path: of a file or folder.
+        trained: of several tables one must be that of training.
 
     Raises:
         DataError: nothing is there, or a folder holds several tables that are not named like splits.
@@ -78,7 +82,7 @@ def find_tables(path: Path) -> TableFiles:
                 "hold one table, or tables named train, validation and test, one of each."
             )
         splits[split] = file
-    if "train" not in splits:
+    if trained and "train" not in splits:
         raise DataError(
             f"'{path}' holds {listing([file.name for file in files])}, of which none is called train; name the file "
             "of training rows so."

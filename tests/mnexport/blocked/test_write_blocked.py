@@ -165,11 +165,23 @@ def test_answers_do_not_depend_on_the_other_images(resnet: tuple[nn.Module, Path
         np.testing.assert_allclose(together[index : index + 1], alone, atol=2e-5 * np.abs(alone).max(), rtol=0)
 
 
+@pytest.fixture(scope="module")
+def convnet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Classifier, Path]:
+    """Model and ordinary file of a ConvNet-4."""
+    model = trained("convnet4")
+    return model, exported(model, tmp_path_factory.mktemp("convnet") / "m.onnx")
+
+
 @pytest.mark.parametrize("width", [1.0, 0.25])
-def test_widths_that_fill_no_block_give_the_same_answers(width: float, tmp_path: Path) -> None:
+def test_widths_that_fill_no_block_give_the_same_answers(
+    width: float, tmp_path: Path, convnet: tuple[Classifier, Path]
+) -> None:
     """ConvNet-4 has 24 or 6 channels in its first layer."""
-    model = trained("convnet4", width=width)
-    report = write_blocked(exported(model, tmp_path / "m.onnx"), tmp_path / "cpu.onnx")
+    model, file = convnet
+    if width != 1:
+        model = trained("convnet4", width=width)
+        file = exported(model, tmp_path / "m.onnx")
+    report = write_blocked(file, tmp_path / "cpu.onnx")
     assert report is not None
     assert report.maps == 4
     assert_same(tmp_path / "cpu.onnx", model, (1, 9))
@@ -182,12 +194,14 @@ def test_a_channel_that_is_scaled_to_nothing_gives_the_same_answers(tmp_path: Pa
     assert_same(tmp_path / "cpu.onnx", model, (1, 9))
 
 
-def test_another_processor_computes_the_ordinary_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_computes_the_ordinary_graph(
+    convnet: tuple[Classifier, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Filters are packed for blocks that are not those of this processor: in its kernels they would be nonsense."""
     real = block_size()
     monkeypatch.setattr(assemble, "block_size", lambda: 8 if real == 16 else 16)
-    model = trained("convnet4")
-    report = write_blocked(exported(model, tmp_path / "m.onnx"), tmp_path / "cpu.onnx")
+    model, file = convnet
+    report = write_blocked(file, tmp_path / "cpu.onnx")
     assert report is not None
     assert report.block != real
     assert_same(tmp_path / "cpu.onnx", model, (1, 8, 9))
@@ -355,6 +369,8 @@ def test_a_backbone_that_takes_a_value_of_all_images_is_left_alone(tmp_path: Pat
     assert write_blocked(file, file) is None
 
 
-def test_a_large_file_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_left_as_it_is(
+    convnet: tuple[Classifier, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(assemble, "_MAX_SOURCE_BYTES", 1000)
-    assert write_blocked(exported(trained("convnet4", width=0.25), tmp_path / "m.onnx"), tmp_path / "cpu.onnx") is None
+    assert write_blocked(convnet[1], tmp_path / "cpu.onnx") is None

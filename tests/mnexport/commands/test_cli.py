@@ -101,8 +101,8 @@ def test_processes_that_export_at_once_lose_nothing(runs: Path, tmp_path: Path) 
     command = [sys.executable, "-m", "mnexport", str(artifact), str(target), "--json"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     running = [
-        subprocess.Popen([*command, "--form", form], stdout=subprocess.PIPE, text=True, env=environment)
-        for form in ("explicit", "factored", "auto")
+        subprocess.Popen([*command, *form], stdout=subprocess.PIPE, text=True, env=environment)
+        for form in (("--form", "explicit"), ("--form", "factored"), ("--vanilla",))
     ]
     reports = [json.loads(process.communicate(timeout=240)[0]) for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]

@@ -174,3 +174,47 @@ def test_classes_of_rows_are_matched_by_name(tmp_path: Path, capsys: pytest.Capt
     strange = write_rows(tmp_path / "strange.csv", {"kind": ["low", "odd"], "a": [0.1, 0.2], "b": [-60, -50]})
     assert main(["evaluate", artifact, "--data.path", str(strange)]) == 1
     assert "'odd' (1 rows)" in capsys.readouterr().err
+
+
+def test_two_targets_a_category_and_missing_values_on_the_way_from_new_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(0)
+
+    def columns(count: int) -> dict[str, Any]:
+        x, kind = random.normal(size=count), random.choice(["oak", "fir"], size=count)
+        shift = np.where(kind == "oak", 2.0, -1.0)
+        holed = ["" if number % 7 == 3 else f"{value:.6f}" for number, value in enumerate(x)]
+        return {"x": holed, "kind": kind, "north": x * 5 + shift, "east": 100 - x + shift}
+
+    known = write_rows(tmp_path / "known.csv", columns(80))
+    words = ["--data.path", str(known), "--data.target_column", "[north, east]", "--name", "two", *FAST]
+    fit(load_experiment("uci", words), FitOptions(runs=tmp_path, quiet=True))
+    fresh = columns(20)
+    fresh["kind"][5] = "elm"
+    new = write_rows(tmp_path / "new.csv", fresh | {"id": list(range(20))})
+    path = tmp_path / "two" / "artifact"
+    moved = ["--baselines", "--output", str(tmp_path / "out")]
+    found = run(capsys, str(path), "--data.path", str(new), *moved)
+    artifact = load_artifact(path)
+    assert isinstance(artifact, TableArtifact)
+    numbers = [float(cell) if cell else np.nan for cell in fresh["x"]]
+    codes = [{"fir": 0.0, "oak": 1.0}.get(str(kind), -1.0) for kind in fresh["kind"]]
+    expected = estimates(artifact, np.column_stack([numbers, codes]).astype(np.float32))
+    for number, name in enumerate(("north", "east")):
+        truth = np.asarray(fresh[name]).astype(np.float32)
+        assert found["targets"][name]["mae"] == pytest.approx(mean_absolute_error(truth, expected[:, number]), rel=1e-4)
+        assert found["targets"][name]["r2"] == pytest.approx(r2_score(truth, expected[:, number]), rel=1e-3)
+        assert found["baselines"]["gradient_boosting"]["targets"][name]["rmse"] > 0
+    assert found["mse"] == pytest.approx(np.mean([one["mse"] for one in found["targets"].values()]), rel=1e-4)
+    notes = found["new_data"]["notes"]
+    assert notes[0] == "column 'x': 3 missing"
+    assert "elm" in notes[1]
+    assert notes[2] == "columns that the model does not take: 'id'"
+    heading = (tmp_path / "out" / "predictions.csv").read_text().splitlines()[0].split(",")
+    assert heading[:4] == ["example", "north", "north estimate", "north residual"]
+    renamed = write_rows(
+        tmp_path / "renamed.csv", {"n": fresh["north"], **{k: fresh[k] for k in ("x", "kind", "east")}}
+    )
+    again = run(capsys, str(path), "--data.path", str(renamed), "--data.target_column", "[n, east]")
+    assert again["targets"]["north"] == found["targets"]["north"]
