@@ -25,6 +25,8 @@ _CONVOLUTIONAL: dict[str, Callable[..., nn.Module]] = {
     "resnet29": partial(ResNet, blocks=3),
     "resnet56": partial(ResNet, blocks=6),
 }
+_SMALLEST_SIDE = {"densenet40bc": 4}
+"""Pixels that poolings without padding leave something of; the others take images of any size."""
 BACKBONES = (*_CONVOLUTIONAL, "identity", "mlp")
 
 
@@ -92,7 +94,7 @@ def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
     Convolutions start with He-normal weights.
 
     Raises:
-        ConfigError: a convolutional backbone for rows.
+        ConfigError: a convolutional backbone for rows, or for images that are too small for it.
     """
     if config.name == "mlp":
         return Perceptron(math.prod(shape), config.layers, config.hidden_units)
@@ -102,6 +104,12 @@ def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
         raise ConfigError(
             f"backbone.name is {config.name!r}, which takes images, but the data holds rows of {shape[0]} column(s); "
             "set backbone.name to mlp or identity."
+        )
+    smallest = _SMALLEST_SIDE.get(config.name, 1)
+    if min(shape[1:]) < smallest:
+        raise ConfigError(
+            f"backbone.name is {config.name!r}, which takes images of at least {smallest}x{smallest} pixels, but these "
+            f"have {shape[2]}x{shape[1]}; set data.image_size, or choose another backbone."
         )
     norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
     backbone = _CONVOLUTIONAL[config.name](shape[0], config.width, norm)

@@ -46,7 +46,7 @@ def _summary(record: RunRecord) -> Section:
     )
     lines = [f"{name.capitalize()}: {text}." for name, text in summary_facts(record) if name not in ("data", "input")]
     ignored_files = [
-        f"{entry['count']:,} {entry['reason']}\n" + "".join(f"  {name}\n" for name in entry["examples"])
+        f"{entry['reason']}: {entry['count']:,}\n" + "".join(f"  {name}\n" for name in entry["examples"])
         for entry in record["ignored"]
     ]
     return Section(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from mntrain.data.split_record import SPLITS
 from mntrain.data.summary.lines import range_text, summary_lines
-from mntrain.data.summary.record import ColumnEntry, RunRecord
+from mntrain.data.summary.record import ColumnEntry, IgnoredEntry, RunRecord
 from mntrain.result_table import ResultTable
 from mntrain.terminal_text import plain
 from mntrain.training.run_record import warning_lines
@@ -48,9 +48,14 @@ def column_table(columns: Sequence[ColumnEntry], limit: int = _ROWS) -> ResultTa
     rest = [column for column in columns if _is_plain(column)]
     special = [column for column in columns if not _is_plain(column)]
     shown = [*special, *rest][:limit] if len(columns) > limit else [*columns]
-    caption = "Lowest, middle and highest value of the training rows; missing values of all rows."
+    ranges = any(column["range"] for column in shown)
+    caption = (
+        "Lowest, middle and highest value of the training rows; missing values of all rows."
+        if ranges
+        else "Columns and their use."
+    )
     if len(columns) > len(shown):
-        caption = f"{len(columns) - len(shown):,} more columns are not shown. {caption}"
+        caption = f"{len(columns) - len(shown):,} more columns are not shown. {caption}".strip()
     rows: list[tuple[str, ...]] = [
         (column["name"], column["role"], column["kind"], f"{column['missing']:,}", _values(column), column["note"])
         for column in shown
@@ -73,8 +78,14 @@ def _values(column: ColumnEntry) -> str:
 
 
 def _ignored_lines(record: RunRecord) -> list[str]:
-    lines = [f"{entry['count']:,} {entry['reason']}: {', '.join(entry['examples'])}" for entry in record["ignored"]]
-    return ["Found there, and not used:", *(f"  {line.rstrip(': ')}" for line in lines)] if lines else []
+    lines = [_ignored(entry) for entry in record["ignored"]]
+    return ["Found there, and not used:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _ignored(entry: IgnoredEntry) -> str:
+    more = ", …" if entry["count"] > len(entry["examples"]) else ""
+    examples = f" ({', '.join(map(_short, entry['examples']))}{more})" if entry["examples"] else ""
+    return f"{entry['reason']}: {entry['count']:,}{examples}"
 
 
 def _equal_lines(record: RunRecord) -> list[str]:

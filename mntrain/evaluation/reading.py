@@ -79,4 +79,4 @@ def _source(trained: str, path: Path) -> str:
         return "table"
     if trained in _IDX and path.is_dir() and any("idx" in file.name for file in path.iterdir()):
         return "idx"
-    return "images" if "images" in SOURCES and path.exists() else "datasets"
+    return "datasets" if trained == "datasets" and not path.exists() else "images"

@@ -16,7 +16,8 @@ from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageData
 from mntrain.data.tables import TableData
-from mntrain.evaluation.answers import ClassAnswers, answer
+from mntrain.errors import DataError
+from mntrain.evaluation.answers import ClassAnswers, ValueAnswers, answer
 from mntrain.evaluation.beside import Baseline, fit_baselines
 from mntrain.evaluation.classification import ClassificationFigures, classification_figures
 from mntrain.evaluation.files import write_files
@@ -47,6 +48,7 @@ def evaluate_artifact(options: EvaluateOptions) -> EvaluationReport:
     else:
         labelled = new if data is None else _compared(artifact, new, data)
     run_figures, answers = answer(artifact, labelled.examples, options.batch_size)
+    check_finite(answers, labelled)
     judge = _Judge(artifact, labelled)
     if isinstance(answers, ClassAnswers):
         figures = judge.classes(answers.labels, answers.probabilities)
@@ -80,6 +82,21 @@ def _of_run(data: ImageData | TableData, split: str) -> LabelledData:
 
 def _compared(artifact: Artifact, new: LabelledData, data: ImageData | TableData) -> LabelledData:
     return dataclasses.replace(new, shared=shared_with(artifact.samples, new.examples, data.train))
+
+
+def check_finite(answers: ClassAnswers | ValueAnswers, data: LabelledData) -> None:
+    """Refuse answers that are no numbers, of which no figure can be computed.
+
+    Raises:
+        DataError: naming the first example with such an answer.
+    """
+    outputs = answers.probabilities if isinstance(answers, ClassAnswers) else answers.values
+    wrong = np.flatnonzero(~np.isfinite(outputs.reshape(len(outputs), -1)).all(axis=1))
+    if len(wrong):
+        raise DataError(
+            f"The model's answers to {len(wrong)} of {len(outputs)} {data.noun} are not finite, the first to "
+            f"{data.places[int(wrong[0])]}; its values may lie far outside those of training: correct or remove it."
+        )
 
 
 class _Judge:

@@ -4,19 +4,24 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from mnexport.category_inputs import take_categories
+from mnexport.errors import ParityError
 from mnexport.options import ExportOptions
 from mnexport.parity.report import ParityReport
 from mnexport.pipeline import export
 from mnexport.repository.target import Target
+from mnexport.signature import ExportSignature
 from mnserve.commands.cli import main as mnserve
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.commands.cli import main as mntrain
@@ -58,7 +63,7 @@ def artifact(folder: Path) -> TableArtifact:
         "--data.exclude_columns", "id", "--backbone.layers", "2", "--backbone.units", "12",
         "--meta_neighborhoods.entries", "24", "--training.epochs", "4", "--training.batch_size", "32",
     ]  # fmt: skip
-    fit(load_experiment("uci", words), FitOptions(runs=folder, quiet=True))
+    fit(load_experiment("table", words), FitOptions(runs=folder, quiet=True))
     loaded = load_artifact(folder / "houses" / "artifact")
     assert isinstance(loaded, TableArtifact)
     return loaded
@@ -132,6 +137,26 @@ def test_parity_begins_with_the_raw_row(artifact: TableArtifact, parity: ParityR
     assert artifact.config.targets == TARGETS
     assert artifact.config.categories == {"color": COLORS}
     assert artifact.config.columns == ("size", "age", "color")
+
+
+@pytest.mark.parametrize("fault", ["order of the categories", "unknown categories"])
+def test_parity_finds_faults_in_front_of_the_traced_graph(
+    artifact: TableArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    def take_wrongly(model: onnx.ModelProto, signature: ExportSignature, batch: str) -> None:
+        (values,) = signature.vocabularies
+        wrong = values[::-1] if fault == "order of the categories" else values
+        take_categories(model, replace(signature, vocabularies=(wrong,)), batch)
+        for node in model.graph.node:
+            for attribute in node.attribute:
+                if attribute.name == "default_float" and fault == "unknown categories":
+                    attribute.f = 0.0
+
+    monkeypatch.setattr("mnexport.graph.take_categories", take_wrongly)
+    target = Target(repository=tmp_path, name="houses")
+    with pytest.raises(ParityError, match=r"onnxruntime at batch 1: .* values beyond"):
+        export(ExportOptions(artifact=artifact.path, target=target, vanilla=True))
+    assert not (tmp_path / "houses").exists()
 
 
 def test_callers_with_strings_and_gaps_get_their_own_rows(server: Any, artifact: TableArtifact) -> None:

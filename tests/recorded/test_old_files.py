@@ -15,7 +15,6 @@ import torch
 import tritonclient.grpc as triton
 from measuring import ANSWERED, DATA
 from PIL import Image
-from recordings import Recording
 from safetensors.numpy import load_file
 
 from mnserve.commands.cli import main as mnserve
@@ -71,9 +70,7 @@ def test_an_old_model_explains_with_its_training_images(tmp_path: Path, capsys: 
     assert page.read_text(encoding="utf-8").count("data:image/png") == 1 + 3 * 2
 
 
-def test_an_old_run_goes_on_after_its_last_epoch(
-    run: Path, recording: Recording, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_old_run_goes_on_after_its_last_epoch(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _rows(run)
     words = ["--runs", str(run.parent), "--resume", "--training.epochs", "2", "--json"]
     assert mntrain(["fit", str(run / "config.yaml"), *words]) == 2
@@ -82,9 +79,8 @@ def test_an_old_run_goes_on_after_its_last_epoch(
     result, rows = json.loads(capsys.readouterr().out), _rows(run)
     assert (result["epochs"], len(before), len(rows)) == (2, 1, 2)
     assert rows[0] == before[0]
-    # Entries are dropped by other draws now, so the second epoch is not the one that version 0.1.0 would have trained.
-    loss = float(recording.trainings["meta_neighborhoods"]["rows"][1]["train_loss"])
-    assert float(rows[1]["train_loss"]) == pytest.approx(loss, rel=0.05)
+    # Version 0.1.0 came to this loss after both epochs. Entries are dropped by other draws now, so it is only near.
+    assert float(rows[1]["train_loss"]) == pytest.approx(4.37667, rel=0.05)
     assert load_artifact(run / "artifact").config.metrics == result
 
 
@@ -98,7 +94,7 @@ def test_an_old_run_is_evaluated(run: Path, capsys: pytest.CaptureFixture[str]) 
 def test_an_old_run_is_reported_on(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert mntrain(["report", str(run), "--json"]) == 0
     numbers, recorded = json.loads(capsys.readouterr().out), ANSWERS["report"]
-    assert sorted(numbers) == recorded["sections"]
+    assert sorted(numbers) == sorted([*recorded["sections"], "acting"]), "what adaptation does is told of old runs, too"
     assert numbers["curves"] == {"epochs": 1, "best_epoch": 1}
     assert numbers["run"]["test"] == pytest.approx(recorded["test"], rel=1e-5)
     for number in ("effective_median", "effective_mean", "largest_weight_mean"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mntrain.data.account import ColumnAccount, ColumnRole, SourceAccount
 from mntrain.data.image_files.classes import missing_classes, read_labels
@@ -52,6 +52,8 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     splits, split_words = opened.splits, opened.split_words
     if columns.split is not None:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
+        if splits is opened.splits:
+            columns = replace(columns, split=None)
     labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
     if place.trained:
         _check_classes(place, opened, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,12 +147,20 @@ def _encoded(value: Any, base: Path) -> EncodedImage | None:
     if isinstance(value, bytes):
         return {"bytes": value, "path": None}
     if isinstance(value, str):
-        return {"bytes": None, "path": str(base / value)}
+        return {"bytes": None, "path": _full_path(value, base)}
     content, path = value["bytes"], value["path"]
     # With bytes, the path is a name alone; without, it is where the file lies.
     if content is None and path is not None and "://" not in path:
         path = str(base / path)
     return {"bytes": content, "path": path}
+
+
+def _full_path(path: str, base: Path) -> str:
+    full = str(base / path)
+    # Tables from Windows part folders by backslashes, which are letters of a name elsewhere.
+    if "\\" in path and not os.path.lexists(full):
+        return str(base / path.replace("\\", "/"))
+    return full
 
 
 def count(parts: Sequence[ImageRows]) -> int:

@@ -115,7 +115,7 @@ def _number(column: pa.ChunkedArray, name: str, where: str, remedy: str | None) 
         found = example(column, lambda text: not is_number(text))
         raise DataError(f"{where}: column '{name}' holds no numbers ({found}), as the model was trained on.")
     if remedy is not None:
-        check_present({name: {"": column}}, where=where, remedy=remedy)
+        check_present({name: {"all": column}}, where=where, remedy=remedy)
     return column_values(column, name, where).astype(np.float32)
 
 
@@ -139,7 +139,7 @@ def _targets(table: pa.Table, layout: RowLayout, where: str) -> NDArray[Any]:
         values = [_number(column, name, where, remedy) for name, column in zip(layout.targets, columns, strict=True)]
         return np.stack(values, axis=1) if len(values) > 1 else values[0]
     (name,), (column,) = layout.targets, columns
-    check_present({name: {"": column}}, where=where, remedy=remedy)
+    check_present({name: {"all": column}}, where=where, remedy=remedy)
     texts = known_spellings(category_texts(column, name, where=where, decimals=True), layout.labels)
     labels = codes_of(texts, layout.labels).astype(np.int64)
     unknown = sorted({str(text) for text, label in zip(texts, labels, strict=True) if label == UNKNOWN})

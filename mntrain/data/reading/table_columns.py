@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mntrain.data.config import TargetKind
 from mntrain.data.labels import listing
-from mntrain.data.reading.table_kinds import Columns, example, is_numeric, is_text
+from mntrain.data.reading.table_kinds import Columns, example, is_numeric, is_text, looks_like_amount
 from mntrain.data.reading.table_reading import is_number
 from mntrain.data.tables import RowArray
 from mntrain.errors import ConfigError, DataError
@@ -45,7 +45,7 @@ def check_present(
     """
     for name, columns in features.items():
         for split, column in columns.items():
-            _check_missing(column, name, f"{where}, {split} split" if split else where, remedy)
+            _check_missing(column, name, in_split(where, split), remedy)
 
 
 def read_numbers(features: Mapping[str, Columns], *, where: str) -> dict[str, RowArray]:
@@ -59,7 +59,7 @@ def read_numbers(features: Mapping[str, Columns], *, where: str) -> dict[str, Ro
         DataError: a column holds an infinite or too large value, or one value only.
     """
     values = {
-        name: {split: column_values(column, name, f"{where}, {split} split") for split, column in columns.items()}
+        name: {split: column_values(column, name, in_split(where, split)) for split, column in columns.items()}
         for name, columns in features.items()
     }
     together = {name: np.concatenate(list(splits.values())) for name, splits in values.items()}
@@ -68,6 +68,11 @@ def read_numbers(features: Mapping[str, Columns], *, where: str) -> dict[str, Ro
         _check_precision(column[~np.isnan(column)], name, where)
     splits = next(iter(values.values()))
     return {split: np.stack([values[name][split] for name in values], axis=1).astype(np.float32) for split in splits}
+
+
+def in_split(where: str, split: str) -> str:
+    """Name a split of a file or folder for a message; a file that is not split is named alone."""
+    return where if split == "all" else f"{where}, {split} split"
 
 
 def refuse_constant(names: Sequence[str], where: str) -> None:
@@ -119,6 +124,8 @@ def read_targets(
                 f"{_example(next(iter(columns.values())))}; leave it out, or name it alone."
             )
         if kind == "class" or (kind == "auto" and not numeric):
+            if kind == "auto":
+                _check_names(columns, name, where)
             return _labels(columns, name, where)
         values.append(_target_values(columns, name, numeric, where))
     stacked = {split: np.stack([part[split] for part in values], axis=1).astype(np.float32) for split in values[0]}
@@ -133,8 +140,8 @@ def _target_values(columns: Columns, name: str, numeric: bool, where: str) -> di
         )
     values = {}
     for split, column in columns.items():
-        _check_missing(column, name, f"{where}, {split} split")
-        values[split] = column_values(column, name, f"{where}, {split} split")
+        _check_missing(column, name, in_split(where, split))
+        values[split] = column_values(column, name, in_split(where, split))
     together = np.concatenate(list(values.values()))
     if together.min() == together.max():
         raise DataError(
@@ -143,6 +150,18 @@ def _target_values(columns: Columns, name: str, numeric: bool, where: str) -> di
         )
     _check_precision(together, name, where)
     return values
+
+
+def _check_names(columns: Columns, name: str, where: str) -> None:
+    """Refuse texts as classes where most of them look like numbers or dates."""
+    for column in columns.values():
+        texts = [str(text) for text in pc.unique(column.cast(_plain(column.type))).to_pylist() if text is not None]
+        if is_text(column.type) and 2 * sum(looks_like_amount(text) for text in texts) >= len(texts):
+            raise DataError(
+                f"{where}: the target column '{name}' holds texts most of which look like numbers or dates "
+                f"({example(column, lambda text: not looks_like_amount(text))}); write numbers plainly, or set "
+                "data.target to class if they are names."
+            )
 
 
 def _labels(columns: Columns, name: str, where: str) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
@@ -157,7 +176,7 @@ def _labels(columns: Columns, name: str, where: str) -> tuple[dict[str, NDArray[
                 f"{where}: the target column '{name}' holds {column.type}, which is neither a number nor a class; "
                 "choose another data.target_column."
             )
-        _check_missing(column, name, f"{where}, {split} split")
+        _check_missing(column, name, in_split(where, split))
     kinds = {split: _kind(column.type) for split, column in columns.items()}
     if len(set(kinds.values())) > 1:
         listed = listing([f"{kind} in {split}" for split, kind in kinds.items()])

@@ -60,6 +60,11 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def looks_like_amount(text: str) -> bool:
+    """Tell if a text looks like a number, with or without a unit or marks between thousands, or like a date."""
+    return _NUMBER.fullmatch(text) is not None or _DATE.fullmatch(text) is not None
+
+
 def example(column: pa.ChunkedArray, wanted: Callable[[str], bool] = lambda text: True) -> str:
     """Describe the first value, if possible one that is ``wanted``, and its row."""
     try:

@@ -56,6 +56,8 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
         DataError: the target is not named and cannot be told, splits differ in their columns, or no feature is left.
     """
     names = _all_names(tables)
+    if len(names) == 1:
+        raise _single(names[0], where)
     targets = find_columns(as_names(config.target_column) or (), names, field="data.target_column", where=where)
     categories = find_columns(
         as_names(config.category_columns) or (), names, field="data.category_columns", where=where
@@ -77,12 +79,16 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     targets = targets or (_usual_target(kept, where),)
     features = tuple(name for name in kept if name not in targets)
     if not features:
-        raise DataError(
-            f"{where} has the single column '{targets[0]}' beside columns that are left out; a table needs at least "
-            "one column beside the target, and a comma, a semicolon or a tab between its columns."
-        )
+        raise _single(kept[0], where)
     _check_splits_agree(tables, kept, where)
     return Roles(targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names))
+
+
+def _single(name: str, where: str) -> DataError:
+    return DataError(
+        f"{where} has the single column '{name}', apart from those left out; a table needs at least one column "
+        "beside the target, and a comma, a semicolon or a tab between its columns."
+    )
 
 
 def _all_names(tables: Tables) -> list[str]:
@@ -137,9 +143,7 @@ def _index_reason(name: str, columns: Sequence[pa.ChunkedArray]) -> str | None:
     """Tell why a column that a program has added is no feature; None for all others."""
     if _PANDAS_INDEX.fullmatch(name):
         return "the index of a data frame"
-    if name.lower() in ("index", "level_0") and all(
-        pa.types.is_integer(column.type) and _all_differ(column) for column in columns
-    ):
+    if name.lower() in ("index", "level_0") and all(_is_frame_index(column) for column in columns):
         return "the index of a data frame"
     is_index = _ROW_NUMBER.fullmatch(name) or _CAMEL_ID.fullmatch(name)
     return "numbers the rows" if is_index and all(counts_rows(column) for column in columns) else None
@@ -168,6 +172,15 @@ def counts_rows(column: pa.ChunkedArray) -> bool:
         return False
     values = column.to_numpy()
     return len(values) > 1 and bool(np.isfinite(values).all()) and bool((np.diff(values) == 1).all())
+
+
+def _is_frame_index(column: pa.ChunkedArray) -> bool:
+    """Tell if whole numbers differ in every row, or count from 0 anew, as the indices of joined frames do."""
+    if not pa.types.is_integer(column.type) or column.null_count:
+        return False
+    values = column.to_numpy()
+    counts = values[0] == 0 and bool(((np.diff(values) == 1) | (values[1:] == 0)).all())
+    return _all_differ(column) or counts
 
 
 def _all_differ(column: pa.ChunkedArray) -> bool:

@@ -13,7 +13,7 @@ from mntrain.data.column_names import as_names
 from mntrain.data.config import DataConfig
 from mntrain.data.reading.table_account import ReadColumns, account_columns
 from mntrain.data.reading.table_categories import category_texts, codes_of, vocabulary_of
-from mntrain.data.reading.table_columns import check_present, read_numbers, read_targets, refuse_constant
+from mntrain.data.reading.table_columns import check_present, in_split, read_numbers, read_targets, refuse_constant
 from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_kinds import Columns, feature_kinds
 from mntrain.data.reading.table_reading import read_table
@@ -90,9 +90,7 @@ def _categories(columns: Mapping[str, Columns], where: str) -> tuple[Categories,
     coded: dict[str, list[RowArray]] = {}
     constant = []
     for name, splits in columns.items():
-        texts = {
-            split: category_texts(column, name, where=f"{where}, {split} split") for split, column in splits.items()
-        }
+        texts = {split: category_texts(column, name, where=in_split(where, split)) for split, column in splits.items()}
         vocabularies[name] = vocabulary_of(texts, name, where=where)
         if len(vocabularies[name]) == 1 and not any(None in part for part in texts.values()):
             constant.append(name)

@@ -88,7 +88,7 @@ def input_text(shape: Sequence[int]) -> str:
 def ignored_text(record: DataRecord) -> str:
     """Count what was not used, by reason."""
     reasons = [
-        f"{entry['count']:,} {entry['reason']}{_examples(entry['examples'], entry['count'])}"
+        f"{entry['reason']}: {entry['count']:,}{_examples(entry['examples'], entry['count'])}"
         for entry in record["ignored"]
     ]
     return "; ".join(reasons) or "nothing"

@@ -151,6 +151,8 @@ def test_the_figures_are_those_of_the_data(sources: dict[str, list[str]], read: 
         (["digits", "--data.source", "idx", "--data.path", "nowhere"], 1, "nowhere"),
         (["digits", "--data.train_limit", "1798"], 2, "train_limit is 1798"),
         (["spiral", "--family", "vanilla", "--backbone.name", "resnet"], 2, "mlp"),
+        (["spiral", "--family", "vanilla", "--backbone.ifilm", "true"], 2, "no normalisation layer"),
+        (["digits", "--data.image_size", "3", "--backbone.name", "densenet40bc"], 2, "at least 4x4 pixels"),
         (["digits", "--training.devices", "256", "--training.batch_size", "512"], 2, "training.devices 256"),
     ],
 )

@@ -15,7 +15,11 @@ from sklearn.neighbors import KNeighborsRegressor
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.commands.cli import main
 from mntrain.config import load_experiment
-from mntrain.data.tables import TableData
+from mntrain.data.tables import TableData, TableSet
+from mntrain.errors import DataError
+from mntrain.evaluation.answers import ValueAnswers
+from mntrain.evaluation.labelled import LabelledData
+from mntrain.evaluation.session import check_finite
 from mntrain.training.artifact_data import load_data
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
@@ -94,6 +98,14 @@ def test_a_column_that_the_model_takes_must_be_there(
     new = write_rows(tmp_path / "new.csv", {"a": [1.0, 2.0], "c": [1.0, 5.0], "y": [1.0, 3.0]})
     assert main(["evaluate", str(trained / "rows" / "artifact"), "--data.path", str(new)]) == 1
     assert "'b'" in capsys.readouterr().err
+
+
+def test_answers_that_are_no_numbers_are_refused() -> None:
+    rows = TableSet(inputs=np.ones((2, 1), np.float32), targets=np.ones(2, np.float32))
+    data = LabelledData(examples=rows, split="all", places=("row 0", "row 1"))
+    answers = ValueAnswers(values=np.array([1.0, np.inf], np.float32), unadapted_values=None)
+    with pytest.raises(DataError, match="answers to 1 of 2 rows are not finite, the first to row 1"):
+        check_finite(answers, data)
 
 
 def test_baselines_need_the_data_of_the_run_and_are_those_of_scikit_learn(

@@ -227,6 +227,18 @@ def test_a_faulty_manifest_is_explained(
         assert part in str(caught.value)
 
 
+def test_folders_of_a_manifest_may_be_parted_as_on_windows(pictures: Callable[..., Path]) -> None:
+    folder = pictures(["a/0.png", "a/1.png"])
+    (folder / "list.csv").write_text("path,label\na\\0.png,x\na\\1.png,y\n")
+    assert (labels(load(folder)), ignored(load(folder))) == (["x", "y"], {})
+
+
+def test_a_column_of_other_words_than_splits_is_not_used(write_parquet: Write, make_image: MakeImage) -> None:
+    loaded = load(write_parquet([make_image(i) for i in range(4)], ["a", "b"] * 2, split=["x"] * 4))
+    assert set(loaded.splits) == {"all"}
+    assert {column.name: column.role for column in loaded.account.columns}["split"] == "excluded"
+
+
 def test_labels_keep_their_text_and_the_order_of_numbers(pictures: Callable[..., Path]) -> None:
     folder = pictures([f"{i}.png" for i in range(3)])
     for values, names in (("10 9 2", ("2", "9", "10")), ("007 08 1", ("007", "08", "1")), ("2 0 1", ("0", "1", "2"))):

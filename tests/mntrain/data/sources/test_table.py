@@ -179,7 +179,7 @@ def test_unusable_columns_are_refused_in_one_sentence(write: Write, case: str) -
         ("a,a,y\n1,2,3\n", ["several columns called a"]),
         ("1.5,2,3\n4,5,6\n", ["first line", "names of the columns"]),
         ("a,y\n1,2\n3\n", ["cannot be read as a table", "columns"]),
-        ("a b y\n1 2 3\n4 5 6\n", ["columns a b y, of which none", "data.target_column"]),
+        ("a b y\n1 2 3\n4 5 6\n", ["single column 'a b y'", "a comma, a semicolon or a tab"]),
         ("a,y\n1,2\n100000000000000000000000000000000000000000000,3\n", ["'a'", "1e+44"]),
     ],
 )

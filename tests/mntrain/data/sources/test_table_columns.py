@@ -110,6 +110,7 @@ INDEX = {
     "joined frames": ("", list(range(COUNT // 2)) * 2, "the index of a data frame"),
     "names of rows": ("", [f"row {number}" for number in range(COUNT)], "the index of a data frame"),
     "reset_index": ("index", RANDOM.permutation(COUNT), "the index of a data frame"),
+    "joined and reset": ("index", list(range(COUNT // 2)) * 2, "the index of a data frame"),
     "counted": ("index", np.arange(COUNT), "the index of a data frame"),
     "from one": ("id", np.arange(COUNT) + 1, "numbers the rows"),
     "camel case": ("PassengerId", np.arange(COUNT) + 892, "numbers the rows"),
@@ -271,6 +272,8 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "missing target": ({"a": A, "y": [*Y[:-1], None]}, {}, ["'y' has no value", "row 40"]),
     "missing class": ({"a": A, "y": [*COLORS[:-1], None]}, {}, ["'y' has no value", "row 40"]),
     "missing refused": ({"a": [*COLORS[:-1], None], "y": Y}, {"missing": "refuse"}, ["'a' has no value", "row 40"]),
+    "target of amounts": ({"a": A, "y": ["$1,000", "$2,000"] * 20}, {}, ["look like numbers", "data.target to class"]),
+    "target of a typing error": ({"a": A, "y": ["1", "2", "2", "x"] * 10}, {}, ["look like numbers", "'x' in row 4"]),
     "infinite": ({"a": [*A[:-1], float("inf")], "y": Y}, {}, ["'a' is inf in row 40"]),
     "all but the target": ({"a": A, "y": Y}, {"exclude_columns": "a"}, ["single column 'y'"]),
 }
