@@ -27,6 +27,12 @@ def as_names(value: object) -> tuple[str, ...] | None:
     return None
 
 
+def possible_names(value: object) -> frozenset[str]:
+    """Return every name that ``value`` may mean before the columns are known: ``a,b`` may be one column or two."""
+    names = as_names(value) or ()
+    return frozenset({*names, *(part.strip() for name in names for part in name.split(","))})
+
+
 def find_columns(wanted: Sequence[str], columns: Sequence[str], *, field: str, where: str) -> tuple[str, ...]:
     """Return the columns that ``wanted`` names, each once; ``a,b`` is two of them where no column is called that.
 

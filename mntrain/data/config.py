@@ -36,8 +36,8 @@ class DataConfig:
     (the Hugging Face hub), ``fashion-mnist``, ``idx`` or ``spiral`` (made up)."""
     path: str | None = None
     """Folder of idx files; for ``images`` a folder of class folders, a table of images or of paths, or a folder of
-    tables; for ``datasets`` the same, or a name on the Hugging Face hub; for ``table`` a .csv or .parquet file, or a
-    folder with one for each split."""
+    tables; for ``datasets`` the same, or a name on the Hugging Face hub; for ``table`` a .csv, .tsv (perhaps .gz)
+    or .parquet file, or a folder with one for each split."""
     train_limit: int | None = None
     """Keep this many training examples, drawn per class after validation is taken; None keeps all."""
     validation_fraction: float = 0.1
@@ -60,7 +60,8 @@ class DataConfig:
     label_column: str | None = None
     """Label column (``images`` and ``datasets``); None finds it."""
     split_column: str | None = None
-    """Column that says train, validation or test (``images`` and ``datasets``); None takes one called ``split``."""
+    """Column that says train, validation or test (``images``, ``datasets`` and ``table``); None takes one called
+    ``split``."""
     nested: bool = False
     """Take pictures at any depth below their class folder (``images`` and ``datasets``); else they must lie in it."""
     subset: str | None = None

@@ -59,9 +59,18 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
         ),
         "table": Source(
             path="required",
-            options=("target_column", "target", "exclude_columns", "category_columns", "missing", "folds", "fold"),
+            options=(
+                "split_column",
+                "target_column",
+                "target",
+                "exclude_columns",
+                "category_columns",
+                "missing",
+                "folds",
+                "fold",
+            ),
             rows=True,
-            summary="rows of numbers; data.path is a .csv or .parquet file, or a folder with one for each split",
+            summary="rows of numbers and categories; data.path is a .csv, .tsv or .parquet file, or a folder of them",
         ),
         "spiral": Source(
             path="none",

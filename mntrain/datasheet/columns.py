@@ -19,7 +19,7 @@ from mntrain.data.tables import RowArray, TableData
 from mntrain.plotting.style import COLORS, plain
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_HEADINGS = ("column", "role", "type", "missing", "lowest", "25 %", "middle", "75 %", "highest", "note")
+_HEADINGS = ("column", "role", "type", "missing", "lowest", "25 %", "middle", "75 %", "highest")
 _FIGURES = 36
 _ROWS = 1000
 _BARS = 12
@@ -30,15 +30,14 @@ def columns_sections(data: TableData, record: RunRecord) -> list[Section]:
     columns = record["columns"]
     values, test = column_values(data), column_values(data, "test")
     rows = tuple(_row(column, values.get(column["name"])) for column in columns[:_ROWS])
-    headings: tuple[str, ...] = _HEADINGS
-    if not any(column["note"] for column in columns[:_ROWS]):
-        headings, rows = headings[:-1], tuple(row[:-1] for row in rows)
+    notes = "\n".join(f"{column['name']}: {column['note']}" for column in columns[:_ROWS] if column["note"])
     more = f" {len(columns) - _ROWS:,} more columns are not shown." if len(columns) > _ROWS else ""
     table = Section(
         anchor="columns",
         title="Columns",
         text=(f"Quantiles of the training rows that are not missing; missing values of all rows.{more}",),
-        table=Table(headings=headings, rows=rows),
+        table=Table(headings=_HEADINGS, rows=rows),
+        folded=("Notes", notes) if notes else None,
     )
     drawn = [column for column in columns if column["name"] in {*values, *data.categories}][:_FIGURES]
     shown = f"The first {_FIGURES} columns. " if len(columns) > _FIGURES else ""
@@ -61,7 +60,7 @@ def _row(column: ColumnEntry, values: RowArray | None) -> tuple[str, ...]:
     if values is not None and not np.isnan(values).all():
         quantiles = [f"{value:.4g}" for value in np.nanquantile(values, _QUANTILES)]
     kind = f"{column['kind']} ({column['distinct']:,})" if column["distinct"] else column["kind"]
-    return (column["name"], column["role"], kind, f"{column['missing']:,}", *quantiles, column["note"])
+    return (column["name"], column["role"], kind, f"{column['missing']:,}", *quantiles)
 
 
 def _numbers(number: int, column: ColumnEntry, train: RowArray, test: RowArray) -> Figure:

@@ -41,6 +41,8 @@ def account_columns(read: ReadColumns) -> tuple[ColumnAccount, ...]:
 def _account(name: str, read: ReadColumns) -> ColumnAccount:
     columns = [table.column(name) for table in read.tables.values() if name in table.column_names]
     missing = sum(_missing(column) for column in columns)
+    if name == read.roles.split:
+        return ColumnAccount(name=name, role="split", kind="text", note=read.roles.excluded[name])
     if name in read.roles.excluded:
         kind = str(columns[0].type)
         return ColumnAccount(name=name, role="excluded", kind=kind, missing=missing, note=read.roles.excluded[name])

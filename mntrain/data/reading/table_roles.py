@@ -21,6 +21,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 _ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_SHOWN = 4
 Tables = Mapping[str, pa.Table]
 
 
@@ -34,6 +35,7 @@ class Roles:
         categories: those of the features that the configuration calls categories.
         excluded: column that is left out → why.
         order: all columns in the order of the file.
+        split: column that names the split of each row.
     """
 
     targets: tuple[str, ...]
@@ -41,14 +43,16 @@ class Roles:
     categories: tuple[str, ...]
     excluded: Mapping[str, str]
     order: tuple[str, ...]
+    split: str | None = None
 
 
-def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
+def assign_roles(tables: Tables, config: DataConfig, split: str | None = None, *, where: str) -> Roles:
     """Give every column its role.
 
     Args:
         tables: split → its rows.
         config: names of targets, categories and columns to exclude.
+        split: column that names the split of each row, which is no feature.
         where: the file or folder, for messages.
 
     Raises:
@@ -65,9 +69,12 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     asked = find_columns(as_names(config.exclude_columns) or (), names, field="data.exclude_columns", where=where)
     _check_once(targets, categories, asked)
     excluded = dict.fromkeys(asked, "excluded by data.exclude_columns")
+    if split is not None:
+        _check_once(targets, categories, asked, split)
+        excluded[split] = "names the split of each row"
     indices = _stored_indices(tables)
     for name in names:
-        if name not in (*targets, *categories, *asked):
+        if name not in (*targets, *categories, *asked, split):
             held = [table.column(name) for table in tables.values() if name in table.column_names]
             unnamed = _UNNAMED.fullmatch(name) is not None
             reason = _unnamed_reason(name, tables, where) if unnamed else _index_reason(name, held)
@@ -81,7 +88,9 @@ def assign_roles(tables: Tables, config: DataConfig, *, where: str) -> Roles:
     if not features:
         raise _single(kept[0], where)
     _check_splits_agree(tables, kept, where)
-    return Roles(targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names))
+    return Roles(
+        targets=targets, features=features, categories=categories, excluded=excluded, order=tuple(names), split=split
+    )
 
 
 def _single(name: str, where: str) -> DataError:
@@ -99,7 +108,11 @@ def _all_names(tables: Tables) -> list[str]:
     )
 
 
-def _check_once(targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str]) -> None:
+def _check_once(
+    targets: Sequence[str], categories: Sequence[str], excluded: Sequence[str], split: str | None = None
+) -> None:
+    if split in (*targets, *categories, *excluded):
+        raise ConfigError(f"data.split_column names '{split}', which another field names, too; leave one of them out.")
     for name in targets:
         if name in excluded:
             raise ConfigError(
@@ -128,9 +141,16 @@ def _usual_target(names: Sequence[str], where: str) -> str:
         else f"none is called {', '.join(TARGET_NAMES[:-1])} or {TARGET_NAMES[-1]}"
     )
     raise DataError(
-        f"{where} has the columns {listing(names)}, of which {fault}; name the column to learn with "
+        f"{where} has the columns {_ends(names)}, of which {fault}; name the column to learn with "
         "data.target_column, or several of them as '[a, b]'."
     )
+
+
+def _ends(names: Sequence[str]) -> str:
+    """List the first and the last names, where targets stand."""
+    if len(names) <= 2 * _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN])} … {', '.join(names[-_SHOWN:])} ({len(names)} in all)"
 
 
 def _stored_indices(tables: Tables) -> set[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from mntrain.data.account import SourceAccount
-from mntrain.data.column_names import as_names
+from mntrain.data.column_names import possible_names
 from mntrain.data.config import DataConfig
 from mntrain.data.reading.table_account import ReadColumns, account_columns
 from mntrain.data.reading.table_categories import category_texts, codes_of, vocabulary_of
@@ -18,6 +18,7 @@ from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_kinds import Columns, feature_kinds
 from mntrain.data.reading.table_reading import read_table
 from mntrain.data.reading.table_roles import assign_roles
+from mntrain.data.reading.table_splits import divide, find_split_column
 from mntrain.data.tables import Categories, RowArray, SourceTable, TableSet
 
 
@@ -31,9 +32,11 @@ def load(config: DataConfig) -> SourceTable:
     path = Path(str(config.path)).expanduser()
     where = f"'{path}'"
     files = find_tables(path)
-    read = {split: read_table(file, _texts(config)) for split, file in files.splits.items()}
-    tables = {split: part.table for split, part in read.items()}
-    roles = assign_roles(tables, config, where=where)
+    read = {split: read_table(file, possible_names(config.category_columns)) for split, file in files.splits.items()}
+    tables: Mapping[str, pa.Table] = {split: part.table for split, part in read.items()}
+    split_column = find_split_column(tables, config, where=where)
+    roles = assign_roles(tables, config, split_column, where=where)
+    tables, divided = divide(tables, split_column, where=where)
     features = {name: _columns(tables, name) for name in roles.features}
     kinds = feature_kinds(features, roles.categories, where=where)
     numbers = {name: columns for name, columns in features.items() if kinds[name] == "number"}
@@ -63,7 +66,7 @@ def load(config: DataConfig) -> SourceTable:
         account=SourceAccount(
             location=str(path),
             layout=" and ".join(dict.fromkeys(part.layout for part in read.values())),
-            splits=files.description,
+            splits=divided or files.description,
             ignored=files.ignored,
             columns=account_columns(
                 ReadColumns(
@@ -72,12 +75,6 @@ def load(config: DataConfig) -> SourceTable:
             ),
         ),
     )
-
-
-def _texts(config: DataConfig) -> frozenset[str]:
-    """Return the columns that are read as texts; ``a,b`` may be one column or two."""
-    names = as_names(config.category_columns) or ()
-    return frozenset({*names, *(part.strip() for name in names for part in name.split(","))})
 
 
 def _columns(tables: Mapping[str, pa.Table], name: str) -> Columns:

@@ -14,7 +14,7 @@ import pytest
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
 from mntrain.data.tables import TableData
-from mntrain.errors import ConfigError, DataError
+from mntrain.errors import ConfigError, DataError, MnTrainError
 
 COUNT = 20
 RANDOM = np.random.default_rng(1)
@@ -223,4 +223,57 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"is no table; use a file called .csv, .tsv"):
         load(tmp_path / "rows.xlsx")
     with pytest.raises(DataError, match="holds nothing of that kind"):
+        load(tmp_path)
+
+
+SPLIT = ["train", "Train", "test", "dev"] * 5
+
+
+def with_split(values: list[str], name: str = "split") -> str:
+    lines = text().splitlines()
+    return "\n".join(f"{line},{cell}" for line, cell in zip(lines, [name, *values], strict=True)) + "\n"
+
+
+def test_a_column_that_names_splits_makes_them(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    for name, fields in (("split", {}), ("part", {"split_column": "part"})):
+        file.write_text(with_split(SPLIT, name))
+        data = load(file, **fields)
+        assert (data.feature_names, data.split.counts) == (("a", "color"), {"train": 10, "validation": 5, "test": 5})
+        np.testing.assert_allclose(data.test.targets, Y[2::4], rtol=1e-6)
+        assert data.account.splits == f"by the column '{name}'"
+        assert next(column.role for column in data.account.columns if column.name == name) == "split"
+    file.write_text(with_split(SPLIT))
+    assert load(file, exclude_columns="split,color").feature_names == ("a",)
+    file.write_text(with_split(["left", "right"] * 10))
+    assert load(file).feature_names == ("a", "color", "split"), "an ordinary column"
+
+
+@pytest.mark.parametrize(
+    ("values", "fields", "words"),
+    [
+        (["train", "left"] * 10, {}, "'left', beside names of splits"),
+        (["train", ""] * 10, {}, "no value, beside names of splits"),
+        (["test", "val"] * 10, {}, "no row of the column 'split' says train"),
+        (SPLIT, {"split_column": "part"}, "data.split_column is 'part'"),
+        (["left", "right"] * 10, {"split_column": "split"}, "beside names of splits"),
+        (SPLIT, {"split_column": "split", "exclude_columns": "split"}, "another field names"),
+        (SPLIT, {"folds": 2}, "has a test split of its own"),
+    ],
+)
+def test_a_column_of_splits_with_other_values_is_refused(
+    tmp_path: Path, values: list[str], fields: dict[str, Any], words: str
+) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text(with_split(values))
+    with pytest.raises(MnTrainError, match=words):
+        load(file, **fields)
+
+
+def test_a_column_of_splits_must_not_contradict_the_files(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text(with_split(["train"] * COUNT))
+    (tmp_path / "test.csv").write_text(with_split(["test"] * COUNT))
+    assert load(tmp_path).feature_names == ("a", "color")
+    (tmp_path / "test.csv").write_text(with_split(["train"] * COUNT))
+    with pytest.raises(DataError, match="the test split holds rows whose column 'split' says 'train'"):
         load(tmp_path)
