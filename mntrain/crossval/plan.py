@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
+from mntrain.data.reading.local_path import local_path
 from mntrain.errors import ConfigError
 from mntrain.models.families import FAMILIES, SHORT_NAMES
 
@@ -218,7 +219,7 @@ def _config(options: CrossvalOptions, recipe: str, words: tuple[str, ...]) -> Ex
             raise ConfigError(
                 f"its data.source is {data.source!r}; `mntrain crossval` takes tables of values, as recipe uci does."
             )
-        path = Path(str(data.path)).expanduser()
+        path = local_path(str(data.path))
         if options.data_root is not None and not path.is_absolute():
             words = (*words, "--data.path", str(options.data_root / path))
         return load_experiment(recipe, (*options.overrides, *words))

@@ -39,7 +39,7 @@ def _split(data: ImageData, name: str) -> Section:
             chosen = members[np.linspace(0, len(members) - 1, min(each, len(members))).astype(np.int64)]
             pictures = tuple(_picture(data, name, int(position)) for position in chosen)
             strips.append(Strip(label=f"{data.label_names[label]} · {len(members):,}", pictures=pictures))
-    size = f"{data.height}x{data.width} pixels, {'grey' if data.channels == 1 else 'RGB'}"
+    size = f"{data.width}x{data.height} pixels, {'grey' if data.channels == 1 else 'RGB'}"
     shrunk = f"; drawn here at {_SIDE} pixels at most" if max(data.height, data.width) > _SIDE else ""
     left_out = f" {data.num_classes - shown:,} more classes are not shown." if data.num_classes > shown else ""
     return Section(

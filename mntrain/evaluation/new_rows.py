@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -15,6 +14,7 @@ from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.account import SourceAccount
 from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.new_rows import known_spellings, lay_out_rows
 from mntrain.data.reading.table_categories import category_texts
 from mntrain.data.reading.table_files import find_tables
@@ -33,7 +33,7 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
         ConfigError: other targets are named than the model has.
         DataError: the table cannot be read, lacks a column, or its rows do not fit the model.
     """
-    path = Path(str(reading.path)).expanduser()
+    path = local_path(str(reading.path))
     files = find_tables(path, trained=False)
     layout, named = config.layout, as_names(reading.target_column) if reading.target_column is not None else None
     # What are texts to the model are texts here, too: 007 stays 007.

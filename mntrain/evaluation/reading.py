@@ -8,6 +8,7 @@ from typing import Any
 
 from mntrain.artifact_config import ArtifactConfig, ImageArtifactConfig
 from mntrain.data.config import DataConfig
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
 
@@ -41,7 +42,7 @@ def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConf
         ConfigError: the source holds data of another kind than the model takes, or a field has no use.
     """
     trained = config.experiment.data
-    source = str(given.get("source") or _source(trained.source, Path(str(given["path"])).expanduser()))
+    source = str(given.get("source") or _source(trained.source, local_path(str(given["path"]))))
     registered = find_source(source)
     images = isinstance(config, ImageArtifactConfig)
     if registered.rows == images:

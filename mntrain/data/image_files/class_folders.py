@@ -54,7 +54,7 @@ def split_folders(root: Folder, *, test: str | None, where: str, trained: bool =
                 f"data.test_split is {test!r}, but {where} has no split folders at its top "
                 f"({listing(_quoted([folder.name for folder in root.folders]))}); leave it out."
             )
-        _check_train_and_test(full, where)
+        _check_flat_splits(full, where)
         _check_disguised(full, where)
         return None
     empty = [folder.name for folder in root.folders if known(folder) and not _holds_examples(folder)]
@@ -64,10 +64,10 @@ def split_folders(root: Folder, *, test: str | None, where: str, trained: bool =
     return group_splits(names, what="folders", where=where, test=test, strict=True, trained=trained)
 
 
-def _check_train_and_test(full: Sequence[Folder], where: str) -> None:
-    """Refuse a train and a test folder that hold pictures directly: nobody tells classes apart that are called so."""
+def _check_flat_splits(full: Sequence[Folder], where: str) -> None:
+    """Refuse folders of several splits that hold pictures directly: nobody tells classes apart that are called so."""
     splits = [split_of(folder.name) for folder in full]
-    if None not in splits and {"train", "test"} <= set(splits) and all(folder.pictures for folder in full):
+    if None not in splits and len(set(splits)) > 1 and all(folder.pictures for folder in full):
         paths = [path for folder in full for path in folder.own_pictures()[:1]]
         raise DataError(
             f"{where}: split folders hold pictures directly, without class folders ({listing(_quoted(paths))}); put "

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from PIL import Image
 
 from mntrain.data.hugging_face import datasets
@@ -201,5 +202,7 @@ def type_name(feature: Any) -> str:
     """Name the kind of a column's values."""
     if isinstance(feature, datasets.Value):
         return str(feature.dtype)
+    if isinstance(feature, pa.DataType):
+        return str(feature)
     inner = getattr(feature, "feature", None)
     return f"lists of {type_name(inner)}" if inner is not None else type(feature).__name__

@@ -79,10 +79,9 @@ class FileRows:
 
     @cached_property
     def features(self) -> Mapping[str, Any]:
-        """Columns, with the names of classes where the file has them."""
+        """Columns, with the names of classes where the file has them; of kinds that ``datasets`` lacks, arrow's own."""
         with readable(self.file):
-            found: Mapping[str, Any] = datasets.Features.from_arrow_schema(self.schema)
-            return found
+            return {field.name: _feature(field, self.schema.metadata) for field in self.schema}
 
     @cached_property
     def _rows(self) -> int:
@@ -133,6 +132,13 @@ def readable(file: Path) -> Iterator[None]:
             f"'{file}' cannot be read ({type(error).__name__}: {reason}); it may be damaged, empty, or of another "
             "kind than its name says."
         ) from error
+
+
+def _feature(field: pa.Field, metadata: Mapping[bytes, bytes] | None) -> Any:
+    try:
+        return datasets.Features.from_arrow_schema(pa.schema([field], metadata=metadata))[field.name]
+    except (ValueError, NotImplementedError):
+        return field.type
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mntrain.data.account import ColumnAccount, SourceAccount
 from mntrain.data.labels import listing
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.table_categories import category_texts, codes_of, whole_text
 from mntrain.data.reading.table_columns import check_present, column_values
 from mntrain.data.reading.table_files import find_tables
@@ -53,7 +54,7 @@ def read_rows(path: Path, layout: RowLayout, *, labelled: bool) -> LaidOutRows:
         DataError: nothing can be read there, there are several tables, or the rows do not fit the model.
         ConfigError: the file is no table.
     """
-    files = find_tables(path.expanduser()).splits
+    files = find_tables(local_path(str(path))).splits
     if "all" not in files:
         raise DataError(f"'{path}' holds {listing([file.name for file in files.values()])}; give one of these files.")
     # What are texts to the model are texts here, too: 007 stays 007.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from mntrain.data.config import DataConfig
@@ -12,6 +11,7 @@ from mntrain.data.image_files.labelled import load_labelled
 from mntrain.data.image_files.local import open_data_sets, open_local
 from mntrain.data.image_files.opened import Place
 from mntrain.data.images import SourceImages
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.quiet import quiet_datasets
 from mntrain.errors import ConfigError, DataError
 
@@ -32,14 +32,12 @@ def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
         ConfigError: a column, subset or split is named wrongly, or several columns would do.
     """
     path = str(config.path)
-    local = Path(path).expanduser()
-    if not os.path.exists(local) and _looks_local(path):
+    local = local_path(path)
+    if not local.exists() and _looks_local(path):
         raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
     place = Place(path=local, config=config, trained=trained)
     with quiet_datasets():
-        opened = (
-            open_local(place) if os.path.exists(local) else open_data_sets(place, _download(config, path), local=False)
-        )
+        opened = open_local(place) if local.exists() else open_data_sets(place, _download(config, path), local=False)
         return load_labelled(place, opened)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mntrain.data.config import DataConfig
 from mntrain.data.images import SourceImages
 from mntrain.data.reading.idx_files import load_folder
+from mntrain.data.reading.local_path import local_path
 
 FASHION_MNIST_FOLDER = "/usr/share/datasets/fashion-mnist"
 """Folder of Debian's package dataset-fashion-mnist."""
@@ -32,5 +31,5 @@ def load(config: DataConfig) -> SourceImages:
     Raises:
         DataError: the folder or a file is missing, a file is corrupt, or images and labels do not match.
     """
-    folder = Path(config.path or FASHION_MNIST_FOLDER).expanduser()
+    folder = local_path(config.path or str(FASHION_MNIST_FOLDER))
     return load_folder(folder, config, names=_CLASSES, remedy=_REMEDY)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from mntrain.data.config import DataConfig
 from mntrain.data.images import SourceImages
 from mntrain.data.reading.idx_files import load_folder
+from mntrain.data.reading.local_path import local_path
 
 
 def load(config: DataConfig) -> SourceImages:
@@ -15,4 +14,4 @@ def load(config: DataConfig) -> SourceImages:
     Raises:
         DataError: the folder or a file is missing, a file is corrupt, or images and labels do not match.
     """
-    return load_folder(Path(config.path or "").expanduser(), config, names=None, remedy="check data.path.")
+    return load_folder(local_path(config.path or ""), config, names=None, remedy="check data.path.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from mntrain.data.config import DataConfig
 from mntrain.data.image_files.labelled import load_labelled
 from mntrain.data.image_files.local import open_local
 from mntrain.data.image_files.opened import Place
 from mntrain.data.images import SourceImages
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.quiet import quiet_datasets
 from mntrain.errors import DataError
 
@@ -27,8 +25,8 @@ def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
         DataError: nothing can be read there, what lies there follows none of the rules, or splits do not agree.
         ConfigError: a column or split is named wrongly, or several columns would do.
     """
-    path = Path(str(config.path)).expanduser()
-    if not os.path.exists(path):
+    path = local_path(str(config.path))
+    if not path.exists():
         raise DataError(
             f"'{config.path}' does not exist; check data.path (a file or a folder). For a name on the Hugging Face hub "
             "choose data.source datasets."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow as pa
 from mntrain.data.account import SourceAccount
 from mntrain.data.column_names import possible_names
 from mntrain.data.config import DataConfig
+from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.table_account import ReadColumns, account_columns
 from mntrain.data.reading.table_categories import category_texts, codes_of, vocabulary_of
 from mntrain.data.reading.table_columns import check_present, in_split, read_numbers, read_targets, refuse_constant
@@ -29,7 +29,7 @@ def load(config: DataConfig) -> SourceTable:
         DataError: nothing can be read there, the target is not named, or columns cannot be used.
         ConfigError: there is no such column, or a column is given two roles.
     """
-    path = Path(str(config.path)).expanduser()
+    path = local_path(str(config.path))
     where = f"'{path}'"
     files = find_tables(path)
     read = {split: read_table(file, possible_names(config.category_columns)) for split, file in files.splits.items()}

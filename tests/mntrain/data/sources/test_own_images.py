@@ -276,10 +276,13 @@ def test_labels_of_tables_are_compared_without_spaces_and_composed(write_parquet
     assert labels(loaded) == [composed, composed, "b", "b"]
 
 
-def test_text_of_another_type_and_numbers_of_any_length_are_labels(tmp_path: Path, make_image: MakeImage) -> None:
+def test_columns_of_other_types_and_numbers_of_any_length(tmp_path: Path, make_image: MakeImage) -> None:
     encoded = [make_image(i) for i in range(2)]
     views = pa.array(["a", "b"], pa.string_view())
     assert labels(load(write_table(tmp_path / "k.parquet", {"raw": encoded}, label=views))) == ["a", "b"]
+    further = pa.array([[("k", 1)]] * 2, pa.map_(pa.string(), pa.int64()))
+    loaded = load(write_table(tmp_path / "k.parquet", {"raw": encoded}, label=["a", "b"], further=further))
+    assert {column.name: column.kind for column in loaded.account.columns}["further"].startswith("map<string, int64")
     for number, image in enumerate(encoded):
         (tmp_path / f"{number}.png").write_bytes(image)
     numbers = [str(10**30), "5" * 5000]
@@ -290,10 +293,11 @@ def test_text_of_another_type_and_numbers_of_any_length_are_labels(tmp_path: Pat
         load(tmp_path / "k.jsonl")
 
 
-@pytest.mark.parametrize("source", ["images", "datasets"])
-def test_a_path_too_long_to_exist_does_not_exist(source: str) -> None:
-    with pytest.raises(DataError, match="does not exist"):
-        load_source(DataConfig(source=source, path="/" + "a" * 5000))
+@pytest.mark.parametrize("source", ["images", "datasets", "idx", "table"])
+def test_a_path_too_long_or_below_an_unknown_home_does_not_exist(source: str) -> None:
+    for path, told in (("/" + "a" * 5000, "it has 5001 characters"), ("~nobody-of-that-name/k.csv", "~nobody")):
+        with pytest.raises(DataError, match=told):
+            load_source(DataConfig(source=source, path=path))
 
 
 def test_labels_keep_their_text_and_the_order_of_numbers(pictures: Callable[..., Path]) -> None:
