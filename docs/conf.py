@@ -63,6 +63,7 @@ _TREE: Final = {
     "Project": (
         "docs/decisions/structure",
         "docs/decisions/mntrain",
+        "docs/decisions/mntrain-training",
         "docs/decisions/data",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,11 @@ def listing(values: Sequence[object]) -> str:
     """Write the first few of ``values`` for a message, and the number of those left out."""
     shown = ", ".join(str(value) for value in values[:_SHOWN])
     return shown if len(values) <= _SHOWN else f"{shown} and {len(values) - _SHOWN} more"
+
+
+def class_name(text: str) -> str:
+    """Return ``text`` as classes are compared: in Unicode's composed form, without spaces around it."""
+    return unicodedata.normalize("NFC", text).strip(" ")
 
 
 def number_names(numbers: IndexArray, *, where: str) -> tuple[str, ...]:

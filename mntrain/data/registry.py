@@ -70,7 +70,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
                 "fold",
             ),
             rows=True,
-            summary="rows of numbers; data.path is a .csv or .parquet file, or a folder with one for each split",
+            summary="rows of numbers and categories; data.path is a .csv, .tsv or .parquet file, or a folder of them",
         ),
         "spiral": Source(
             path="none",

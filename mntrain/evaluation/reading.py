@@ -77,6 +77,6 @@ def _source(trained: str, path: Path) -> str:
     """Choose the source of new data where none is given."""
     if find_source(trained).rows:
         return "table"
-    if trained in _IDX and path.is_dir() and any("idx" in file.name for file in path.iterdir()):
-        return "idx"
+    if trained in _IDX and path.is_dir() and any("-ubyte" in file.name for file in path.iterdir()):
+        return trained
     return "datasets" if trained == "datasets" and not path.exists() else "images"

@@ -6,14 +6,13 @@ otherwise they are the classes. Pictures deeper than a class folder are taken wh
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mntrain.data.image_files.split_groups import SplitGroups, group_splits
 from mntrain.data.image_files.tree import Folder, IgnoredFiles
-from mntrain.data.labels import listing
-from mntrain.data.reading.split_names import split_of
+from mntrain.data.labels import class_name, listing
+from mntrain.data.reading.split_names import disguised_split, split_of
 from mntrain.errors import ConfigError, DataError
 
 
@@ -56,6 +55,7 @@ def split_folders(root: Folder, *, test: str | None, where: str, trained: bool =
                 f"({listing(_quoted([folder.name for folder in root.folders]))}); leave it out."
             )
         _check_train_and_test(full, where)
+        _check_disguised(full, where)
         return None
     empty = [folder.name for folder in root.folders if known(folder) and not _holds_examples(folder)]
     if empty:
@@ -72,6 +72,17 @@ def _check_train_and_test(full: Sequence[Folder], where: str) -> None:
         raise DataError(
             f"{where}: split folders hold pictures directly, without class folders ({listing(_quoted(paths))}); put "
             "each picture into the folder of its class, or name their classes in a table (metadata.csv)."
+        )
+
+
+def _check_disguised(full: Sequence[Folder], where: str) -> None:
+    """Refuse folders like training_set and test_set, whose names would be learned as classes."""
+    splits = [split_of(folder.name) or disguised_split(folder.name) for folder in full]
+    told = [folder.name for folder in full if disguised_split(folder.name)]
+    if told and None not in splits and "train" in splits and len(set(splits)) > 1:
+        raise DataError(
+            f"{where}: the folders {listing(_quoted(told))} seem to be splits, but are not called train, validation "
+            "or test; rename them, so that they are splits or plainly classes."
         )
 
 
@@ -94,8 +105,8 @@ def class_pictures(folder: Folder, *, nested: bool, ignored: IgnoredFiles, where
         label = _class_name(child, where)
         if label in names:
             raise DataError(
-                f"{where}: the folders {names[label].inside!a} and {child.inside!a} have the same name in "
-                "Unicode; join them, or rename one."
+                f"{where}: the folders {names[label].inside!a} and {child.inside!a} have the same name, "
+                "but for spaces or Unicode's forms; join them, or rename one."
             )
         names[label] = child
         pictures += [Picture(path=path, label=label) for path in child.all_pictures()]
@@ -185,7 +196,7 @@ def _are_splits(full: Sequence[Folder]) -> bool:
 
 
 def _class_name(folder: Folder, where: str) -> str:
-    name = unicodedata.normalize("NFC", folder.name)
+    name = class_name(folder.name)
     if name.splitlines() != [name]:
         raise DataError(
             f"{where}: the class folder {folder.inside!r} has a line break in its name, and names of classes are "

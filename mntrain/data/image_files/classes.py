@@ -17,7 +17,7 @@ from mntrain.data.examples import IndexArray
 from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.columns import is_text
 from mntrain.data.image_files.rows import ImageRows
-from mntrain.data.labels import check_in_range, listing, number_names
+from mntrain.data.labels import check_in_range, class_name, listing, number_names
 from mntrain.errors import DataError
 
 _Kind = Literal["class labels", "text", "whole numbers without names"]
@@ -61,11 +61,11 @@ def read_labels(
 
 
 def missing_classes(labels: Mapping[str, IndexArray], names: Sequence[str]) -> str:
-    """Say which classes have no image in a split besides train; empty where all have."""
+    """Say which classes have no image in a split; empty where all have."""
     told = []
     for split, values in labels.items():
         absent = np.setdiff1d(np.arange(len(names)), values)
-        if split != "train" and len(absent):
+        if len(absent):
             holds = "no image of" if split == "all" else f"in {split} there is no image of"
             told.append(f"{holds} {listing([repr(names[number]) for number in absent])}")
     return "; ".join(told)
@@ -89,11 +89,11 @@ def _read_split(rows: Sequence[ImageRows], label: str, where: str) -> list[_Part
 def _read_part(column: pa.ChunkedArray, feature: Any, where: str) -> _PartLabels:
     if isinstance(feature, datasets.ClassLabel):
         values = column.to_numpy().astype(np.int64)
-        names = tuple(feature.names)
+        names = tuple(map(class_name, feature.names))
         check_in_range(values, len(names), where=where)
         return _PartLabels(values=values, names=names, kind="class labels")
     if is_text(feature):
-        texts = column.to_pylist()
+        texts = [class_name(text) for text in column.to_pylist()]
         names = tuple(sorted(set(texts)))
         position = {name: number for number, name in enumerate(names)}
         return _PartLabels(

@@ -144,6 +144,11 @@ def is_index(name: str) -> bool:
     return not name or name.startswith(("Unnamed:", "__index_level_"))
 
 
+def is_usual_label(name: str) -> bool:
+    """Tell if a column is called as columns of labels usually are."""
+    return name.lower() in _USUAL_LABEL_NAMES
+
+
 def is_image(feature: Any) -> bool:
     """Tell if a column holds encoded images, by its schema."""
     if isinstance(feature, datasets.Image):
@@ -154,7 +159,7 @@ def is_image(feature: Any) -> bool:
 
 def is_text(feature: Any) -> bool:
     """Tell if a column holds text."""
-    return isinstance(feature, datasets.Value) and feature.dtype in ("string", "large_string")
+    return isinstance(feature, datasets.Value) and feature.dtype in ("string", "large_string", "string_view")
 
 
 def is_integer(feature: Any) -> bool:
@@ -163,7 +168,7 @@ def is_integer(feature: Any) -> bool:
 
 
 def _is_bytes(feature: Any) -> bool:
-    return isinstance(feature, datasets.Value) and feature.dtype in ("binary", "large_binary")
+    return isinstance(feature, datasets.Value) and feature.dtype in ("binary", "large_binary", "binary_view")
 
 
 def _check_label_type(feature: Any, name: str, where: str) -> None:

@@ -17,9 +17,9 @@ from mntrain.data.image_files.columns import (
 )
 from mntrain.data.image_files.decoding import DecodeOptions, decode_rows
 from mntrain.data.image_files.opened import OpenedImages, Place
-from mntrain.data.image_files.paths import check_files, ignore_unnamed
+from mntrain.data.image_files.paths import check_files, check_folders, ignore_unnamed
 from mntrain.data.image_files.rows import ImageRows, count
-from mntrain.data.image_files.split_column import split_rows
+from mntrain.data.image_files.split_column import column_of_splits, split_rows
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_names
 from mntrain.data.reading.pixel_account import PixelCensus
@@ -50,6 +50,9 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
             raise DataError(f"{place.where}: the {name} split holds no images; every split needs at least one.")
     columns = _find_columns(place, opened)
     splits, split_words = opened.splits, opened.split_words
+    of_paths = is_text(_first(splits).features[columns.image])
+    if place.trained and of_paths and columns.split is None:
+        check_folders(place, splits, columns.image, columns.label)
     if columns.split is not None:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
         if splits is opened.splits:
@@ -59,7 +62,7 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
         _check_classes(place, opened, names)
     if place.trained and (missing := missing_classes(labels, names)):
         split_words = f"{split_words}; {missing}"
-    if is_text(_first(splits).features[columns.image]):
+    if of_paths:
         ignore_unnamed(place, check_files(place, splits, columns.image, columns.label), opened.pictures)
     config = place.config
     options = DecodeOptions(color=config.color, size=config.image_size, fit=config.image_fit)
@@ -109,6 +112,9 @@ def _find_columns(place: Place, opened: OpenedImages) -> _Columns:
     config, first = place.config, _first(opened.splits)
     image = find_image_column(first, config.image_column, where=place.where)
     split = find_split_column(first.features, config.split_column, where=place.where)
+    if split is None and set(opened.splits) == {"all"} and not opened.from_folders:
+        taken = (image, config.label_column)
+        split = column_of_splits(opened.splits["all"], taken=taken, where=place.where)
     label = find_label_column(first.features, config.label_column, taken=(image, split), where=place.where)
     found = _Columns(image=image, label=label, split=split)
     several = sum(len(parts) for parts in opened.splits.values()) > 1

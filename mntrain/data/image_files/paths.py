@@ -11,6 +11,7 @@ from mntrain.data.image_files.formats import is_picture
 from mntrain.data.image_files.opened import Place
 from mntrain.data.image_files.rows import ImageRows
 from mntrain.data.labels import listing
+from mntrain.data.reading.split_names import disguised_split, split_of
 from mntrain.errors import DataError
 
 
@@ -36,6 +37,29 @@ def check_files(place: Place, splits: Mapping[str, Sequence[ImageRows]], image: 
             "the folder of the table that names them, so correct them or bring the files."
         )
     return set(labels)
+
+
+def check_folders(place: Place, splits: Mapping[str, Sequence[ImageRows]], image: str, label: str) -> None:
+    """Refuse a table without splits whose paths lie in split folders: drawn anew, test images would be trained on.
+
+    Raises:
+        DataError: naming the folders.
+    """
+    named = [(os.path.abspath(path), value) for path, value in _named(splits, image, label)]
+    if set(splits) != {"all"} or not named:
+        return
+    above = os.path.commonpath([os.path.dirname(path) for path, _ in named])
+    inner = [(os.path.relpath(path, above).split(os.sep), value) for path, value in named]
+    # Classes may be called so, too.
+    if any(len(parts) < 2 for parts, _ in inner) or all(parts[0] == value for parts, value in inner):
+        return
+    folders = sorted({parts[0] for parts, _ in inner})
+    meant = {split_of(folder) or disguised_split(folder) for folder in folders}
+    if None not in meant and "train" in meant and len(meant) > 1:
+        raise DataError(
+            f"{place.where} names images in the folders {listing(folders)}, but has no column of splits; add a column "
+            "split that says train, validation or test (train in every row, if splits are to be drawn)."
+        )
 
 
 def _named(splits: Mapping[str, Sequence[ImageRows]], image: str, label: str) -> Iterator[tuple[str, object]]:

@@ -8,17 +8,54 @@ from typing import Any
 import numpy as np
 
 from mntrain.data.hugging_face import datasets
+from mntrain.data.image_files.columns import is_text, is_usual_label
 from mntrain.data.image_files.opened import Place
 from mntrain.data.image_files.rows import ImageRows, SomeRows
 from mntrain.data.labels import listing
-from mntrain.data.reading.split_names import split_of
+from mntrain.data.reading.split_names import split_of, words
 from mntrain.errors import ConfigError, DataError
+
+# A column of more distinct values says something else.
+_MOST_VALUES = 12
 
 Splits = Mapping[str, Sequence[ImageRows]]
 
 
-def split_rows(place: Place, splits: Splits, column: str, words: str) -> tuple[Splits, str]:
-    """Divide the rows by ``column``; returns the splits, and a sentence on how they came about.
+def column_of_splits(rows: Sequence[ImageRows], *, taken: Sequence[str | None], where: str) -> str | None:
+    """Return the column of text whose values say train and another split, whatever it is called; None where none does.
+
+    Values with further words, such as PublicTest, count too: :func:`split_rows` refuses them by name.
+
+    Args:
+        rows: of all parts.
+        taken: columns that are something else.
+        where: for messages.
+
+    Raises:
+        ConfigError: there are several.
+    """
+    found = []
+    for name, feature in rows[0].features.items():
+        if name in taken or is_usual_label(name) or not is_text(feature):
+            continue
+        columns = [part.column(name) for part in rows if name in part.features]
+        values = {value for column in columns for value in column.unique().to_pylist()[: _MOST_VALUES + 1]}
+        telling = all(value is None or words(value) for value in values)
+        if (
+            1 < len(values) <= _MOST_VALUES
+            and telling
+            and any(value and split_of(value) == "train" for value in values)
+        ):
+            found.append(name)
+    if len(found) > 1:
+        raise ConfigError(
+            f"{where} has several columns that could hold the splits ({listing(found)}); set data.split_column to one."
+        )
+    return found[0] if found else None
+
+
+def split_rows(place: Place, splits: Splits, column: str, told: str) -> tuple[Splits, str]:
+    """Divide the rows by ``column``; returns the splits, and a sentence on how they came about (else ``told``).
 
     A column that was not asked for counts only where its values are names of splits.
 
@@ -32,7 +69,7 @@ def split_rows(place: Place, splits: Splits, column: str, words: str) -> tuple[S
     meaning = {value: _meaning(value, place) for parts in values.values() for part in parts for value in part}
     others = [value for value, split in meaning.items() if split is None]
     if not asked and len(others) == len(meaning):
-        return splits, words
+        return splits, told
     if others:
         raise DataError(
             f"{place.where}: the column '{column}' holds {listing([_shown(value) for value in others])}, beside names "
@@ -40,10 +77,10 @@ def split_rows(place: Place, splits: Splits, column: str, words: str) -> tuple[S
         )
     if set(splits) != {"all"}:
         _check_agree(place, values, meaning, column, asked)
-        return splits, words
+        return splits, told
     found = set(meaning.values())
     if found == {"train"}:
-        return splits, words
+        return splits, told
     if place.trained and "train" not in found:
         raise DataError(
             f"{place.where}: the column '{column}' holds {listing([_shown(value) for value in meaning])}, but no row "

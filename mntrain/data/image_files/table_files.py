@@ -29,6 +29,7 @@ _DELIMITERS = ",;\t|"
 # Of what pyarrow, datasets, json and csv raise on damaged files.
 _DAMAGED = (
     pa.ArrowException, OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, csv.Error, RecursionError,
+    OverflowError,
 )  # fmt: skip
 
 
@@ -195,10 +196,15 @@ def _read_csv(file: Path) -> pa.Table:
 
 
 def _typed(cells: list[str]) -> pa.Array:
-    # "007" stays a text, since the number would have another name.
-    if cells and all(cell.lstrip("-").isdecimal() and cell == str(int(cell)) for cell in cells if cell):
+    # "007" stays a text, since the number would have another name, and one beyond int64, since it would not fit.
+    if cells and all(map(_is_whole, filter(None, cells))):
         return pa.array([int(cell) if cell else None for cell in cells], pa.int64())
     return pa.array([cell if cell else None for cell in cells], pa.string())
+
+
+def _is_whole(cell: str) -> bool:
+    digits = cell.removeprefix("-")
+    return digits.isdecimal() and len(digits) < 19 and cell == str(int(cell))
 
 
 def _check_columns(names: list[str], file: Path) -> None:

@@ -24,6 +24,10 @@ SPLIT_NAMES: Mapping[str, str] = MappingProxyType(
 # train-00000-of-00002, as the hub numbers them, with or without a digest behind; and train_0, train-1, train2.
 _SHARD = re.compile(r"(?P<word>[^\W\d_]+)(?P<number>[-_. ]?\d+(-of-\d+(-[0-9a-f]+)?)?)?", re.IGNORECASE)
 
+# Words that say nothing of what a folder or file holds, apart or joined to a split name.
+_OF_SETS = ("set", "data", "dataset", "images", "imgs", "pictures", "pics", "photos", "samples", "split")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
 
 def split_of(name: str) -> str | None:
     """Return train, validation or test where ``name``, in any case, is a split name; None where it is another."""
@@ -40,5 +44,28 @@ def split_of_shard(stem: str) -> tuple[str, bool] | None:
 
 
 def words(stem: str) -> set[str]:
-    """Return the splits that words within ``stem`` mean, such as train for ``usps_train``."""
-    return {split for word in re.split(r"[\W\d_]+", stem) if (split := split_of(word)) is not None}
+    """Return the splits that words within ``stem`` mean, such as train for ``usps_train`` or ``trainset``."""
+    return {split for word in _words(stem) if (split := _split_of_word(word)) is not None}
+
+
+def disguised_split(name: str) -> str | None:
+    """Return the split that ``name`` plainly means without being called so, such as train for ``training_set``.
+
+    None where it is a split name, or holds any other word: ``crash_test`` is none.
+    """
+    meant = words(name)
+    telling = all(word in _OF_SETS or _split_of_word(word) is not None for word in _words(name))
+    return meant.pop() if telling and len(meant) == 1 and split_of(name) is None else None
+
+
+def _words(name: str) -> list[str]:
+    parted = _CAMEL.sub(" ", name)
+    return [word.lower() for word in re.split(r"[\W\d_]+", parted) if word]
+
+
+def _split_of_word(word: str) -> str | None:
+    for end in ("", *_OF_SETS):
+        split = split_of(word.removesuffix(end)) if word.endswith(end) else None
+        if split is not None:
+            return split
+    return None

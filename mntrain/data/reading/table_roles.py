@@ -21,6 +21,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _UNNAMED = re.compile(r"(Unnamed: \d+(\.\d+)*)?")
 _ROW_NUMBER = re.compile(r"#|(.*[\W_])?(id|index|idx|row|no|nr|num|number)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_SHOWN = 4
 Tables = Mapping[str, pa.Table]
 
 
@@ -140,9 +141,16 @@ def _usual_target(names: Sequence[str], where: str) -> str:
         else f"none is called {', '.join(TARGET_NAMES[:-1])} or {TARGET_NAMES[-1]}"
     )
     raise DataError(
-        f"{where} has the columns {listing(names)}, of which {fault}; name the column to learn with "
+        f"{where} has the columns {_ends(names)}, of which {fault}; name the column to learn with "
         "data.target_column, or several of them as '[a, b]'."
     )
+
+
+def _ends(names: Sequence[str]) -> str:
+    """List the first and the last names, where targets stand."""
+    if len(names) <= 2 * _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN])} … {', '.join(names[-_SHOWN:])} ({len(names)} in all)"
 
 
 def _stored_indices(tables: Tables) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mntrain.data.config import DataConfig
@@ -32,11 +33,13 @@ def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
     """
     path = str(config.path)
     local = Path(path).expanduser()
-    if not local.exists() and _looks_local(path):
+    if not os.path.exists(local) and _looks_local(path):
         raise DataError(f"'{path}' does not exist; check data.path (a folder, a file, or a name on the hub).")
     place = Place(path=local, config=config, trained=trained)
     with quiet_datasets():
-        opened = open_local(place) if local.exists() else open_data_sets(place, _download(config, path), local=False)
+        opened = (
+            open_local(place) if os.path.exists(local) else open_data_sets(place, _download(config, path), local=False)
+        )
         return load_labelled(place, opened)
 
 

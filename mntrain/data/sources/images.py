@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from mntrain.data.config import DataConfig
@@ -27,7 +28,7 @@ def load(config: DataConfig, *, trained: bool = True) -> SourceImages:
         ConfigError: a column or split is named wrongly, or several columns would do.
     """
     path = Path(str(config.path)).expanduser()
-    if not path.exists():
+    if not os.path.exists(path):
         raise DataError(
             f"'{config.path}' does not exist; check data.path (a file or a folder). For a name on the Hugging Face hub "
             "choose data.source datasets."

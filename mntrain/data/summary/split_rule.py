@@ -23,7 +23,8 @@ def split_rule(split: SplitRecord, account: SourceAccount, config: DataConfig, *
     drawn = []
     if split.origins["test"] != "test":
         fold = None if config.folds is None else f"test is fold {config.fold} of {config.folds}"
-        drawn.append(fold or f"test is {config.test_fraction:.4g} of all")
+        whole = "train" if split.origins["test"] == "train" else "all"
+        drawn.append(fold or f"test is {config.test_fraction:.4g} of {whole}")
     if split.origins["validation"] != "validation":
         whole = "train" if split.origins["train"] == "train" else "the rest"
         drawn.append(f"validation is {config.validation_fraction:.4g} of {whole}")

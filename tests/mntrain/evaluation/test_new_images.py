@@ -1,6 +1,7 @@
 """`mntrain evaluate` on images that the model has never seen, and on a split of its run."""
 
 import csv
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.commands.cli import main
+from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageData
+from mntrain.evaluation.reading import reading_config
 from mntrain.training.artifact_data import load_data
 
 Run = Callable[..., dict[str, Any]]
@@ -251,3 +254,16 @@ def test_the_terminal_shows_classes_matrix_and_what_was_not_new(
     assert "precision" in out
     assert "true \\ predicted" in out
     assert "kNN" in out
+
+
+def test_the_source_follows_the_run_and_the_path(artifact: ImageArtifact, tmp_path: Path) -> None:
+    def source(trained: str, path: Path) -> str:
+        experiment = dataclasses.replace(artifact.config.experiment, data=DataConfig(source=trained, path="x"))
+        return reading_config(dataclasses.replace(artifact.config, experiment=experiment), {"path": str(path)}).source
+
+    (tmp_path / "idx").mkdir()
+    (tmp_path / "idx" / "t10k-images-idx3-ubyte.gz").touch()
+    assert source("fashion-mnist", tmp_path / "idx") == "fashion-mnist", "whose classes have names"
+    assert source("fashion-mnist", tmp_path) == source("datasets", tmp_path) == "images"
+    assert source("datasets", tmp_path / "owner" / "name") == "datasets"
+    assert reading_config(artifact.config, {"path": str(tmp_path)}).image_size == 8

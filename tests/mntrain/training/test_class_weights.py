@@ -30,7 +30,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rare = np.arange(ROWS) % 20 == 0
     table = pandas.DataFrame(dice.normal(0, 1, (ROWS, 2)) + 1.5 * rare[:, None], columns=["a", "b"])
     path = tmp_path_factory.mktemp("uneven") / "table.csv"
-    table.assign(kind=np.where(rare, "rare", "common")).to_csv(path, index=False)
+    table.assign(label=np.where(rare, "rare", "common")).to_csv(path, index=False)
     return path
 
 
@@ -49,7 +49,7 @@ def recalls(folder: Path, table: Path) -> dict[str, float]:
     with torch.inference_mode():
         inputs = artifact.preprocessing(torch.from_numpy(rows[["a", "b"]].to_numpy(np.float32)))
         answers = np.array(artifact.config.labels)[artifact.model(inputs)[0].argmax(-1).numpy()]
-    return {kind: float(np.mean(answers[rows["kind"] == kind] == kind)) for kind in ("rare", "common")}
+    return {kind: float(np.mean(answers[rows["label"] == kind] == kind)) for kind in ("rare", "common")}
 
 
 @pytest.mark.parametrize("family", ["vanilla", "meta_neighborhoods"])
@@ -109,7 +109,7 @@ def test_families_and_targets_without_such_a_loss_are_refused(uneven: Path, tmp_
     with pytest.raises(ConfigError, match="lowers focal losses"):
         train(uneven, tmp_path, "--family", "maxl", "--training.class_weights", "balanced")
     values = ["--data.target", "value", "--data.path", str(tmp_path / "values.csv"), "--backbone.name", "mlp"]
-    pandas.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc")).to_csv(
+    pandas.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("aby")).to_csv(
         tmp_path / "values.csv", index=False
     )
     reset = ["--vanilla.head", "cosine", "--meta_neighborhoods.head", "cosine"]

@@ -79,6 +79,8 @@ def test_a_class_that_training_lacks_is_refused_and_one_that_testing_lacks_is_to
         load(save_splits(tmp_path / "more", train=train, test=(["cat", "eel"], [0, 1, 1])))
     loaded = load(save_splits(tmp_path / "fewer", train=train, test=(["cat", "eel"], [0, 0])))
     assert "in test there is no image of 'dog'" in loaded.account.splits
+    loaded = load(save_splits(tmp_path / "unused", train=(["cat", "dog", "eel"], [0, 1] * 5), test=train))
+    assert "in train there is no image of 'eel'" in loaded.account.splits
 
 
 def test_splits_of_other_names_and_of_none(tmp_path: Path) -> None:
@@ -213,6 +215,8 @@ def test_a_manifest_names_paths_labels_and_splits(pictures: Callable[..., Path],
         ("0.png,a\n1.png,b\n", {}, ["holds a path of an image", "names of the columns"]),
         ("path\n0.png\n1.png\n", {}, ["no column of labels"]),
         ("path,label\n0.png,\"a\nb\"\n1.png,c\n", {}, ["line break", r"'a\nb'"]),
+        ("path,label,use\n0.png,a,Training\n1.png,b,PublicTest\n", {}, ["column 'use' holds 'PublicTest'"]),
+        ("path,label,use\n0.png,a,train\n1.png,b,\n", {}, ["column 'use' holds no value"]),
         ("", {}, ["cannot be read"]),
     ],
 )  # fmt: skip
@@ -237,6 +241,59 @@ def test_a_column_of_other_words_than_splits_is_not_used(write_parquet: Write, m
     loaded = load(write_parquet([make_image(i) for i in range(4)], ["a", "b"] * 2, split=["x"] * 4))
     assert set(loaded.splits) == {"all"}
     assert {column.name: column.role for column in loaded.account.columns}["split"] == "excluded"
+
+
+def test_a_column_of_splits_may_have_any_name(pictures: Callable[..., Path]) -> None:
+    folder = pictures([f"{i}.png" for i in range(4)])
+    lines = [f"{i}.png,{'ab'[i % 2]},x,{'Training' if i < 2 else 'TEST'}\n" for i in range(4)]
+    (folder / "list.csv").write_text("path,species,kind,Usage\n" + "".join(lines))
+    loaded = load(folder, label_column="species")
+    assert {split: len(part) for split, part in loaded.splits.items()} == {"train": 2, "test": 2}
+    assert loaded.account.splits == "by the column 'Usage'"
+    (folder / "list.csv").write_text("path,class\n0.png,train\n1.png,test\n")
+    assert set(load(folder).splits) == {"all"}
+    (folder / "list.csv").write_text("path,class,a,b\n0.png,x,train,train\n1.png,y,test,test\n")
+    with pytest.raises(ConfigError, match=r"could hold the splits \(a, b\)"):
+        load(folder)
+
+
+def test_paths_in_split_folders_ask_for_a_column_of_splits(pictures: Callable[..., Path]) -> None:
+    folder = pictures([f"d/{split}/{name}.png" for split in ("Train", "test_images") for name in "ab"])
+    rows = [f"d/{split}/{name}.png,{name}" for split in ("Train", "test_images") for name in "ab"]
+    (folder / "list.csv").write_text("path,label\n" + "\n".join(rows))
+    with pytest.raises(DataError, match="in the folders Train, test_images, but has no column of splits"):
+        load(folder)
+    (folder / "list.csv").write_text("path,label,split\n" + "\n".join(f"{row},train" for row in rows))
+    assert len(load(folder).splits["all"]) == 4
+    named = [f"d/{split}/{name}.png,{split}" for split in ("Train", "test_images") for name in "ab"]
+    (folder / "list.csv").write_text("path,label\n" + "\n".join(named))
+    assert load(folder).label_names == ("Train", "test_images")
+
+
+def test_labels_of_tables_are_compared_without_spaces_and_composed(write_parquet: Write, make_image: MakeImage) -> None:
+    composed, apart = unicodedata.normalize("NFC", "né"), unicodedata.normalize("NFD", "né")
+    loaded = load(write_parquet([make_image(i) for i in range(4)], [composed, apart, "b", " b "]))
+    assert labels(loaded) == [composed, composed, "b", "b"]
+
+
+def test_text_of_another_type_and_numbers_of_any_length_are_labels(tmp_path: Path, make_image: MakeImage) -> None:
+    encoded = [make_image(i) for i in range(2)]
+    views = pa.array(["a", "b"], pa.string_view())
+    assert labels(load(write_table(tmp_path / "k.parquet", {"raw": encoded}, label=views))) == ["a", "b"]
+    for number, image in enumerate(encoded):
+        (tmp_path / f"{number}.png").write_bytes(image)
+    numbers = [str(10**30), "5" * 5000]
+    (tmp_path / "k.csv").write_text("path,label\n" + "".join(f"{i}.png,{text}\n" for i, text in enumerate(numbers)))
+    assert labels(load(tmp_path / "k.csv")) == numbers
+    (tmp_path / "k.jsonl").write_text(json.dumps({"path": "0.png", "label": 10**30}))
+    with pytest.raises(DataError, match="cannot be read"):
+        load(tmp_path / "k.jsonl")
+
+
+@pytest.mark.parametrize("source", ["images", "datasets"])
+def test_a_path_too_long_to_exist_does_not_exist(source: str) -> None:
+    with pytest.raises(DataError, match="does not exist"):
+        load_source(DataConfig(source=source, path="/" + "a" * 5000))
 
 
 def test_labels_keep_their_text_and_the_order_of_numbers(pictures: Callable[..., Path]) -> None:
@@ -268,7 +325,7 @@ def test_names_of_class_folders(pictures: Callable[..., Path]) -> None:
     loaded = load(folder)
     assert set(loaded.label_names) == {*names, composed}
     assert labels(loaded, "test").count(composed) == 1
-    with pytest.raises(DataError, match="same name in Unicode"):
+    with pytest.raises(DataError, match="same name, but for spaces or Unicode"):
         load(pictures([f"{composed}/0.png", f"{apart}/0.png"], "twice"))
     with pytest.raises(DataError, match=r"'a\\nb' has a line break in its name"):
         load(pictures(["a\nb/0.png", "c/0.png"], "lines"))

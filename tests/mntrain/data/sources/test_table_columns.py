@@ -11,7 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
 from mntrain.data.standardization import StandardizationConfig
@@ -84,6 +86,13 @@ def test_a_target_that_is_not_named_is_never_guessed(write: Write, names: list[s
     with pytest.raises(DataError, match=words) as caught:
         load(write(dict(zip(names, (A, B, Y), strict=True))))
     assert "data.target_column" in str(caught.value)
+
+
+def test_a_published_table_with_two_targets_is_refused_until_they_are_named(shared_data: Path) -> None:
+    file = shared_data / "uci-music68" / "music68.parquet"
+    with pytest.raises(DataError, match=r"x0, x1, x2, x3 … x66, x67, latitude, longitude \(70 in all\)"):
+        load(file)
+    assert load(file, target_column="latitude,longitude").train.targets.shape[1] == 2
 
 
 @pytest.mark.parametrize("given", [["lat", "lon"], "[lat, lon]", "lat,lon", "lat, lon", ("lat", "lon")])
@@ -318,3 +327,12 @@ def test_names_are_kept_as_plain_values() -> None:
     plain = config.to_dict()
     assert (plain["target_column"], plain["exclude_columns"], plain["category_columns"]) == ("a", ["b"], ["1", "2"])
     assert DataConfig(**plain) == config
+
+
+def test_names_are_given_on_the_command_line_as_one_word_or_a_list() -> None:
+    words = ["--data.target_column", "[lat, lon]", "--data.exclude_columns", "id", "--data.category_columns", "[1, 2]"]
+    config = load_experiment("table", words)
+    assert config.data.target_column == ("lat", "lon")
+    assert (config.data.exclude_columns, config.data.category_columns) == (("id",), ("1", "2"))
+    assert ExperimentConfig.from_dict(yaml.safe_load(yaml.safe_dump(config.to_dict()))) == config
+    assert load_experiment("table", ["--data.target_column", "price"]).data.target_column == "price"
