@@ -33,6 +33,7 @@ _TREE: Final = {
         "docs/models",
         "docs/training",
         "docs/data",
+        "docs/seeing-data",
         "docs/tables",
         "docs/evaluating",
         "docs/comparing-and-reports",
