@@ -33,6 +33,7 @@ _TREE: Final = {
         "docs/models",
         "docs/training",
         "docs/data",
+        "docs/seeing-data",
         "docs/tables",
         "docs/evaluating",
         "docs/comparing-and-reports",
@@ -63,6 +64,7 @@ _TREE: Final = {
     "Project": (
         "docs/decisions/structure",
         "docs/decisions/mntrain",
+        "docs/decisions/mntrain-training",
         "docs/decisions/data",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",

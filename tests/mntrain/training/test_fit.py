@@ -235,7 +235,7 @@ def test_more_epochs_may_be_asked_for_if_the_past_ones_stay_what_they_were(tmp_p
 
 def test_data_that_has_changed_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit(tiny("--training.epochs", "1"), FitOptions(runs=tmp_path, quiet=True))
-    module = importlib.import_module("mntrain.training.fit")
+    module = importlib.import_module("mntrain.training.checked_run")
 
     def changed(config: DataConfig) -> Any:
         data = load_data(config)
