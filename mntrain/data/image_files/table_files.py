@@ -101,7 +101,10 @@ class FileRows:
         """Return the values of a column."""
         with readable(self.file):
             batches = [batch.column(0) for batch in self._batches([name])]
-            return pa.chunked_array(batches, type=self.schema.field(name).type)
+            kind = self.schema.field(name).type
+            column = pa.chunked_array(batches, type=kind)
+            # Arrow takes no rows out of a column of views.
+            return column.cast(pa.large_string()) if pa.types.is_string_view(kind) else column
 
     def images(self, name: str) -> Iterator[list[EncodedImage | None]]:
         """Return the images of a column."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mntrain.data.account import Ignored
@@ -12,6 +13,10 @@ from mntrain.data.image_files.formats import is_picture, is_table, reason_to_ign
 from mntrain.errors import DataError
 
 _DEEPEST = 64
+_MOST_LISTINGS = 256
+"""Links to links double the paths at every step, so that a few folders could take for ever."""
+
+_Identity = tuple[int, int]
 
 
 class IgnoredFiles:
@@ -86,12 +91,22 @@ def list_tree(path: Path, ignored: IgnoredFiles) -> Folder:
     Links to files and folders are followed.
 
     Raises:
-        DataError: a folder cannot be listed, folders lie more than 64 deep, or a name is no valid UTF-8.
+        DataError: a folder cannot be listed, folders lie more than 64 deep, links lead to the same one more than 256
+            times, or a name is no valid UTF-8.
     """
-    return _list(path, "", "", ignored, ())
+    return _list(path, "", "", _Listing(ignored=ignored), ())
 
 
-def _list(path: Path, name: str, inside: str, ignored: IgnoredFiles, above: tuple[tuple[int, int], ...]) -> Folder:
+@dataclass(frozen=True, kw_only=True)
+class _Listing:
+    """What a listing has met: names that are not used, and how often each folder came up."""
+
+    ignored: IgnoredFiles
+    times: Counter[_Identity] = field(default_factory=Counter)
+
+
+def _list(path: Path, name: str, inside: str, listing: _Listing, above: tuple[_Identity, ...]) -> Folder:
+    ignored = listing.ignored
     if len(above) > _DEEPEST:
         raise DataError(f"'{path}' lies more than {_DEEPEST} folders deep; set data.path to a folder nearer to it.")
     try:
@@ -102,7 +117,13 @@ def _list(path: Path, name: str, inside: str, ignored: IgnoredFiles, above: tupl
             f"'{path}' cannot be listed ({error.strerror or error}); allow it to be read, or move it away."
         ) from error
     folders, pictures, tables = [], [], []
-    line = (*above, (status.st_dev, status.st_ino))
+    identity = (status.st_dev, status.st_ino)
+    listing.times[identity] += 1
+    if listing.times[identity] > _MOST_LISTINGS:
+        raise DataError(
+            f"Links lead to the folder of '{path}' more than {_MOST_LISTINGS} times; remove those that are not meant."
+        )
+    line = (*above, identity)
     for entry in entries:
         own = f"{inside}/{entry.name}" if inside else entry.name
         if entry.name.startswith("."):
@@ -114,7 +135,7 @@ def _list(path: Path, name: str, inside: str, ignored: IgnoredFiles, above: tupl
             if (target.st_dev, target.st_ino) in line:
                 ignored.add("links back to a folder above", own)
             else:
-                folders.append(_list(Path(entry.path), entry.name, own, ignored, line))
+                folders.append(_list(Path(entry.path), entry.name, own, listing, line))
         elif not entry.is_file():
             broken = entry.is_symlink() and not os.path.exists(entry.path)
             ignored.add("links to nothing" if broken else "pipes, sockets and devices", own)

@@ -280,6 +280,10 @@ def test_columns_of_other_types_and_numbers_of_any_length(tmp_path: Path, make_i
     encoded = [make_image(i) for i in range(2)]
     views = pa.array(["a", "b"], pa.string_view())
     assert labels(load(write_table(tmp_path / "k.parquet", {"raw": encoded}, label=views))) == ["a", "b"]
+    split = pa.array(["train", "test"] * 2, pa.string_view())
+    views = pa.array(["a", "a", "b", "a"], pa.string_view())
+    loaded = load(write_table(tmp_path / "k.parquet", {"raw": encoded * 2}, label=views, use=split))
+    assert (labels(loaded, "train"), labels(loaded, "test")) == (["a", "b"], ["a", "a"])
     further = pa.array([[("k", 1)]] * 2, pa.map_(pa.string(), pa.int64()))
     loaded = load(write_table(tmp_path / "k.parquet", {"raw": encoded}, label=["a", "b"], further=further))
     assert {column.name: column.kind for column in loaded.account.columns}["further"].startswith("map<string, int64")
@@ -375,6 +379,14 @@ def test_links_are_followed_but_not_in_circles(pictures: Callable[..., Path]) ->
     assert sorted(labels(loaded)) == ["a", "a", "a", "b", "b"]
     expected = {"links to nothing": 1, "links back to a folder above": 1, "pipes, sockets and devices": 1}
     assert ignored(loaded) == expected
+    steps = [folder.parent / "maze" / str(step) for step in range(20)]
+    for step, following in zip(steps, steps[1:], strict=False):
+        step.mkdir(parents=True)
+        for name in "ab":
+            (step / name).symlink_to(following)
+    steps[-1].mkdir()
+    with pytest.raises(DataError, match="lead to the folder of '.*' more than 256 times"):
+        load(steps[0])
 
 
 def test_a_damaged_picture_is_refused_by_name(pictures: Callable[..., Path]) -> None:
