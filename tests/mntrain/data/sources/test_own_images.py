@@ -1,5 +1,6 @@
 """Own images: what is learned is what lies there, whatever the files are called and however often they change."""
 
+import itertools
 import json
 import os
 import socket
@@ -380,12 +381,12 @@ def test_links_are_followed_but_not_in_circles(pictures: Callable[..., Path]) ->
     expected = {"links to nothing": 1, "links back to a folder above": 1, "pipes, sockets and devices": 1}
     assert ignored(loaded) == expected
     steps = [folder.parent / "maze" / str(step) for step in range(20)]
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in itertools.pairwise(steps):
         step.mkdir(parents=True)
         for name in "ab":
             (step / name).symlink_to(following)
     steps[-1].mkdir()
-    with pytest.raises(DataError, match="lead to the folder of '.*' more than 256 times"):
+    with pytest.raises(DataError, match=r"lead to the folder of '.*' more than 256 times"):
         load(steps[0])
 
 
