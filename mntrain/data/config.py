@@ -61,7 +61,7 @@ class DataConfig:
     """Label column (``images`` and ``datasets``); None finds it."""
     split_column: str | None = None
     """Column that says train, validation or test (``images``, ``datasets`` and ``table``); None takes one called
-    ``split``."""
+    ``split``, or of images any one of such words."""
     nested: bool = False
     """Take pictures at any depth below their class folder (``images`` and ``datasets``); else they must lie in it."""
     subset: str | None = None

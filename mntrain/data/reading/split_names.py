@@ -26,6 +26,10 @@ _SHARD = re.compile(r"(?P<word>[^\W\d_]+)(?P<number>[-_. ]?\d+(-of-\d+(-[0-9a-f]
 
 # Words that say nothing of what a folder or file holds, apart or joined to a split name.
 _OF_SETS = ("set", "data", "dataset", "images", "imgs", "pictures", "pics", "photos", "samples", "split")
+# Further words for splits, which are refused rather than read: holdout is for one the test set, for another validation.
+_FURTHER: Mapping[str, str] = MappingProxyType(
+    {"tests": "test", "evaluation": "test", "holdout": "test", "validate": "validation", "development": "validation"}
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -65,7 +69,8 @@ def _words(name: str) -> list[str]:
 
 def _split_of_word(word: str) -> str | None:
     for end in ("", *_OF_SETS):
-        split = split_of(word.removesuffix(end)) if word.endswith(end) else None
+        stem = word.removesuffix(end)
+        split = (split_of(stem) or _FURTHER.get(stem)) if word.endswith(end) else None
         if split is not None:
             return split
     return None
