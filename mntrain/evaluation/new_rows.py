@@ -15,8 +15,8 @@ from mntrain.data.account import SourceAccount
 from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
 from mntrain.data.reading.local_path import local_path
-from mntrain.data.reading.new_rows import known_spellings, lay_out_rows
-from mntrain.data.reading.table_categories import category_texts
+from mntrain.data.reading.new_rows import known_classes, lay_out_rows
+from mntrain.data.reading.table_categories import plain_texts
 from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_reading import read_table
 from mntrain.data.row_layout import RowLayout
@@ -43,7 +43,7 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
         columns = next(iter(tables.values())).column_names
         layout = _renamed(layout, find_columns(named, columns, field="data.target_column", where=f"'{path}'"))
     if layout.labels is not None:
-        unknown = _unknown_classes(tables, layout.targets[0], layout.labels, where=f"'{path}'")
+        unknown = _unknown_classes(tables, layout.targets[0], layout.labels)
         layout = dataclasses.replace(layout, labels=(*layout.labels, *unknown))
     rows = {
         split: lay_out_rows(table, layout, where=f"'{files.splits[split]}'", labelled=True)
@@ -73,13 +73,11 @@ def _renamed(layout: RowLayout, targets: tuple[str, ...]) -> RowLayout:
     return dataclasses.replace(layout, targets=targets)
 
 
-def _unknown_classes(
-    tables: Mapping[str, pa.Table], target: str, known: tuple[str, ...], *, where: str
-) -> tuple[str, ...]:
+def _unknown_classes(tables: Mapping[str, pa.Table], target: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """Classes in the column ``target`` that are none of the ``known`` ones, sorted."""
     found: set[str] = set()
     for table in tables.values():
         if target in table.column_names:
-            texts = category_texts(table.column(target), target, where=where, decimals=True)
-            found |= {text for text in known_spellings(texts, known) if text is not None}
+            texts = known_classes(plain_texts(table.column(target)), known)
+            found |= {text for text in texts if text is not None}
     return tuple(sorted(found - set(known)))

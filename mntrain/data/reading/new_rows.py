@@ -5,6 +5,7 @@ Shapes: N rows, F features, T targets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from mntrain.data.account import ColumnAccount, SourceAccount
 from mntrain.data.labels import listing
 from mntrain.data.reading.local_path import local_path
-from mntrain.data.reading.table_categories import category_texts, codes_of, whole_text
+from mntrain.data.reading.table_categories import codes_of, plain_texts, whole_text
 from mntrain.data.reading.table_columns import check_present, column_values
 from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_kinds import example, is_numeric
@@ -25,6 +26,9 @@ from mntrain.data.reading.table_reading import is_number, read_table
 from mntrain.data.row_layout import RowLayout
 from mntrain.data.tables import UNKNOWN, RowArray, TableSet
 from mntrain.errors import DataError
+
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_PLAIN_WHOLE = re.compile(r"0|-?[1-9]\d*", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,7 +94,7 @@ def lay_out_rows(table: pa.Table, layout: RowLayout, *, where: str, labelled: bo
     accounts = [_number_account(name, values) for name, values in zip(layout.numbers, numbers, strict=True)]
     codes = []
     for name, vocabulary in layout.categories.items():
-        texts = known_spellings(category_texts(table.column(name), name, where=where, decimals=True), vocabulary)
+        texts = known_spellings(plain_texts(table.column(name)), vocabulary)
         column = codes_of(texts, vocabulary)
         codes.append(column[:, None])
         accounts.append(_category_account(name, vocabulary, texts, column))
@@ -133,6 +137,14 @@ def known_spellings(texts: Sequence[str | None], vocabulary: Sequence[str]) -> l
     return found
 
 
+def known_classes(texts: Sequence[str | None], labels: Sequence[str]) -> list[str | None]:
+    """Write classes as a model calls them: like :func:`known_spellings`, and 01 as 1 where all classes are numbers."""
+    found = known_spellings(texts, labels)
+    if not all(_PLAIN_WHOLE.fullmatch(label) for label in labels):
+        return found
+    return [str(int(text)) if text is not None and _WHOLE.fullmatch(text) else text for text in found]
+
+
 def _targets(table: pa.Table, layout: RowLayout, where: str) -> NDArray[Any]:
     columns = [table.column(name) for name in layout.targets]
     remedy = "label those rows or remove them"
@@ -141,7 +153,7 @@ def _targets(table: pa.Table, layout: RowLayout, where: str) -> NDArray[Any]:
         return np.stack(values, axis=1) if len(values) > 1 else values[0]
     (name,), (column,) = layout.targets, columns
     check_present({name: {"all": column}}, where=where, remedy=remedy)
-    texts = known_spellings(category_texts(column, name, where=where, decimals=True), layout.labels)
+    texts = known_classes(plain_texts(column), layout.labels)
     labels = codes_of(texts, layout.labels).astype(np.int64)
     unknown = sorted({str(text) for text, label in zip(texts, labels, strict=True) if label == UNKNOWN})
     if unknown:

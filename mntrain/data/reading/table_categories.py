@@ -22,7 +22,14 @@ _WHOLE = re.compile(r"([+-]?\d+)(\.0*)?")
 _DECIMAL = re.compile(r"[+-]?\d*\.\d*[1-9]\d*")
 
 
-def category_texts(column: pa.ChunkedArray, name: str, *, where: str, decimals: bool = False) -> list[str | None]:
+def plain_texts(column: pa.ChunkedArray) -> list[str | None]:
+    """Return the values of a column as texts; None where there is no value. Numbers such as 3.0 become 3."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return [None if value is None or value != value else _text(value) for value in column.to_pylist()]
+
+
+def category_texts(column: pa.ChunkedArray, name: str, *, where: str) -> list[str | None]:
     """Return the names that the values of a category column stand for; None where there is no value.
 
     Whole numbers are named by their digits, also where they are stored as 3.0.
@@ -31,18 +38,15 @@ def category_texts(column: pa.ChunkedArray, name: str, *, where: str, decimals: 
         column: texts, whole numbers, or true and false.
         name: of the column, for messages.
         where: the file or folder, for messages.
-        decimals: accept decimal numbers, which then have names as well.
 
     Raises:
         DataError: the column holds decimal numbers.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    texts = [None if value is None or value != value else _text(value) for value in column.to_pylist()]
+    texts = plain_texts(column)
     held = {text for text in texts if text is not None}
     if all(_WHOLE.fullmatch(text) or _DECIMAL.fullmatch(text) for text in held):
         decimal = [text for text in held if not _WHOLE.fullmatch(text)]
-        if decimal and not decimals:
+        if decimal:
             found = example(column, lambda text: _WHOLE.fullmatch(text) is None)
             raise DataError(
                 f"{where}: data.category_columns names '{name}', but it holds decimal numbers ({found}); "

@@ -11,7 +11,7 @@ import pyarrow.parquet
 
 from mntrain.data.labels import listing
 from mntrain.data.reading.table_files import ending_of
-from mntrain.data.reading.table_text import TextTable, check_unique, read_text_table
+from mntrain.data.reading.table_text import TextTable, check_unique, read_text_table, trimmed
 from mntrain.errors import DataError
 from mntrain.regular_files import regular
 
@@ -64,4 +64,7 @@ def _read_parquet(file: Path) -> TextTable:
     for name in (entry.get("name") for entry in noted if entry.get("pandas_type") == "categorical"):
         if name in table.column_names and pa.types.is_integer(table.column(name).type):
             table = table.set_column(table.column_names.index(name), name, table.column(name).dictionary_encode())
+    # What is missing or blank in a text file is so here, too: the exported graph does not know the file.
+    for place, name in enumerate(table.column_names):
+        table = table.set_column(place, name, trimmed(table.column(name)))
     return TextTable(table=table, layout="parquet")

@@ -66,8 +66,8 @@ def read_text_table(file: Path, texts: Collection[str] = ()) -> TextTable:
     binary = [f"'{name}'" for name, kind in zip(names, table.schema.types, strict=True) if pa.types.is_binary(kind)]
     if binary:
         raise _no_utf8(file, f"column {listing(binary)}")
-    trimmed = pa.table([_trimmed(column) for column in table.columns], names=names)
-    plain, decimal = with_numbers(trimmed, keep=frozenset(texts), delimiter=delimiter, where=f"'{file}'")
+    clean = pa.table([trimmed(column) for column in table.columns], names=names)
+    plain, decimal = with_numbers(clean, keep=frozenset(texts), delimiter=delimiter, where=f"'{file}'")
     layout = f"{DELIMITERS[delimiter]}-separated text" + (" with decimal commas" if decimal == "," else "")
     return TextTable(table=plain, layout=layout)
 
@@ -151,10 +151,15 @@ def _parse(content: bytes, delimiter: str, texts: list[str]) -> pa.Table:
     )
 
 
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Take blanks from around texts, and missing values from among them."""
-    if not pa.types.is_string(column.type):
+def trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Take blanks from around texts, and missing values from among them; other columns stay as they are.
+
+    Texts stored by number, as pandas stores categories, become plain ones.
+    """
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)):
         return column
+    column = column.cast(pa.string())
     plain = pc.utf8_trim_whitespace(column)
     missing = pc.is_in(plain, value_set=pa.array(sorted(MISSING_TEXTS)))
     return pc.if_else(missing, pa.scalar(None, pa.string()), plain)

@@ -94,3 +94,12 @@ def test_a_file_is_read_with_its_texts_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "new.csv").unlink()
     with pytest.raises(DataError, match=r"train.csv, test.csv; give one of these files"):
         read_rows(tmp_path, layout, labelled=True)
+
+
+def test_numbers_of_a_new_file_are_spelled_as_the_model_was_trained(tmp_path: Path) -> None:
+    """Versions (1.0, 2) are texts where training saw others beside them; classes of numbers may be written 01."""
+    layout = replace(LAYOUT, numbers=("a",), categories={"code": ("1.0", "2", "beta")}, labels=("1", "2", "10"))
+    (tmp_path / "new.csv").write_text("code,y,a\n1.0,01,1\n2.0,2,2\n1,010,3\n")
+    found = read_rows(tmp_path, layout, labelled=True)
+    assert found.inputs[:, 1].tolist() == [0, 1, -1]
+    assert found.labelled().targets.tolist() == [0, 1, 2]

@@ -336,3 +336,12 @@ def test_names_are_given_on_the_command_line_as_one_word_or_a_list() -> None:
     assert (config.data.exclude_columns, config.data.category_columns) == (("id",), ("1", "2"))
     assert ExperimentConfig.from_dict(yaml.safe_load(yaml.safe_dump(config.to_dict()))) == config
     assert load_experiment("table", ["--data.target_column", "price"]).data.target_column == "price"
+
+
+@pytest.mark.parametrize("by_number", [False, True])
+def test_texts_of_parquet_are_read_as_those_of_text_files(write: Write, by_number: bool) -> None:
+    """Served models take an empty text for a missing category, whatever file they were trained on."""
+    texts = pa.array(["red", " red", "", "NA", None, "blue ", "blue", "red", "blue", "red"] * 4)
+    data = load(write({"a": A, "color": texts.dictionary_encode() if by_number else texts, "y": Y}))
+    assert data.categories == {"color": ("blue", "red")}
+    assert next(column.missing for column in data.account.columns if column.name == "color") == 12
