@@ -181,7 +181,8 @@ def _parse(recipe: str, text: str) -> dict[str, Any]:
         reason = " ".join(str(error).split()) if isinstance(error, yaml.YAMLError) else "it is nested too deeply"
         raise ConfigError(f"Recipe {recipe!r} is not valid YAML: {reason}.") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"Recipe {recipe!r} holds a {type(values).__name__}; it must hold fields, as `field: value`.")
+        found = "nothing" if values is None else f"a {type(values).__name__}"
+        raise ConfigError(f"Recipe {recipe!r} holds {found}; it must hold fields, as `field: value`.")
     for section in [*sections(), *SHORT_NAMES]:
         content = values.get(section, {})
         if content is None:

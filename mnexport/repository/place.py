@@ -14,16 +14,22 @@ def check_place(target: Target) -> None:
     """Refuse a target that would mix a model with something else; nothing is changed.
 
     Raises:
-        UsageError: the repository lies in a model's folder or in an artifact, or the model's folder is a repository.
+        UsageError: the repository lies in a model's folder or in an artifact, or the model's folder is a repository
+            or a run.
         PublishError: the version to be replaced holds a folder, which mnexport did not write.
     """
     folder = Path(os.path.realpath(target.folder))
     for above in (folder, *folder.parents):
-        if all((above / name).is_file() for name in _OF_ARTIFACT):
+        if _is_artifact(above):
             raise UsageError(
                 f"{target.folder} lies in an artifact ({_shown(above)}), which holds no models for servers; publish "
                 "elsewhere: mnexport ARTIFACT repository/NAME."
             )
+    if _is_artifact(folder / "artifact") and not _is_model(folder):
+        raise UsageError(
+            f"{target.folder} is the folder of a run (it holds an artifact), and no model; publish elsewhere: mnexport "
+            f"ARTIFACT repository/{target.name}."
+        )
     if _is_model(folder.parent):
         raise UsageError(_inside(target, folder.parent))
     for version in folder.parents:
@@ -46,6 +52,10 @@ def _inside(target: Target, model: Path) -> str:
         f"{shown} is a model, not a repository, so {target.folder} would be a model inside it, which the replacement "
         f"of a version deletes; for its next version: mnexport ARTIFACT {shown}{replaced}."
     )
+
+
+def _is_artifact(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in _OF_ARTIFACT)
 
 
 def _is_model(folder: Path) -> bool:

@@ -1,5 +1,6 @@
 """Options of an evaluation."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,8 +53,21 @@ class EvaluateOptions:
                 "--unknown-classes is 'ignore', but the data of the run has no unknown classes; add --data.path NEW, "
                 "or leave it out."
             )
+        self._check_output()
         if self.data_path is not None and self.new_data and not self.baselines:
             raise ConfigError(
                 f"--data-path is {self.data_path!r}, the place of the run's own data, which is not read beside "
                 "--data.path; leave it out, or add --baselines."
             )
+
+    def _check_output(self) -> None:
+        """Refuse to write tables and pictures among the data, which the next reading would take for data."""
+        for given in (self.new_data.get("path"), self.data_path):
+            if self.output is None or not isinstance(given, str) or not os.path.isdir(given):
+                continue
+            data, output = Path(os.path.realpath(given)), Path(os.path.realpath(self.output))
+            if output.is_relative_to(data):
+                raise ConfigError(
+                    f"--output is {str(self.output)!r}, which lies in the data at {given!r}: its files would be read "
+                    "as data the next time; give a folder outside of it."
+                )

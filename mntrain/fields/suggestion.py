@@ -4,6 +4,8 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 _MOST = 3
+_BEGINNING = 3
+"""Letters that a shortened word has at least."""
 
 
 def nearest(word: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
@@ -40,9 +42,10 @@ def nearest_fields(word: str, known: Collection[str], family: str) -> list[str]:
 
 
 def _near_leaves(leaf: str, paths: Sequence[str], cutoff: float) -> list[str]:
-    """Return paths whose last word is nearest to ``leaf``, or has its initials: lr is learning_rate."""
+    """Return paths whose last word begins with ``leaf``, is nearest to it, or has its initials: lr is learning_rate."""
     leaves = [path.rpartition(".")[2] for path in paths]
-    matches = get_close_matches(leaf, leaves, n=1, cutoff=cutoff)
+    begun = [name for name in leaves if name.startswith(leaf)] if len(leaf) >= _BEGINNING else []
+    matches = begun or get_close_matches(leaf, leaves, n=1, cutoff=cutoff)
     if not matches:
         matches = [name for name in leaves if "_" in name and "".join(part[0] for part in name.split("_")) == leaf][:1]
     return [path for path, name in zip(paths, leaves, strict=True) if name in matches]

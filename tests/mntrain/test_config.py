@@ -91,7 +91,7 @@ def test_an_unknown_recipe_lists_those_there_are() -> None:
     [
         ("a: [", "not valid YAML"),
         ("- 1\n- 2\n", "holds a list"),
-        ("", "holds a NoneType"),
+        ("", "holds nothing; it must hold fields"),
         ("epochs: 3\n", "epochs"),
         ("training:\n  epoch_count: 3\n", "epoch_count"),
         ("data: 5\n", "data is 5"),

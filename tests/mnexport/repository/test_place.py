@@ -74,3 +74,10 @@ def test_a_model_that_an_earlier_version_published_inside_a_version_is_not_delet
     check_place(target(repository / "img"))
     with pytest.raises(PublishError, match=r"img/1 holds the folder 1, which .* --overwrite would delete; move it"):
         check_place(target(repository / "img", 1, overwrite=True))
+
+
+def test_the_folder_of_a_run_is_no_model(repository: Path) -> None:
+    """Version folders and config.pbtxt would lie among its checkpoints."""
+    with pytest.raises(UsageError, match=r"is the folder of a run .* mnexport ARTIFACT repository/run\."):
+        check_place(target(repository.parent / "run"))
+    check_place(target(repository.parent / "run" / "exported"))

@@ -140,9 +140,9 @@ def test_new_data_needs_no_train_split_and_ignored_files_are_told(
     """Two split folders without train, of which each has classes of its own, and a file that is no picture."""
     for split, digit in (("val", 1), ("test", 6)):
         images = artifact.samples.images[artifact.samples.labels == digit][:3]
-        write(tmp_path / split, images, [str(digit)] * 3)
-    (tmp_path / "test" / "6" / "notes.txt").write_text("none")
-    found = evaluate("--data.path", str(tmp_path), "--output", str(tmp_path / "out"))
+        write(tmp_path / "new" / split, images, [str(digit)] * 3)
+    (tmp_path / "new" / "test" / "6" / "notes.txt").write_text("none")
+    found = evaluate("--data.path", str(tmp_path / "new"), "--output", str(tmp_path / "out"))
     assert {name: one["support"] for name, one in found["classes"].items() if one["support"]} == {"1": 3, "6": 3}
     assert found["new_data"]["notes"][0] == "splits: validation (3), test (3)"
     assert any("ignored: 1" in note and "notes.txt" in note for note in found["new_data"]["notes"])
@@ -267,3 +267,15 @@ def test_the_source_follows_the_run_and_the_path(artifact: ImageArtifact, tmp_pa
     assert source("fashion-mnist", tmp_path) == source("datasets", tmp_path) == "images"
     assert source("datasets", tmp_path / "owner" / "name") == "datasets"
     assert reading_config(artifact.config, {"path": str(tmp_path)}).image_size == 8
+
+
+@pytest.mark.parametrize("output", ["new", "new/figures", "link/figures"])
+def test_figures_are_not_written_among_the_data(
+    output: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "link").symlink_to("new")
+    words = ["evaluate", str(folder), "--data.path", str(tmp_path / "new"), "--output", str(tmp_path / output)]
+    assert main(words) == 2
+    assert "which lies in the data at" in capsys.readouterr().err
+    assert not any((tmp_path / "new").iterdir())

@@ -97,6 +97,8 @@ def test_a_recipe_file_of_a_similar_name_is_suggested(tmp_path: Path) -> None:
         (["compare", "digits", "--variant_s", "mn"], "did you mean --variants?"),
         (["compare", "digits", "--epochs", "2"], "did you mean --training.epochs?"),
         (["crossval", "spiral", "--training.epoch", "2"], "did you mean --training.epochs?"),
+        (["fit", "digits", "--meta_neighborhoods.temp", "1"], "did you mean --meta_neighborhoods.temperature?"),
+        (["fit", "digits", "--training.learn", "1"], "did you mean --training.learning_rate"),
     ],
 )
 def test_commands_suggest_their_own_options_and_fields(
