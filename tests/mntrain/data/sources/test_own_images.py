@@ -84,6 +84,30 @@ def test_a_class_that_training_lacks_is_refused_and_one_that_testing_lacks_is_to
     assert "in train there is no image of 'eel'" in loaded.account.splits
 
 
+def test_files_that_a_saved_set_does_not_name_are_told(tmp_path: Path) -> None:
+    folder = save_splits(tmp_path / "k", train=(["a", "b"], [0, 1] * 3), test=(["a", "b"], [0, 1]))
+    assert ignored(load(folder)) == {}
+    (folder / "train" / "more.png").write_bytes(b"x")
+    (folder / "notes.txt").write_text("x")
+    assert ignored(load(folder)) == {"files that the saved data set does not name": 2}
+
+
+def test_a_column_of_splits_may_hold_class_labels(tmp_path: Path, make_image: MakeImage) -> None:
+    names = {
+        "image": datasets.Image(),
+        "label": datasets.Value("string"),
+        "use": datasets.ClassLabel(names=["Train", "test"]),
+    }
+    rows = {
+        "image": [{"bytes": make_image(i), "path": None} for i in range(4)],
+        "label": list("abab"),
+        "use": [0, 0, 0, 1],
+    }
+    datasets.Dataset.from_dict(rows, features=datasets.Features(names)).save_to_disk(str(tmp_path / "k"))
+    loaded = load(tmp_path / "k")
+    assert {split: len(part) for split, part in loaded.splits.items()} == {"train": 3, "test": 1}
+
+
 def test_splits_of_other_names_and_of_none(tmp_path: Path) -> None:
     part = (["cat", "dog"], [0, 1] * 5)
     loaded = load(save_splits(tmp_path / "extra", train=part, test=part, extra=part))
