@@ -6,8 +6,8 @@ Every source fills one in; the summary of a run and every artifact repeat it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 ColumnRole = Literal["target", "feature", "image", "label", "split", "excluded"]
 _EXAMPLES = 5
@@ -77,7 +77,3 @@ class SourceAccount:
     colors: Mapping[str, int] = field(default_factory=dict)
     pixels: str = ""
     columns: tuple[ColumnAccount, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return asdict(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from mntrain.errors import ConfigError, DataError
 from mntrain.regular_files import regular
 
 _SAVED = ("dataset_dict.json", "state.json")
+_DESCRIBING = (*_SAVED, "dataset_info.json")
 # IndexError: an empty split.
 _UNREADABLE = (
     DatasetsError, OSError, ValueError, IndexError, RuntimeError, KeyError, TypeError, pa.ArrowException,
@@ -89,4 +91,13 @@ def _open_saved(place: Place) -> OpenedImages:
             "belong together: save it anew."
         ) from error
     found = dict(opened) if isinstance(opened, datasets.DatasetDict) else {"all": opened}
+    _ignore_others(place, found)
     return open_data_sets(place, found, local=True)
+
+
+def _ignore_others(place: Place, found: Mapping[str, datasets.Dataset]) -> None:
+    """Put down the files of a saved set that none of its splits names."""
+    named = {os.path.realpath(file["filename"]) for table in found.values() for file in table.cache_files}
+    for file in sorted(place.path.rglob("*")) if named else ():
+        if file.is_file() and file.name not in _DESCRIBING and os.path.realpath(file) not in named:
+            place.ignored.add("files that the saved data set does not name", str(file.relative_to(place.path)))

@@ -36,10 +36,15 @@ def column_of_splits(rows: Sequence[ImageRows], *, taken: Sequence[str | None], 
     """
     found = []
     for name, feature in rows[0].features.items():
-        if name in taken or is_usual_label(name) or not is_text(feature):
+        if name in taken or is_usual_label(name):
             continue
-        columns = [part.column(name) for part in rows if name in part.features]
-        values = {value for column in columns for value in column.unique().to_pylist()[: _MOST_VALUES + 1]}
+        if isinstance(feature, datasets.ClassLabel):
+            values = set(feature.names)
+        elif is_text(feature):
+            columns = [part.column(name) for part in rows if name in part.features]
+            values = {value for column in columns for value in column.unique().to_pylist()[: _MOST_VALUES + 1]}
+        else:
+            continue
         telling = all(value is None or words(value) for value in values)
         if (
             1 < len(values) <= _MOST_VALUES

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from mntrain.data.account import Ignored
 from mntrain.data.config import DataConfig
 from mntrain.data.duplicates import Pair
 from mntrain.data.images import ImageData
+from mntrain.data.labels import listing
 from mntrain.data.leaks import describe_leaks
 from mntrain.data.split_record import SPLITS
 from mntrain.data.summary.columns import column_entries
@@ -102,4 +104,16 @@ def _warnings(data: ImageData | TableData, config: DataConfig, noun: str) -> lis
             f"{'; '.join(leaks)}. A score on such {noun}s counts what was learned by heart; remove them, or set "
             "data.leaks to allow (or refuse)."
         )
+    alike = _alike(data.label_names or ())
+    if alike:
+        warnings.append(
+            f"The classes {listing(alike)} differ by capitals alone, and are learned as different classes; if they are "
+            "the same, name them alike."
+        )
     return warnings
+
+
+def _alike(names: Sequence[str]) -> list[str]:
+    """Names that differ by capitals alone; single letters are classes of writing."""
+    times = Counter(name.casefold() for name in names)
+    return [repr(name) for name in names if len(name) > 1 and times[name.casefold()] > 1]

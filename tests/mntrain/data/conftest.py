@@ -107,3 +107,17 @@ def make_image() -> Callable[..., bytes]:
         return encode(picture(seed, **options))
 
     return make
+
+
+@pytest.fixture
+def pictures(tmp_path: Path, make_image: Callable[..., bytes]) -> Callable[[Sequence[str]], Path]:
+    """Write a picture of random pixels to every path given, in the folder that is returned."""
+
+    def write(names: Sequence[str], folder: str = "k") -> Path:
+        for number, name in enumerate(names):
+            file = tmp_path / folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(make_image(number))
+        return tmp_path / folder
+
+    return write

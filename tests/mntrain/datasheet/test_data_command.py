@@ -113,6 +113,24 @@ def test_the_json_of_every_source_counts_classes_and_splits(
     assert steps["batch_size"] <= found["splits"]["train"]["count"]
 
 
+def test_classes_that_differ_by_capitals_alone_are_warned_of(tmp_path: Path, read: Read) -> None:
+    letters, animals = write_folders(tmp_path / "letters"), write_folders(tmp_path / "animals")
+    for folder, first, second in ((letters, "A", "a"), (animals, "Cat", "caT")):
+        for split in ("train", "test"):
+            (folder / split / "cat").rename(folder / split / first)
+            (folder / split / "dog").rename(folder / split / second)
+    warned = [
+        [
+            text
+            for text in read("digits", "--data.source", "images", "--data.path", str(folder))["warnings"]
+            if "cap" in text
+        ]
+        for folder in (letters, animals)
+    ]
+    assert warned[0] == []
+    assert [text.split(" and are")[0] for text in warned[1]] == ["The classes 'Cat', 'caT' differ by capitals alone,"]
+
+
 def test_the_figures_are_those_of_the_data(sources: dict[str, list[str]], read: Read) -> None:
     digits = read("digits")
     assert digits["classes"] == [str(number) for number in range(10)]
