@@ -132,9 +132,14 @@ class RowInterface:
     takes_nan: bool = False
 
     def description(self) -> dict[str, Any]:
-        """Describe the columns for clients that lay rows out; values of very many categories are left out."""
-        size = sum(len(value.encode()) for values in self.categories.values() for value in values)
-        categories = {name: list(values) if size <= _MOST_LISTED else [] for name, values in self.categories.items()}
+        """Describe the columns for clients that lay rows out; the longest lists of categories are left out."""
+        categories: dict[str, list[str]] = {name: [] for name in self.categories}
+        sizes = {name: sum(len(value.encode()) for value in values) for name, values in self.categories.items()}
+        room = _MOST_LISTED
+        for name in sorted(sizes, key=lambda name: sizes[name]):
+            room -= sizes[name]
+            if room >= 0:
+                categories[name] = list(self.categories[name])
         one = len(self.targets) == 1
         return {
             "layout": "rows",

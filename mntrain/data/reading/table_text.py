@@ -139,11 +139,14 @@ def _lengths(text: str, delimiter: str) -> list[int]:
 
 
 def _parse(content: bytes, delimiter: str, texts: list[str]) -> pa.Table:
-    """Parse text in one block, so that the type of a column is that of all its values."""
+    """Parse text in one block, so that the type of a column is that of all its values.
+
+    In one thread: threads of Arrow beside those of PyTorch may abort a program that ends at once.
+    """
     size = min(max(len(content), 1 << 20), (1 << 31) - 1)
     return pyarrow.csv.read_csv(
         pa.BufferReader(content),
-        read_options=pyarrow.csv.ReadOptions(block_size=size),
+        read_options=pyarrow.csv.ReadOptions(block_size=size, use_threads=False),
         parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pyarrow.csv.ConvertOptions(
             null_values=sorted(MISSING_TEXTS), column_types=dict.fromkeys(texts, pa.string())

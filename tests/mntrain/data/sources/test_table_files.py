@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +279,15 @@ def test_a_column_of_splits_must_not_contradict_the_files(tmp_path: Path) -> Non
     (tmp_path / "test.csv").write_text(with_split(["train"] * COUNT))
     with pytest.raises(DataError, match="the test split holds rows whose column 'split' says 'train'"):
         load(tmp_path)
+
+
+def test_a_program_that_ends_right_after_a_table_was_read_ends_in_order(tmp_path: Path) -> None:
+    """Threads of Arrow beside those of PyTorch abort about every second such program."""
+    file = tmp_path / "rows.csv"
+    file.write_text("a,y\n1,2\n")
+    program = (
+        "import torch, pathlib, sys; from mntrain.data.reading.table_text import read_text_table; "
+        "read_text_table(pathlib.Path(sys.argv[1])); sys.exit(3)"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", program, str(file)]) for _ in range(2)]
+    assert [process.wait(timeout=60) for process in running] == [3, 3]
