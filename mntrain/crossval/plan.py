@@ -6,6 +6,7 @@ from pathlib import Path
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
 from mntrain.data.reading.local_path import local_path
 from mntrain.errors import ConfigError
+from mntrain.fields.suggestion import nearest
 from mntrain.models.families import FAMILIES, SHORT_NAMES
 
 KNN, BOOSTING = "knn", "gradient_boosting"
@@ -110,8 +111,10 @@ class CrossvalOptions:
         available = [*_BASELINES, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
         wrong = [name for name in self.families if name not in available]
         if wrong or not self.families or len(set(self.families)) < len(self.families):
+            meant = nearest(wrong[0], [*available, *SHORT_NAMES]) if wrong else None
             raise ConfigError(
                 f"--families is {','.join(self.families)!r}; give some of {','.join(available)}, each once."
+                + (f" Did you mean {meant!r}?" if meant else "")
             )
         stems = [recipe_stem(recipe) for recipe in self.recipes]
         twice = sorted({name for name in stems if stems.count(name) > 1})

@@ -181,6 +181,7 @@ def test_two_jobs_train_the_recipes_own_architecture(folder: Path, tmp_path: Pat
             2,
             ["--families is 'maxl'", "knn,gradient_boosting,vanilla,meta_neighborhoods"],
         ),
+        (["uci", "--families", "knn,vanila"], 2, ["--families is", "Did you mean 'vanilla'?"]),
         (["uci", "--folds", "1"], 2, ["--folds is 1"]),
         (["uci", "--layers", "two"], 2, ["--layers is 'two'", "separated by commas"]),
         (["uci", "--decays", "-1"], 2, ["--decays is '-1.0'", "0 to below 100"]),
