@@ -172,6 +172,13 @@ class _RecipeLoader(yaml.SafeLoader):
             raise yaml.YAMLError("aliases (*name) are not supported")
         return super().compose_node(parent, index)
 
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise yaml.YAMLError(f"{twice} stands there twice; leave one of them")
+        return super().construct_mapping(node, deep)
+
 
 def _parse(recipe: str, text: str) -> dict[str, Any]:
     """Read the fields of a recipe; an empty section counts as left out."""

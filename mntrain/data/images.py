@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mntrain.data.account import SourceAccount
 from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
-from mntrain.data.labels import check_names
+from mntrain.data.labels import check_lines, check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
 
@@ -109,6 +109,7 @@ class ImageData:
 
     def __post_init__(self) -> None:
         check_names(self.label_names)
+        check_lines(self.label_names)
         for name in SPLITS:
             part = self.part(name)
             if part.images.shape[1:] != self.train.images.shape[1:]:

@@ -56,21 +56,30 @@ def check_in_range(labels: IndexArray, classes: int, *, where: str) -> None:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Check that class names tell classes apart, on a screen and in a file.
+    """Check that class names tell classes apart.
 
     Raises:
-        DataError: fewer than two, two alike, a blank one, or one that has a line break or is not valid Unicode.
+        DataError: fewer than two, two alike, a blank one, or one that is not valid Unicode.
     """
     if len(names) < 2:
         raise DataError(f"The data has {len(names)} class(es) {list(names)}; classification needs at least 2.")
     for name in names:
         if not name.strip() or any("\ud800" <= letter <= "\udfff" for letter in name):
             raise DataError(f"A class is called {name!r}; give every class a name of printable text.")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")
+
+
+def check_lines(names: Sequence[str]) -> None:
+    """Check that class names of new data fit on a line each; artifacts of earlier versions may have others.
+
+    Raises:
+        DataError: a name has a line break.
+    """
+    for name in names:
         if name.splitlines() != [name]:
             raise DataError(
                 f"A class is called {name!r}, with a line break, and names of classes are written one a line; give it "
                 "a name of one line."
             )
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"Several classes are called {twice[0]!r}; give every class a name of its own.")

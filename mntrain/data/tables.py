@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mntrain.data.account import SourceAccount
 from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
-from mntrain.data.labels import check_names
+from mntrain.data.labels import check_lines, check_names
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
 
@@ -168,6 +168,7 @@ class TableData:
                 raise DataError(f"The targets of the {name} split are {part.targets.dtype}; they must be {kind}.")
         if self.label_names is not None:
             check_names(self.label_names)
+            check_lines(self.label_names)
             labels = [self.part(name).targets for name in SPLITS]
             if min(part.min() for part in labels) < 0 or max(part.max() for part in labels) >= len(self.label_names):
                 raise DataError(f"A label is outside 0 to {len(self.label_names) - 1}; correct the labels of the data.")

@@ -54,7 +54,7 @@ def _classes(figures: ClassificationFigures, noun: str) -> ResultTable:
     macro = figures.macro
     rows.append(
         (
-            f"mean of {macro.classes} classes",
+            f"mean of {macro.classes} class{'es' * (macro.classes != 1)}",
             _share(macro.precision),
             _share(macro.recall),
             _share(macro.f1),

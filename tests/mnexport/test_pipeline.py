@@ -95,7 +95,7 @@ def test_the_configuration_is_what_triton_reads(artifact: Path, repository: Path
 
 
 def test_labels_of_any_script_survive(artifact: Path, repository: Path, tmp_path: Path) -> None:
-    labels = ['say "hi"', "back\\slash", "naïve 猫 🐈", "a\ttab", *"456789"]
+    labels = ['say "hi"', "back\\slash", "naïve 猫 🐈", "two\nlines", *"456789"]
     copied = Path(shutil.copytree(artifact, tmp_path / "artifact"))
     values = json.loads((copied / "config.json").read_text()) | {"labels": labels}
     (copied / "config.json").write_text(json.dumps(values))

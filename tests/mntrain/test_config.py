@@ -97,6 +97,8 @@ def test_an_unknown_recipe_lists_those_there_are() -> None:
         ("data: 5\n", "data is 5"),
         ("[" * 5000, "nested too deeply"),
         ("seed: &a 1\nname: *a\n", "aliases"),
+        ("seed: 1\nseed: 2\n", "seed stands there twice"),
+        ("training:\n  epochs: 1\n  epochs: 2\n", "epochs stands there twice"),
     ],
 )
 def test_a_wrong_recipe_file_is_explained(tmp_path: Path, text: str, words: str) -> None:

@@ -21,7 +21,7 @@ from mntrain.data.image_files.paths import check_files, check_folders, ignore_un
 from mntrain.data.image_files.rows import ImageRows, count
 from mntrain.data.image_files.split_column import column_of_splits, split_rows
 from mntrain.data.images import ImageSet, SourceImages
-from mntrain.data.labels import check_names
+from mntrain.data.labels import check_lines, check_names
 from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import match_channels
 from mntrain.errors import DataError
@@ -106,6 +106,7 @@ def _check_classes(place: Place, opened: OpenedImages, names: Sequence[str]) -> 
             f"least 2, so {remedy}."
         )
     check_names(names)
+    check_lines(names)
 
 
 def _find_columns(place: Place, opened: OpenedImages) -> _Columns:

@@ -180,7 +180,7 @@ def graph_without_convolutions(file: Path) -> None:
 
 def test_a_graph_without_convolutions_is_not_quantised(tmp_path: Path) -> None:
     graph_without_convolutions(tmp_path / "m.onnx")
-    signature = dataclasses.replace(SIGNATURE, input=ExportTensor(name="x", datatype="FP32", shape=(2,)))
+    signature = dataclasses.replace(SIGNATURE, inputs=(ExportTensor(name="x", datatype="FP32", shape=(2,)),))
     with pytest.raises(GraphError, match="nothing to quantise"):
         quantize(tmp_path / "m.onnx", signature, np.zeros((4, 2), np.float32))
 
