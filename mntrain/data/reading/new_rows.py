@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 
 from mntrain.data.account import ColumnAccount, SourceAccount
 from mntrain.data.labels import listing
-from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.table_categories import codes_of, plain_texts, whole_text
 from mntrain.data.reading.table_columns import check_present, column_values
-from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_kinds import example, is_numeric
-from mntrain.data.reading.table_reading import is_number, read_table
+from mntrain.data.reading.table_reading import is_number
 from mntrain.data.row_layout import RowLayout
 from mntrain.data.tables import UNKNOWN, RowArray, TableSet
 from mntrain.errors import DataError
@@ -49,22 +46,6 @@ class LaidOutRows:
         """Return the rows with their targets, which must have been asked for."""
         assert self.targets is not None
         return TableSet(inputs=self.inputs, targets=self.targets)
-
-
-def read_rows(path: Path, layout: RowLayout, *, labelled: bool) -> LaidOutRows:
-    """Read a file, or a folder with a single table, and lay it out; see :func:`lay_out_rows`.
-
-    Raises:
-        DataError: nothing can be read there, there are several tables, or the rows do not fit the model.
-        ConfigError: the file is no table.
-    """
-    files = find_tables(local_path(str(path))).splits
-    if "all" not in files:
-        raise DataError(f"'{path}' holds {listing([file.name for file in files.values()])}; give one of these files.")
-    # What are texts to the model are texts here, too: 007 stays 007.
-    texts = frozenset({*layout.categories, *(layout.targets if layout.labels is not None else ())})
-    read = read_table(files["all"], texts)
-    return lay_out_rows(read.table, layout, where=f"'{path}'", labelled=labelled)
 
 
 def lay_out_rows(table: pa.Table, layout: RowLayout, *, where: str, labelled: bool) -> LaidOutRows:

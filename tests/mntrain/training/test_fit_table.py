@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +14,8 @@ import torch
 
 from mntrain.artifact import TableArtifact, load_artifact
 from mntrain.config import load_experiment
-from mntrain.data.reading.new_rows import read_rows
 from mntrain.errors import ArtifactError
+from mntrain.evaluation.new_rows import load_new_rows
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 
@@ -68,7 +69,8 @@ def test_an_artifact_describes_columns_categories_and_targets(folder: Path) -> N
 
 def test_new_rows_are_estimated_as_they_were_in_training(folder: Path) -> None:
     artifact = load(folder)
-    found = read_rows(folder / "rows.csv", artifact.config.layout, labelled=True)
+    reading = dataclasses.replace(artifact.config.experiment.data, path=str(folder / "rows.csv"))
+    found = load_new_rows(artifact.config, reading).splits["all"]
     assert found.inputs[3, 2] == -1
     with torch.inference_mode():
         inputs = artifact.preprocessing(torch.from_numpy(found.inputs))

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from mntrain.data.reading.new_rows import LaidOutRows, lay_out_rows, read_rows
+from mntrain.data.reading.new_rows import LaidOutRows, lay_out_rows
+from mntrain.data.reading.table_reading import read_table
 from mntrain.data.row_layout import RowLayout
 from mntrain.errors import DataError
 
@@ -82,24 +83,25 @@ def test_rows_that_do_not_fit_are_refused(change: dict[str, Any], layout: RowLay
         lay_out(columns, layout, labelled=True)
 
 
+def laid_out(file: Path, layout: RowLayout) -> LaidOutRows:
+    """Rows of a file whose categories and classes are read as texts."""
+    table = read_table(file, frozenset({*layout.categories, *layout.targets})).table
+    return lay_out_rows(table, layout, where=f"'{file}'", labelled=True)
+
+
 def test_a_file_is_read_with_its_texts_as_they_are(tmp_path: Path) -> None:
     layout = replace(LAYOUT, numbers=("a",), categories={"code": ("007", "1", "7")}, targets=("y",), labels=("01", "1"))
     (tmp_path / "new.csv").write_text("code;y;a\n007;01;1,5\n7;1;2\n1.0;1;\n8;01;2\n")
-    found = read_rows(tmp_path, layout, labelled=True)
+    found = laid_out(tmp_path / "new.csv", layout)
     assert found.inputs[:, 1].tolist() == [0, 2, 1, -1]
     assert found.labelled().targets.tolist() == [0, 1, 1, 0]
     assert np.isnan(found.inputs[:, 0]).tolist() == [False, False, True, False]
-    (tmp_path / "train.csv").write_text("code,y,a\n1,1,1\n")
-    (tmp_path / "test.csv").write_text("code,y,a\n1,1,1\n")
-    (tmp_path / "new.csv").unlink()
-    with pytest.raises(DataError, match=r"train.csv, test.csv; give one of these files"):
-        read_rows(tmp_path, layout, labelled=True)
 
 
 def test_numbers_of_a_new_file_are_spelled_as_the_model_was_trained(tmp_path: Path) -> None:
     """Versions (1.0, 2) are texts where training saw others beside them; classes of numbers may be written 01."""
     layout = replace(LAYOUT, numbers=("a",), categories={"code": ("1.0", "2", "beta")}, labels=("1", "2", "10"))
     (tmp_path / "new.csv").write_text("code,y,a\n1.0,01,1\n2.0,2,2\n1,010,3\n")
-    found = read_rows(tmp_path, layout, labelled=True)
+    found = laid_out(tmp_path / "new.csv", layout)
     assert found.inputs[:, 1].tolist() == [0, 1, -1]
     assert found.labelled().targets.tolist() == [0, 1, 2]
