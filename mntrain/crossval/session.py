@@ -19,6 +19,7 @@ from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.result_folder import result_folder
 from mntrain.training.run_record import record_lines, summarize_run
+from mntrain.training.setup import setup_for
 
 
 def crossval(options: CrossvalOptions) -> Crossval:
@@ -45,7 +46,7 @@ def crossval(options: CrossvalOptions) -> Crossval:
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: CrossvalProgress) -> SetResult:
-    for line in record_lines(summarize_run(base_config(options, recipe), first)):
+    for line in record_lines(summarize_run(setup_for(base_config(options, recipe), first))):
         progress.say(line)
     folds: list[Fold] = []
     baselines: dict[str, list[dict[str, Any]]] = {family: [] for family in options.families if family in BASELINES}

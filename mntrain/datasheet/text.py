@@ -43,11 +43,11 @@ def _class_table(record: RunRecord) -> ResultTable:
     return ResultTable(headings=("class", *SPLITS), rows=[tuple(map(_short, row)) for row in rows], caption=caption)
 
 
-def column_table(columns: Sequence[ColumnEntry], limit: int = _ROWS) -> ResultTable:
+def column_table(columns: Sequence[ColumnEntry]) -> ResultTable:
     """Make a table of columns: what is special first, then features, of which only the first are shown."""
     rest = [column for column in columns if _is_plain(column)]
     special = [column for column in columns if not _is_plain(column)]
-    shown = [*special, *rest][:limit] if len(columns) > limit else [*columns]
+    shown = [*special, *rest][:_ROWS] if len(columns) > _ROWS else [*columns]
     ranges = any(column["range"] for column in shown)
     caption = (
         "Lowest, middle and highest value of the training rows; missing values of all rows."

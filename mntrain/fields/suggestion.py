@@ -8,10 +8,10 @@ _BEGINNING = 3
 """Letters that a shortened word has at least."""
 
 
-def nearest(word: str, known: Collection[str], *, cutoff: float = 0.6) -> str | None:
+def nearest(word: str, known: Collection[str]) -> str | None:
     """Return the known word that ``word`` may mean; case and hyphens do not count. None where none is near."""
     spelled = {_plain(name): name for name in known}
-    matches = get_close_matches(_plain(word), spelled, n=1, cutoff=cutoff)
+    matches = get_close_matches(_plain(word), spelled, n=1)
     return spelled[matches[0]] if matches else None
 
 

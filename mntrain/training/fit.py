@@ -59,7 +59,7 @@ def _is_first_process() -> bool:
 
 def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
-    summary = summarize_run(config, data)
+    summary = summarize_run(setup)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config)
     fabric.launch()

@@ -8,29 +8,26 @@ from pathlib import Path
 
 from rich.console import Console
 
-from mntrain.config import ExperimentConfig
-from mntrain.data.images import ImageData
 from mntrain.data.summary.lines import summary_lines
 from mntrain.data.summary.record import RunRecord, TrainingEntry
 from mntrain.data.summary.summarize import summarize
-from mntrain.data.tables import TableData
 from mntrain.regular_files import read_text
 from mntrain.terminal_text import plain
 from mntrain.training.run_folder import DATA_FILE
 from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
-from mntrain.training.setup import setup_for
+from mntrain.training.setup import RunSetup
 
 
-def summarize_run(config: ExperimentConfig, data: ImageData | TableData) -> RunRecord:
+def summarize_run(setup: RunSetup) -> RunRecord:
     """Summarize the data of a run, the shape of the model's inputs, and the steps of an epoch."""
-    training, examples = config.training, len(data.train)
-    found = summarize(data, config.data)
+    training, examples = setup.config.training, len(setup.data.train)
+    found = summarize(setup.data, setup.config.data)
     advice = short_run_advice(training, examples)
     if advice is not None:
         found["warnings"].append(advice)
     return RunRecord(
         **found,
-        input=list(setup_for(config, data).input_shape),
+        input=list(setup.input_shape),
         training=TrainingEntry(
             batch_size=min(training.batch_size, examples),
             steps_per_epoch=steps_of_an_epoch(training, examples),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 
 from mntrain.data.image_files.formats import is_picture
 from mntrain.data.image_files.opened import Place
@@ -87,8 +86,4 @@ def ignore_unnamed(place: Place, named: set[str], pictures: Sequence[str] | None
     top = place.path if place.path.is_dir() else place.path.parent
     for picture in pictures:
         if os.path.normpath(picture) not in named:
-            place.ignored.add("pictures that no table names", _inside(picture, top))
-
-
-def _inside(path: str, top: Path) -> str:
-    return os.path.relpath(path, top)
+            place.ignored.add("pictures that no table names", os.path.relpath(picture, top))

@@ -71,7 +71,7 @@ def split_rows(place: Place, splits: Splits, column: str, told: str) -> tuple[Sp
     """
     asked = place.config.split_column is not None
     values = {name: [_values(part, column) for part in parts] for name, parts in splits.items()}
-    meaning = {value: _meaning(value, place) for parts in values.values() for part in parts for value in part}
+    meaning = {value: _meaning(value) for parts in values.values() for part in parts for value in part}
     others = [value for value, split in meaning.items() if split is None]
     if not asked and len(others) == len(meaning):
         return splits, told
@@ -110,10 +110,8 @@ def _values(part: ImageRows, column: str) -> list[str | None]:
     return values
 
 
-def _meaning(value: str | None, place: Place) -> str | None:
-    if value is None:
-        return None
-    return split_of(value)
+def _meaning(value: str | None) -> str | None:
+    return None if value is None else split_of(value)
 
 
 def _check_agree(

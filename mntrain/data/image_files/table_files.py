@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.formats import TABLE_SUFFIXES, is_picture
 from mntrain.data.image_files.rows import BLOCK, EncodedImage, ImageRows, MemoryRows, as_encoded
 from mntrain.data.labels import listing
+from mntrain.data.reading.table_text import check_unique
 from mntrain.errors import ConfigError, DataError
 from mntrain.regular_files import regular
 
@@ -50,7 +50,7 @@ def open_table(file: Path) -> ImageRows:
         regular(file)
         if suffix in (".parquet", ".arrow"):
             rows = FileRows(file=file)
-            _check_columns(rows.schema.names, file)
+            check_unique(rows.schema.names, file)
             return rows
         table = _read_json(file) if suffix in (".json", ".jsonl") else _read_csv(file)
         features = datasets.Features.from_arrow_schema(table.schema)
@@ -192,7 +192,7 @@ def _read_csv(file: Path) -> pa.Table:
     if not lines:
         raise ValueError("it holds no line")
     names = [name.strip() for name in lines[0]]
-    _check_columns(names, file)
+    check_unique(names, file)
     if any(map(is_picture, names)):
         raise DataError(
             f"The first line of '{file}' holds a path of an image ({listing(names)}); it must hold the names of the "
@@ -214,9 +214,3 @@ def _typed(cells: list[str]) -> pa.Array:
 def _is_whole(cell: str) -> bool:
     digits = cell.removeprefix("-")
     return digits.isdecimal() and len(digits) < 19 and cell == str(int(cell))
-
-
-def _check_columns(names: list[str], file: Path) -> None:
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DataError(f"'{file}' has several columns called {listing(twice)}; give every column a name of its own.")
