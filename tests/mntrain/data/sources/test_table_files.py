@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
+from mntrain.data.reading.table_text import read_text_table
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError, DataError, MnTrainError
 
@@ -281,13 +283,23 @@ def test_a_column_of_splits_must_not_contradict_the_files(tmp_path: Path) -> Non
         load(tmp_path)
 
 
-def test_a_program_that_ends_right_after_a_table_was_read_ends_in_order(tmp_path: Path) -> None:
-    """Threads of Arrow beside those of PyTorch abort about every second such program."""
+def test_a_refused_table_ends_the_program_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of Arrow beside those of PyTorch abort about every second such program, so text is parsed without."""
     file = tmp_path / "rows.csv"
-    file.write_text("a,y\n1,2\n")
-    program = (
-        "import torch, pathlib, sys; from mntrain.data.reading.table_text import read_text_table; "
-        "read_text_table(pathlib.Path(sys.argv[1])); sys.exit(3)"
-    )
-    running = [subprocess.Popen([sys.executable, "-c", program, str(file)]) for _ in range(2)]
-    assert [process.wait(timeout=60) for process in running] == [3, 3]
+    file.write_text("a,b\n1,2\n3,4\n")
+    command = [sys.executable, "-m", "mntrain", "data", "table", "--data.path", str(file)]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    options: list[pa.csv.ReadOptions] = []
+    read = pa.csv.read_csv
+
+    def spy(*words: Any, read_options: pa.csv.ReadOptions, **named: Any) -> Any:
+        options.append(read_options)
+        return read(*words, read_options=read_options, **named)
+
+    monkeypatch.setattr(pa.csv, "read_csv", spy)
+    read_text_table(file)
+    assert [option.use_threads for option in options] == [False]
+    for process in running:
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 1, told
+        assert "none is called y, target, label or class" in told
