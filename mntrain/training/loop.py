@@ -108,7 +108,7 @@ class Trainer:
                     events.close()
 
     def evaluate(self, examples: Examples) -> Evaluation:
-        """Evaluate the model as it stands in float32, as the artifact holds it, each process its part of ``examples``."""
+        """Evaluate the model as it stands, in float32 like its artifact, each process its part of ``examples``."""
         plan = EvaluationPlan(
             metric=self.data.metric,
             batch_size=self.config.evaluation_batch_size,
