@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from mntrain.acting.record import AdaptationRecord
 from mntrain.comparison.paired import holm, paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 from mntrain.errors import ConfigError
-from mntrain.training.adaptation_record import AdaptationRecord
 from mntrain.training.evaluation import ACCURACY, Metric, metric_of
 
 
