@@ -69,7 +69,7 @@ def run(command: FitCommand) -> int:
     if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
-    from mntrain.training.adaptation_record import AdaptationRecord
+    from mntrain.acting.record import AdaptationRecord
     from mntrain.training.evaluation import metric_of
     from mntrain.training.regression import describe_targets
 
@@ -82,7 +82,8 @@ def run(command: FitCommand) -> int:
         print(printable(f"  {line}"))
     record = AdaptationRecord.from_metrics(result)
     if record is not None:
-        print(f"{record.describe(metric)}")
+        for sentence in (record.describe(metric), *record.describe_neighbors()):
+            print(sentence)
         for verdict in record.verdicts():
             print(f"note: {verdict}")
     artifact = folder / "artifact"
