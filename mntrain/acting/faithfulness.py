@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mntrain.acting.batches import batches
 from mntrain.models.base import Regressor
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
+from mntrain.models.queries import query_batches
 
 LEFT_OUT = 3
 """Neighbors that count as named."""
@@ -131,7 +131,7 @@ def faithfulness(model: HasNeighbors, queries: Tensor) -> Faithfulness | None:
     counts = sorted({left_out, *takewhile(lambda count: count < entries, _CURVE)})
     queries = _affordable(model, queries, passes=len(counts) * (1 + _DRAWS))
     generator = torch.Generator().manual_seed(0)
-    parts = [_moves(model, part, counts, generator) for part in batches(model, queries)]
+    parts = [_moves(model, part, counts, generator) for part in query_batches(model, queries)]
     named, random = (torch.cat([part[side] for part in parts]) for side in (0, 1))  # [N, counts], [N, counts, draws]
     whole, attention = (torch.cat([part[side] for part in parts]) for side in (2, 3))  # [N]
     at = counts.index(left_out)
