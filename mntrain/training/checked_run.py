@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,7 @@ from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.training.class_weights import weigh_classes
+from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
 
 
@@ -26,12 +28,14 @@ class CheckedRun:
         data: its three splits.
         setup: of the two.
         model: untrained.
+        rates: factor on the learning rate of each group of parameters whose rate is found from the length of the run.
     """
 
     config: ExperimentConfig
     data: ImageData | TableData
     setup: RunSetup
     model: Model
+    rates: Mapping[str, float]
 
 
 def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
@@ -54,7 +58,8 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
         model = setup.build_model()
     _check_phases(config, model)
     weigh_classes(model, config.training, data.train.targets)
-    return CheckedRun(config=config, data=data, setup=setup, model=model)
+    rates = automatic_rates(model.parameter_groups(), config.training, len(data.train))
+    return CheckedRun(config=config, data=data, setup=setup, model=model, rates=rates)
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

@@ -18,7 +18,13 @@ from mntrain.layers.attention import (
 from mntrain.layers.mlp import Mlp, as_values
 from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
+from mntrain.models.meta_neighborhoods.dictionary import (
+    TARGET_DISTANCE,
+    EntryDropout,
+    adaptation_groups,
+    attach_step_size,
+    initial_keys,
+)
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
 from mntrain.models.vanilla.regression import VanillaRegressor
 
@@ -142,7 +148,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         """The network with weight decay; dictionary and step size without."""
         return [
             ParameterGroup(name="network", parameters=tuple(self.network.parameters()), decay=True),
-            *adaptation_groups(self.config, self.keys, self.values, self.raw_step_size),
+            *adaptation_groups(self.config, self.keys, self.values, self.raw_step_size, TARGET_DISTANCE),
         ]
 
 
