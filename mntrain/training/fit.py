@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch._dynamo.exc import TorchDynamoException
 
-from mntrain.acting.record import adaptation_record
+from mntrain.acting.measuring import adaptation_record
 from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
@@ -62,7 +62,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
     summary = summarize_run(setup, checked.rates)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    fabric = _fabric(config)
+    fabric = _fabric(config, some_untrained=checked.start is not None and checked.start.epoch > 0)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training, checked.rates)
     state = run.resumed(config, data)
@@ -98,6 +98,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         config=config.training,
         run=run,
         seed=config.seed,
+        start=checked.start,
         quiet=quiet,
     )
     if config.training.compile:
@@ -128,11 +129,12 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         "rates": dict(checked.rates),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
+        "start": state.start or None,
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:
         return None
-    record = adaptation_record(model.eval(), training_data, test)
+    record = adaptation_record(model.eval(), training_data, test, row.get(f"train_{test.metric}"))
     result["adaptation"] = None if record is None else record.to_json()
     artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
     save_artifact(run.path / "artifact", artifact, best.model, setup.samples())
@@ -141,10 +143,17 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     return result
 
 
-def _fabric(config: ExperimentConfig) -> Fabric:
+def _fabric(config: ExperimentConfig, *, some_untrained: bool) -> Fabric:
+    """Start Fabric; ``some_untrained`` where epochs leave parameters out, which data-parallel training must be told."""
     training = config.training
+    strategy = "ddp_find_unused_parameters_true" if some_untrained and training.devices > 1 else "auto"
     try:
-        return Fabric(accelerator=training.accelerator, devices=training.devices, precision=training.precision)
+        return Fabric(
+            accelerator=training.accelerator,
+            devices=training.devices,
+            precision=training.precision,
+            strategy=strategy,
+        )
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"training.accelerator {training.accelerator!r} with {training.devices} device(s) and precision "
