@@ -95,11 +95,10 @@ class Faithfulness:
     def describe(self) -> str:
         """Put the measure into words."""
         named, random = self.text(self.named_size), self.text(self.random_size)
-        part = "" if self.of_whole is None else f", {self.of_whole:.0%} of what adaptation does"
-        what = "the probability of an answer" if self.measure == "comprehensiveness" else "an answer"
+        part = "" if self.of_whole is None else f", {self.of_whole:.0%} of the effect of adaptation"
         return (
-            f"leaving out its {self.left_out} largest neighbors ({self.attention:.1%} of the attention) moves {what} "
-            f"by {named}{part}; as many random entries move it by {random}"
+            f"without its {self.left_out} largest neighbors ({self.attention:.1%} of the attention) an answer moves by "
+            f"{named}{part}; without random ones by {random}"
         )
 
     def verdict(self) -> str | None:
@@ -114,7 +113,7 @@ class Faithfulness:
     def text(self, size: float) -> str:
         """Write a mean absolute move for people: in points of probability, or deviations of the target."""
         if self.measure == "comprehensiveness":
-            return f"{100 * size:.2g} points"
+            return f"{100 * size:.2g} points of probability"
         return f"{size:.2g} deviations of the target"
 
 
