@@ -10,10 +10,10 @@ from mnexport.forms.dispatch import without_adaptation
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
 from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
+from mntrain.acting.record import AdaptationRecord
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Model
-from mntrain.training.adaptation_record import AdaptationRecord
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

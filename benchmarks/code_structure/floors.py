@@ -18,6 +18,8 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("comparison",),
         ("neighbors",),
         ("training",),
+        ("acting",),
+        ("training.evaluation",),
         ("artifact",),
         ("artifact_config",),
         ("config",),

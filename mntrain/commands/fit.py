@@ -69,7 +69,7 @@ def run(command: FitCommand) -> int:
     if command.json:
         print(json.dumps(result, allow_nan=False))
         return 0
-    from mntrain.training.adaptation_record import AdaptationRecord
+    from mntrain.acting.record import AdaptationRecord
     from mntrain.training.evaluation import metric_of
     from mntrain.training.regression import describe_targets
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mntrain.comparison.paired import paired_p_value
+from mntrain.acting.record import AdaptationRecord
+from mntrain.comparison.paired import holm, paired_p_value
 from mntrain.comparison.plan import CompareOptions, PlannedRun
 from mntrain.errors import ConfigError
-from mntrain.training.adaptation_record import AdaptationRecord
 from mntrain.training.evaluation import ACCURACY, Metric, metric_of
 
 
@@ -58,6 +58,7 @@ class Difference:
         mean: mean of the differences.
         std: sample deviation; None for one seed.
         p_value: p-value of the two-sided paired t-test; None for one seed, or where all differences are equal.
+        p_holm: the same, Holm-corrected for the number of variants that are tested against the baseline.
         seeds: seeds that both have finished.
     """
 
@@ -65,6 +66,7 @@ class Difference:
     std: float | None
     p_value: float | None
     seeds: tuple[int, ...]
+    p_holm: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,16 +266,32 @@ def _rows(
 ) -> tuple[Row, ...]:
     """Make a row of each variant's figures by seed."""
     baseline = figures[options.baseline]
+    differences = _corrected(
+        {
+            variant.name: _difference(figures[variant.name], baseline)
+            for variant in options.rows
+            if variant.name != options.baseline
+        }
+    )
     return tuple(
         Row(
             variant=variant.name,
             words=variant.words,
             runs=tuple(figures[variant.name].values()),
             failed=reasons[variant.name],
-            difference=None if variant.name == options.baseline else _difference(figures[variant.name], baseline),
+            difference=differences.get(variant.name),
         )
         for variant in options.rows
     )
+
+
+def _corrected(differences: dict[str, Difference | None]) -> dict[str, Difference | None]:
+    """Add the corrected p-values of all variants that are compared with one baseline."""
+    p_values = [None if difference is None else difference.p_value for difference in differences.values()]
+    return {
+        name: None if difference is None else replace(difference, p_holm=p_holm)
+        for (name, difference), p_holm in zip(differences.items(), holm(p_values), strict=True)
+    }
 
 
 def _difference(variant: dict[int, RunFigures], baseline: dict[int, RunFigures]) -> Difference | None:

@@ -12,7 +12,7 @@ from mntrain.training.evaluation import Metric
 def headings(comparison: Comparison) -> list[str]:
     """Return a heading for each column of :func:`cells`."""
     columns = ["variant", *(f"seed {seed}" for seed in comparison.options.seeds), "mean ± std"]
-    columns += [f"minus {comparison.options.baseline}", "p"]
+    columns += [f"minus {comparison.options.baseline}", "p", "p (Holm)"]
     return [*columns, "unadapted", "gain", "weights moved", "parameters", "epochs", "seconds a run"]
 
 
@@ -27,7 +27,7 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         *scores,
         _mean_std(metric, row.mean, row.std),
         "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
-        "" if difference is None or difference.p_value is None else f"{difference.p_value:.3f}",
+        *(("", "") if difference is None else (_p_value(difference.p_value), _p_value(difference.p_holm))),
         metric.text(row.unadapted_mean),
         metric.text(row.gain_mean, sign=True),
         "" if row.weight_change_mean is None else f"{row.weight_change_mean:.1%}",
@@ -62,10 +62,15 @@ def caption(comparison: Comparison) -> str:
     together = " Rows without the name of a target are the mean over several targets." if comparison.targets else ""
     return (
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
-        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test. "
+        f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test, "
+        "uncorrected and corrected by Holm's method for the number of variants tested. "
         "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
         f"adapted weights.{together}"
     )
+
+
+def _p_value(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
 def _mean_std(metric: Metric, mean: float | None, std: float | None, *, sign: bool = False) -> str:

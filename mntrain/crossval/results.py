@@ -2,10 +2,11 @@
 
 import math
 import statistics
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mntrain.comparison.paired import paired_p_value
+from mntrain.comparison.paired import holm, paired_p_value
 from mntrain.crossval.plan import CrossvalOptions
 from mntrain.crossval.search import Choice
 
@@ -55,6 +56,7 @@ class SetResult:
         choice: settings of the networks.
         scores: errors of each family whose folds have all been trained.
         failures: description of each failed run.
+        p_holm: p-value against each other family as :func:`corrected` has it; empty before.
     """
 
     name: str
@@ -64,12 +66,16 @@ class SetResult:
     choice: Choice
     scores: tuple[Scores, ...]
     failures: tuple[str, ...] = ()
+    p_holm: dict[str, float | None] = field(default_factory=dict)
 
     def by_target(self) -> "tuple[SetResult, ...]":
-        """Return the result for each of several targets, under the name SET: TARGET; empty for one target."""
+        """Return the result for each of several targets, under the name SET: TARGET; empty for one target.
+
+        Their p-values are corrected among themselves.
+        """
         if len(self.targets) == 1:
             return ()
-        return tuple(
+        return corrected(
             replace(
                 self,
                 name=f"{self.name}: {target}",
@@ -143,10 +149,21 @@ class SetResult:
                 p_value = self.p_value(scores.family)
                 found[scores.family] = {
                     "p_value": p_value,
+                    "p_holm": self.p_holm.get(scores.family),
                     "significant": p_value is not None and p_value < SIGNIFICANCE,
                     "better": measured.mean < scores.mean,
                 }
         return found
+
+
+def corrected(results: Iterable[SetResult]) -> tuple[SetResult, ...]:
+    """Correct the p-values of all tests on all ``results``, as one family, by Holm's method."""
+    sets = tuple(results)
+    tests = [(place, family, test["p_value"]) for place, one in enumerate(sets) for family, test in one.tests().items()]
+    of_set: list[dict[str, float | None]] = [{} for _ in sets]
+    for (place, family, _), p_holm in zip(tests, holm([p_value for *_, p_value in tests]), strict=True):
+        of_set[place][family] = p_holm
+    return tuple(replace(one, p_holm=p_values) for one, p_values in zip(sets, of_set, strict=True))
 
 
 def _plain(error: float) -> float | None:

@@ -10,7 +10,7 @@ from mntrain.crossval.baselines import BASELINES
 from mntrain.crossval.plan import CrossvalOptions, Fold, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.progress import CrossvalProgress
-from mntrain.crossval.results import Crossval, Scores, SetResult
+from mntrain.crossval.results import Crossval, Scores, SetResult, corrected
 from mntrain.crossval.search import choose
 from mntrain.crossval.table import result_table
 from mntrain.crossval.training import train
@@ -36,7 +36,7 @@ def crossval(options: CrossvalOptions) -> Crossval:
     """
     tables = {recipe: _load(options, recipe, 0) for recipe in options.recipes}
     with result_folder(options.folder), CrossvalProgress(options) as progress:
-        sets = tuple(_cross_validate(options, recipe, tables[recipe], progress) for recipe in options.recipes)
+        sets = corrected(_cross_validate(options, recipe, tables[recipe], progress) for recipe in options.recipes)
         result = Crossval(options=options, sets=sets)
         text = json.dumps(result.to_json(), indent=2, allow_nan=False) + "\n"
         write_text_atomically(options.folder / "crossval.json", text)

@@ -26,8 +26,7 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
         chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in chosen_settings))
     scores_of = {scores.family: scores for scores in row.scores}
     scores = [_score(scores_of.get(family), best=family == row.best) for family in result.options.families]
-    values = (row.p_value(other) for other in _others(result))
-    tests = ["" if value is None else _p_value(value) for value in values]
+    tests = [_p_values(row, other) for other in _others(result)]
     return [row.name, f"{row.rows:,}", str(row.features), *chosen, *scores, *tests]
 
 
@@ -49,7 +48,9 @@ def print_crossval(console: Console, result: Crossval) -> None:
 def caption(result: Crossval) -> str:
     """Describe the figures of the table."""
     tested = (
-        f" p is that of a two-sided paired t-test over the folds, marked (*) below {SIGNIFICANCE}."
+        " p is that of a two-sided paired t-test over the folds; in brackets corrected by Holm's method for all tests "
+        "on the data sets, of targets for those on the targets of one set. "
+        f"Both are marked (*) below {SIGNIFICANCE}."
         if _others(result)
         else ""
     )
@@ -76,6 +77,13 @@ def _title(family: str) -> str:
 def _others(result: Crossval) -> list[str]:
     families = result.options.families
     return [family for family in families if family != MEASURED] if MEASURED in families else []
+
+
+def _p_values(row: SetResult, other: str) -> str:
+    value, corrected = row.p_value(other), row.p_holm.get(other)
+    if value is None:
+        return ""
+    return _p_value(value) if corrected is None else f"{_p_value(value)} ({_p_value(corrected)})"
 
 
 def _p_value(value: float) -> str:

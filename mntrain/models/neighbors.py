@@ -60,6 +60,16 @@ class HasNeighbors(Protocol):
     def attention_over_all(self, queries: Tensor) -> Tensor:
         """Queries [B, d] → attention ω [B, S] over all entries, none dropped."""
 
+    def answers_from(self, queries: Tensor, keep: Tensor) -> Tensor:
+        """Adapted logits [B, C], or values [B] ([B, T] of several), with some entries left out of every query.
+
+        The attention of a query is renormalised over the entries that it keeps.
+
+        Args:
+            queries: [B, d].
+            keep: boolean [B, S]; every row must keep at least one entry.
+        """
+
     def weight_change(self, queries: Tensor) -> Tensor:
         """Queries [B, d] → relative change ‖w' − w‖ / ‖w‖ [B] of the weights that are adapted."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from mntrain.acting.record import EntryAgreement, agreement_of
 from mntrain.artifact import ImageArtifact, load_artifact, read_config
 from mntrain.artifact_config import ImageArtifactConfig
 from mntrain.data.examples import IndexArray
@@ -21,7 +22,6 @@ from mntrain.models.nearest import nearest_positions
 from mntrain.models.neighbors import NeighborClassifier
 from mntrain.neighbors.file import NAME, write_neighbors
 from mntrain.neighbors.images import NeighborImages
-from mntrain.training.adaptation_record import EntryAgreement, agreement_of
 from mntrain.training.artifact_data import load_split
 
 _MOST = 20

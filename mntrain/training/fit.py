@@ -10,11 +10,11 @@ import torch
 from lightning_fabric import Fabric
 from torch._dynamo.exc import TorchDynamoException
 
+from mntrain.acting.record import adaptation_record
 from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
-from mntrain.training.adaptation_record import adaptation_record
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.loop import Trainer

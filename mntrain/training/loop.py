@@ -108,13 +108,13 @@ class Trainer:
                     events.close()
 
     def evaluate(self, examples: Examples) -> Evaluation:
-        """Evaluate the model as it stands, each process its part of ``examples``."""
+        """Evaluate the model as it stands, in float32 like its artifact, each process its part of ``examples``."""
         plan = EvaluationPlan(
             metric=self.data.metric,
             batch_size=self.config.evaluation_batch_size,
             shard=Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size),
         )
-        return evaluate(self.model, self.data.preprocessing, examples, plan)
+        return evaluate(self.model.module, self.data.preprocessing, examples, plan)
 
     def _out_of_patience(self, state: TrainingState) -> bool:
         return 0 < self.config.patience <= state.epoch - state.best_epoch
@@ -194,7 +194,9 @@ class Trainer:
             part = Batch(inputs, targets)
             # Gradients are exchanged between processes once, with the last part.
             with self.fabric.no_backward_sync(self.model, enabled=len(figures) + 1 < count), global_rows(rows):
-                loss, prediction = self.model.evaluate_objective(phase.objective, part)
+                # Fabric casts in a marked method only where a strategy wraps the module: not on one device.
+                with self.fabric.autocast():
+                    loss, prediction = self.model.evaluate_objective(phase.objective, part)
                 score = self.data.metric.score(prediction, targets).sum()
                 figures.append(PartFigures(self._reported(loss, prediction, targets), score.detach(), len(targets)))
                 # Processes are averaged, so that each example of the batch weighs 1 / total.

@@ -231,6 +231,21 @@ def test_neighbors_explain_the_answer_of_the_model(model: Model) -> None:
     torch.testing.assert_close(some, similarity[:, [3, 1]])
 
 
+def test_entries_left_out_of_an_answer_are_as_if_they_had_never_been(model: Model) -> None:
+    if not isinstance(model, NeighborClassifier):
+        return
+    model.double().eval()
+    entries = len(model.entry_keys())
+    keep = torch.rand(5, entries, generator=torch.manual_seed(3)) < 0.5
+    with torch.inference_mode():
+        queries = model.queries(images(5).double())
+        found = model.answers_from(queries, keep)
+        torch.testing.assert_close(model.answers_from(queries, torch.ones_like(keep)), model.classify(queries).logits)
+        for row, query in enumerate(queries.split(1)):
+            alone = model.logits_among(query, keep[row].nonzero().squeeze(1), model.temperature)
+            torch.testing.assert_close(found[row : row + 1], alone)
+
+
 def test_a_cosine_head_shows_the_prototypes_that_it_answers_with(model: Model) -> None:
     if not isinstance(model, NeighborClassifier):
         return

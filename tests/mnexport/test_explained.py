@@ -18,8 +18,8 @@ from mnexport.parity.tolerance import Answers, Approximation, Tolerance
 from mnexport.pipeline import export
 from mnexport.report import ExportReport
 from mnexport.repository.target import Target, sha256
+from mntrain.acting.record import AdaptationRecord
 from mntrain.artifact import load_artifact, read_config
-from mntrain.training.adaptation_record import AdaptationRecord
 
 NEIGHBORS = 4
 

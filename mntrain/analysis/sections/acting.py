@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mntrain.acting.record import AdaptationRecord, effect_on, entry_agreement, model_queries
 from mntrain.analysis.observation import Observed, sample
 from mntrain.analysis.report_input import ReportInput
 from mntrain.analysis.sections.content import Section
 from mntrain.models.neighbors import HasNeighbors
-from mntrain.training.adaptation_record import AdaptationRecord, effect_on, entry_agreement, model_queries
 from mntrain.training.evaluation import metric_of
 
 

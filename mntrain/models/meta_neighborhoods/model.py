@@ -120,6 +120,12 @@ class MetaNeighborhoods(Classifier):
         weights = attention(similarity(queries, key_index(keys, self.similarity)), temperature)
         return self._adapted(queries, weights, keys, values)
 
+    def answers_from(self, queries: Tensor, keep: Tensor) -> Tensor:
+        """Adapted logits [B, C] of features z [B, d], each with the entries of its row of ``keep``, boolean [B, S]."""
+        keys, values = self.dictionary.keys, self.dictionary.values()
+        weights = attention(similarity(queries, key_index(keys, self.similarity)), self.temperature, keep)
+        return self._adapted(queries, weights, keys, values)
+
     def _adapted(self, queries: Tensor, weights: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         problem, steps = inner_problem(self.head, keys, values), self.steps()
         return adapted_logits(queries, weights, problem, self.head.weight, steps, cheapest_form(problem, steps))

@@ -113,6 +113,12 @@ class MetaNeighborhoodsRegressor(Regressor):
         """Standardised inputs [B, F] → ω [B, S] over all entries, none dropped."""
         return attention(similarity(queries, key_index(self.keys, self.similarity)), self.temperature)
 
+    def answers_from(self, queries: Tensor, keep: Tensor) -> Tensor:
+        """Values [B] of standardised inputs [B, F], each with the entries of its row of ``keep``, boolean [B, S]."""
+        weights = attention(similarity(queries, key_index(self.keys, self.similarity)), self.temperature, keep)
+        layers = self.network.parameters_of_layers()
+        return adapted_values(queries, weights, layers, layer_tables(self.keys, self.values, layers), self.step_size)
+
     def comparable_similarity(self, queries: Tensor, entries: slice | Tensor) -> Tensor:
         """Similarity [B, S'] of standardised inputs [B, F] to some entries, comparable between inputs too."""
         return comparable_similarity(queries, key_index(self.keys[entries], self.similarity))

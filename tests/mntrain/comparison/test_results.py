@@ -71,6 +71,25 @@ def test_means_deviations_and_paired_differences_are_right(tmp_path: Path) -> No
     assert mn.difference.p_value == pytest.approx(float(ttest_1samp([0.02, 0.01, 0.03], 0).pvalue))
 
 
+def test_p_values_are_corrected_for_the_number_of_variants(tmp_path: Path) -> None:
+    third = custom("third=--family vanilla --vanilla.scale 5")
+    asked = options(tmp_path, variants=(*built_in(["vanilla", "mn"]), third))
+    finish(asked, ACCURACIES | {"third": (0.91, 0.921, 0.932)})
+    comparison = compared(asked)
+    _, mn, last = (row.difference for row in comparison.rows)
+    assert mn is not None
+    assert last is not None
+    assert mn.p_value is not None
+    assert last.p_value is not None
+    # The smaller of two counts twice, the larger once.
+    assert last.p_value < mn.p_value
+    assert (last.p_holm, mn.p_holm) == (pytest.approx(2 * last.p_value), pytest.approx(mn.p_value))
+    row = dict(zip(headings(comparison), cells(comparison, comparison.rows[2]), strict=True))
+    assert (row["p"], row["p (Holm)"]) == ("0.003", "0.005")
+    assert "Holm" in result_table(comparison).caption
+    assert comparison.to_json()["variants"][2]["difference"]["p_holm"] == last.p_holm
+
+
 def test_gain_moved_weights_and_findings_are_told(tmp_path: Path) -> None:
     asked = options(tmp_path)
     finish(asked, ACCURACIES)
@@ -124,7 +143,7 @@ def test_the_table_and_the_picture_show_every_variant(tmp_path: Path) -> None:
     lines = result_table(found).markdown().splitlines()
     assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
     scores = "92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00%"
-    assert f"| mn | {scores} | 0.074 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
+    assert f"| mn | {scores} | 0.074 | 0.223 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
     assert len(headings(found)) == len(cells(found, found.rows[0]))
     assert "on 359 examples, 3 seeds" in lines[-1]
     picture = draw_comparison(found)

@@ -7,7 +7,7 @@ from scipy.stats import ttest_rel
 
 from mntrain.crossval.plan import Architecture, CrossvalOptions, NetworkSetting
 from mntrain.crossval.plot import draw_crossval
-from mntrain.crossval.results import Crossval, Scores, SetResult
+from mntrain.crossval.results import Crossval, Scores, SetResult, corrected
 from mntrain.crossval.search import Choice
 from mntrain.crossval.table import caption, cells, headings
 
@@ -53,6 +53,22 @@ def test_a_large_p_value_is_not_marked_and_its_direction_is_told() -> None:
     assert against["vanilla"]["p_value"] == pytest.approx(one.p_value("vanilla"))
 
 
+def test_p_values_are_corrected_for_all_tests_on_all_sets() -> None:
+    first, second = corrected([row(ERRORS), row({name: errors for name, errors in ERRORS.items() if name != "knn"})])
+    p_vanilla, p_knn = first.p_value("vanilla"), first.p_value("knn")
+    assert p_vanilla is not None
+    assert p_knn is not None
+    # Of three tests the two smallest are equal: the first counts three times, and none behind it becomes smaller.
+    assert p_vanilla < p_knn
+    assert first.p_holm == {"vanilla": pytest.approx(3 * p_vanilla), "knn": pytest.approx(p_knn)}
+    assert second.p_holm == {"vanilla": pytest.approx(3 * p_vanilla)}
+    result = Crossval(options=CrossvalOptions(recipes=("uci",), folds=3), sets=(first, second))
+    shown = dict(zip(headings(result), cells(result, second), strict=True))
+    assert shown["p (MN, vanilla)"] == f"{p_vanilla:.4f} * ({3 * p_vanilla:.4f} *)"
+    assert "Holm" in caption(result)
+    assert second.to_json()["meta_neighborhoods_against"]["vanilla"]["p_holm"] == second.p_holm["vanilla"]
+
+
 def test_a_family_that_could_not_be_trained_has_no_figure() -> None:
     one = row({name: errors for name, errors in ERRORS.items() if name != "vanilla"})
     result = Crossval(options=CrossvalOptions(recipes=("uci",), folds=3), sets=(one,))
@@ -82,6 +98,12 @@ def test_several_targets_have_a_row_each_below_their_mean() -> None:
     assert [line["MN"].split()[0] for line in table] == ["0.2500", "0.1000", "0.4000"]
     assert "with several targets is their mean" in caption(result)
     assert "several" not in caption(Crossval(options=options, sets=(row(ERRORS),)))
+    east, north = one.by_target()
+    p_values = [east.p_value("vanilla") or 0, north.p_value("vanilla") or 0]
+    assert min(p_values) > 0
+    low, high = sorted((east, north), key=lambda shown: shown.p_value("vanilla") or 0)
+    assert low.p_holm["vanilla"] == pytest.approx(2 * min(p_values))
+    assert high.p_holm["vanilla"] == pytest.approx(max(max(p_values), 2 * min(p_values)))
     plain = one.to_json()
     assert plain["families"]["vanilla"]["mse"] == pytest.approx([0.5, 0.45, 0.55])
     assert list(plain["targets"]) == ["east", "north"]

@@ -174,3 +174,17 @@ def test_a_regressor_that_adapts_has_neighbors_without_classes(model: Regressor)
                 attention.argmax(dim=-1).tolist()
                 == model.comparable_similarity(inputs, slice(None)).argmax(-1).tolist()
             )
+
+
+@pytest.mark.parametrize("ranges", [THREE[:1], THREE])
+def test_entries_left_out_of_an_estimate_are_as_if_they_had_never_been(ranges: TargetRanges) -> None:
+    model: Any = build("meta_neighborhoods", ranges).double().eval()
+    x, keys, values = batch(6).inputs.double(), model.keys.detach(), model.values.detach()
+    keep = torch.rand(6, len(keys), generator=torch.manual_seed(3)) < 0.5
+    with torch.inference_mode():
+        found = model.answers_from(x, keep)
+        for row in range(6):
+            smaller: Any = build("meta_neighborhoods", ranges, entries=int(keep[row].sum())).double().eval()
+            smaller.network = model.network
+            smaller.keys.data, smaller.values.data = keys[keep[row]], values[keep[row]]
+            torch.testing.assert_close(found[row : row + 1], smaller(x[row : row + 1]).values)

@@ -6,7 +6,7 @@ Shapes: N examples, S entries, C classes, B batch, d features. queries z [N, d],
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from mntrain.models.base import Model, Regressor
 from mntrain.models.nearest import NearestSoFar
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
 from mntrain.training.evaluation import Evaluation, Metric
-from mntrain.training.setup import TrainingData
 
 _TEST_EXAMPLES = 256
 _TRAINING_EXAMPLES = 2000
@@ -131,7 +130,23 @@ class AdaptationRecord:
         return found
 
 
-def adaptation_record(model: Model, data: TrainingData, evaluation: Evaluation) -> AdaptationRecord | None:
+class HasSplits(Protocol):
+    """Data that a model was trained and tested on."""
+
+    @property
+    def train(self) -> Examples:
+        """Examples that the model learned from."""
+
+    @property
+    def test(self) -> Examples:
+        """Examples that the result is reported on."""
+
+    @property
+    def preprocessing(self) -> nn.Module:
+        """Stored inputs → inputs of the model; on the device of the run."""
+
+
+def adaptation_record(model: Model, data: HasSplits, evaluation: Evaluation) -> AdaptationRecord | None:
     """Look at a trained model in eval mode; None where its family does not look neighbors up.
 
     Args:

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from mntrain.artifact import ImageArtifact, load_artifact
-from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
-from mntrain.training.adaptation_record import (
+from mntrain.acting.record import (
     AdaptationRecord,
     agreement_of,
     effect_on,
     entry_agreement,
     model_queries,
 )
+from mntrain.artifact import ImageArtifact, load_artifact
+from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.artifact_data import load_split
 from mntrain.training.evaluation import ACCURACY, MSE
 from mntrain.training.stored_run import read_metrics

@@ -1,0 +1,1 @@
+"""What adaptation does to a trained model, and what its neighbors show."""
