@@ -37,8 +37,8 @@ from mntrain.training.run_folder import FitOptions
 VANILLA = "vanilla"
 VARIANTS = {
     VANILLA: ("--family", "vanilla"),
-    "mn-paper": ("--family", "meta_neighborhoods"),
-    "mn-data": ("--family", "meta_neighborhoods"),
+    "mn-paper": ("--family", "meta_neighborhoods", "--meta_neighborhoods.init", "paper"),
+    "mn-data": ("--family", "meta_neighborhoods", "--meta_neighborhoods.init", "data"),
 }
 
 
