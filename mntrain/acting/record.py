@@ -1,91 +1,79 @@
-"""Record of what adaptation does to a trained model, and of what its neighbors show; verdicts in sentences.
-
-Shapes: N examples, S entries, C classes, B batch, d features. queries z [N, d], labels [N].
-"""
+"""Record of what adaptation does to a trained model, and of what its neighbors show; verdicts in sentences."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-import numpy as np
-import torch
-from sklearn.metrics import cohen_kappa_score
-from torch import Tensor, nn
+from mntrain.acting.effect import Effect
+from mntrain.acting.faithfulness import Faithfulness
+from mntrain.acting.labels import AnswerAgreement, Consistency
+from mntrain.training.evaluation import Metric
 
-from mntrain.data.examples import Examples, IndexArray
-from mntrain.models.base import Model, Regressor
-from mntrain.models.nearest import NearestSoFar
-from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
-from mntrain.training.evaluation import Evaluation, Metric
-
-_TEST_EXAMPLES = 256
-_TRAINING_EXAMPLES = 2000
-_NEAREST = 3
-_BATCH_ELEMENTS = 20_000_000  # of the largest intermediate, [B, C, S] or [B, C, d]: 80 MB
-_MAX_BATCH = 250
 _LEAST_ANSWER_CHANGE = 0.005
 """Below this share of changed answers, or deviations of the target, adaptation is said not to act."""
-_LEAST_AGREEMENT = 0.2
-"""Cohen's kappa below which agreement counts as slight (Landis and Koch, 1977)."""
+_FITTED = 0.99
+"""Accuracy on its training examples from which on a model is said to have fitted them."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntryAgreement:
-    """Agreement of the dictionary's entries with the training examples nearest to them.
+class NamedExamples:
+    """Training examples that explain answers: those nearest to each answer's largest neighbors.
 
     Args:
-        examples: training examples that were looked at.
-        nearest: examples of each entry.
-        share: of the nearest examples that have their entry's likeliest class.
-        chance: the same share, were classes of entries and of nearest examples independent.
-        kappa: Cohen's kappa: 0 by chance, 1 where all agree.
+        answers: positions of test examples in their split.
+        nearest: for each, positions of different training examples in their split.
     """
 
-    examples: int
-    nearest: int
-    share: float
-    chance: float
-    kappa: float
+    answers: tuple[int, ...]
+    nearest: tuple[tuple[int, ...], ...]
 
-    @property
-    def is_noise(self) -> bool:
-        """True where the classes of an entry and of its neighbors hardly have to do with each other."""
-        return self.kappa < _LEAST_AGREEMENT
-
-    def describe(self) -> str:
-        """Put the agreement into words."""
-        by_chance = f"(by chance {self.chance:.1%})"
-        return f"{self.share:.1%} of the training examples nearest to an entry have its class {by_chance}"
-
-    def verdict(self) -> str | None:
-        """Say where explanations mean nothing; None where they do not."""
-        if not self.is_noise:
-            return None
-        return (
-            f"explanations mean little here: {self.describe()}, so the neighbors of an answer are labelled almost at "
-            "random"
-        )
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> NamedExamples:
+        """Read what ``metrics.json`` holds."""
+        return cls(answers=tuple(stored["answers"]), nearest=tuple(map(tuple, stored["nearest"])))
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptationRecord:
-    """Effect of adaptation on answers.
+    """Effect of adaptation on answers, and the meaning of its neighbors. What is not known is None.
 
     Args:
         examples: test examples that weights and answers were looked at for.
         weight_change: mean relative change ‖w' − w‖ / ‖w‖ of the adapted weights.
         answer_change: share of answers that change class; of values, the root mean square change in deviations of the
             target.
-        gain: adapted minus unadapted score on the whole test split; None where it is not known.
-        agreement: of entries and their nearest training examples; None for models without classes.
+        gain: adapted minus unadapted score on the whole test split.
+        corrected: answers on the whole test split that are right only after adaptation; None for values.
+        broken: answers on the whole test split that are right only before adaptation; None for values.
+        value_share: mean over entries of the largest share of their values; None for values.
+        effective_entries: mean of exp(entropy of ω) over the test examples.
+        training_score: score of the best epoch on its training examples, augmented as they were.
+        consistency: of entries and their nearest training examples; None for models without classes.
+        agreement: of answers and their largest neighbors; None for models without classes.
+        faithfulness: of the named neighbors.
+        neighbors: training examples that explain some answers.
     """
 
     examples: int
     weight_change: float
     answer_change: float
     gain: float | None = None
-    agreement: EntryAgreement | None = None
+    corrected: int | None = None
+    broken: int | None = None
+    value_share: float | None = None
+    effective_entries: float | None = None
+    training_score: float | None = None
+    consistency: Consistency | None = None
+    agreement: AnswerAgreement | None = None
+    faithfulness: Faithfulness | None = None
+    neighbors: NamedExamples | None = None
+
+    @classmethod
+    def from_effect(cls, effect: Effect) -> AdaptationRecord:
+        """Start a record with the effect on a sample."""
+        return cls(**vars(effect))
 
     @property
     def acts(self) -> bool:
@@ -97,14 +85,24 @@ class AdaptationRecord:
         return asdict(self)
 
     @classmethod
-    def from_metrics(cls, metrics: dict[str, Any]) -> AdaptationRecord | None:
-        """Read the record of a run's metrics; None where the run has none."""
+    def from_metrics(cls, metrics: Mapping[str, Any]) -> AdaptationRecord | None:
+        """Read the record of a run's metrics; None where the run has none.
+
+        Metrics of before consistency and agreement were told apart call the consistency agreement.
+        """
         stored = metrics.get("adaptation")
         if not isinstance(stored, dict):
             return None
-        agreement = stored.get("agreement")
+        if "consistency" not in stored:
+            stored = stored | {"consistency": stored.get("agreement"), "agreement": None}
         known: dict[str, Any] = {field.name: stored.get(field.name) for field in fields(cls)}
-        return cls(**known | {"agreement": None if agreement is None else EntryAgreement(**agreement)})
+        parts = {
+            "consistency": lambda part: Consistency(**part),
+            "agreement": lambda part: AnswerAgreement(**part),
+            "faithfulness": Faithfulness.from_json,
+            "neighbors": NamedExamples.from_json,
+        }
+        return cls(**known | {name: read(known[name]) for name, read in parts.items() if known[name] is not None})
 
     def describe(self, metric: Metric) -> str:
         """Put the effect into words."""
@@ -114,132 +112,37 @@ class AdaptationRecord:
             else f"answers move by {self.answer_change:.3f} deviations of the target"
         )
         gain = "" if self.gain is None else f", {metric.name} {metric.text(self.gain, sign=True)}"
+        counts = "" if self.corrected is None else f" ({self.corrected:,} corrected, {self.broken:,} broken)"
         part = "classifier" if metric.percent else "network"
-        return f"adaptation changes the weights of the {part} by {self.weight_change:.1%}; {answers}{gain}"
+        return f"adaptation changes the weights of the {part} by {self.weight_change:.1%}; {answers}{gain}{counts}"
+
+    def describe_neighbors(self) -> list[str]:
+        """Put into words what neighbors show: a sentence for each measure that is known."""
+        return [part.describe() for part in (self.consistency, self.agreement, self.faithfulness) if part is not None]
 
     def verdicts(self) -> list[str]:
-        """Say where the dictionary does not act, and where explanations mean nothing."""
-        found = []
-        if not self.acts:
-            found.append(
-                f"the dictionary hardly acts: adaptation changes the weights by {self.weight_change:.1%} and next to "
-                "no answer, so the model answers like its own network without adaptation"
+        """Say where the dictionary does not act, and where explanations mean nothing; each with what to change."""
+        found = [] if self.acts else [f"{self._does_not_act()}; {self._remedy()}"]
+        verdicts = [
+            part.verdict() for part in (self.consistency, self.agreement, self.faithfulness) if part is not None
+        ]
+        return [*found, *(verdict for verdict in verdicts if verdict is not None)]
+
+    def _does_not_act(self) -> str:
+        return (
+            f"the dictionary hardly acts: adaptation changes the weights by {self.weight_change:.1%} and next to no "
+            "answer, so the model answers like its own network without adaptation"
+        )
+
+    def _remedy(self) -> str:
+        if self.corrected is not None and self.training_score is not None and self.training_score >= _FITTED:
+            return (
+                f"its network answers {self.training_score:.1%} of its training examples right, which leaves "
+                "adaptation little to learn from: take stronger augmentation or a smaller network"
             )
-        if self.agreement is not None and (verdict := self.agreement.verdict()) is not None:
-            found.append(verdict)
-        return found
-
-
-class HasSplits(Protocol):
-    """Data that a model was trained and tested on."""
-
-    @property
-    def train(self) -> Examples:
-        """Examples that the model learned from."""
-
-    @property
-    def test(self) -> Examples:
-        """Examples that the result is reported on."""
-
-    @property
-    def preprocessing(self) -> nn.Module:
-        """Stored inputs → inputs of the model; on the device of the run."""
-
-
-def adaptation_record(model: Model, data: HasSplits, evaluation: Evaluation) -> AdaptationRecord | None:
-    """Look at a trained model in eval mode; None where its family does not look neighbors up.
-
-    Args:
-        model: preprocessed inputs → prediction.
-        data: at most 256 test examples, spread over the split, and 2,000 drawn training examples are looked at.
-        evaluation: of the whole test split.
-    """
-    preprocessing, test, train = data.preprocessing, data.test, data.train
-    classifier = model if isinstance(model, NeighborClassifier) else None
-    neighbors: HasNeighbors | None = classifier or (model if isinstance(model, HasNeighbors) else None)
-    if neighbors is None or evaluation.unadapted_score is None:
-        return None
-    spread = np.linspace(0, len(test) - 1, min(_TEST_EXAMPLES, len(test))).astype(np.int64)
-    record = effect_on(neighbors, model_queries(neighbors, preprocessing, test, spread))
-    record = replace(record, gain=evaluation.score - evaluation.unadapted_score)
-    if classifier is None:
-        return record
-    count = min(_TRAINING_EXAMPLES, len(train))
-    drawn = np.sort(np.random.default_rng(0).choice(len(train), size=count, replace=False)).astype(np.int64)
-    features = model_queries(classifier, preprocessing, train, drawn)
-    return replace(record, agreement=entry_agreement(classifier, features, torch.from_numpy(train.targets[drawn])))
-
-
-@torch.inference_mode()
-def model_queries(model: HasNeighbors, preprocessing: nn.Module, examples: Examples, chosen: IndexArray) -> Tensor:
-    """Compute queries z [N, d] of the examples at ``chosen`` int64 [N]."""
-    device = next(preprocessing.buffers()).device
-    parts = [chosen[start : start + _MAX_BATCH] for start in range(0, len(chosen), _MAX_BATCH)]
-    return torch.cat(
-        [model.queries(preprocessing(torch.from_numpy(examples.inputs[part]).to(device))) for part in parts]
-    )
-
-
-@torch.inference_mode()
-def effect_on(model: HasNeighbors, queries: Tensor) -> AdaptationRecord:
-    """Measure how far adaptation moves weights and answers for queries z [N, d], without gain and agreement."""
-    keys, values = model.entry_keys(), model.entry_values()
-    width = max(keys.shape[1], len(keys)) * max(64, values[0].numel())
-    size = max(1, min(_MAX_BATCH, _BATCH_ELEMENTS // width))
-    parts = torch.split(queries, size)
-    moved = torch.cat([model.weight_change(part) for part in parts])
-    changed = torch.cat([_answer_change(model, part) for part in parts])
-    classifies = isinstance(model, NeighborClassifier)
-    return AdaptationRecord(
-        examples=len(queries),
-        weight_change=float(moved.double().mean()),
-        answer_change=float(changed.double().mean() if classifies else changed.double().mean().sqrt()),
-    )
-
-
-@torch.inference_mode()
-def entry_agreement(model: NeighborClassifier, features: Tensor, labels: Tensor) -> EntryAgreement:
-    """Compare the class of every entry with the classes of the examples nearest to it, by the model's own similarity.
-
-    Args:
-        features: z [N, d] of training examples.
-        labels: their classes, int64 [N].
-    """
-    count = min(_NEAREST, len(features))
-    nearest = NearestSoFar(model, count)
-    for start in range(0, len(features), _MAX_BATCH):
-        nearest.add(features[start : start + _MAX_BATCH], start)
-    found = labels[nearest.positions.cpu()].numpy().ravel()
-    entries = model.entry_labels().cpu().unsqueeze(1).expand(-1, count).numpy().ravel()
-    return agreement_of(entries, found, examples=len(features), nearest=count)
-
-
-def agreement_of(entries: IndexArray, found: IndexArray, *, examples: int, nearest: int) -> EntryAgreement:
-    """Compare classes of entries with those of their nearest examples, int64 [S·n] each.
-
-    Args:
-        examples: examples that were looked at.
-        nearest: n.
-    """
-    classes = int(max(entries.max(), found.max())) + 1
-    shares = [np.bincount(part, minlength=classes) / len(part) for part in (entries, found)]
-    kappa = cohen_kappa_score(entries, found) if len(np.unique(np.concatenate([entries, found]))) > 1 else 0.0
-    return EntryAgreement(
-        examples=examples,
-        nearest=nearest,
-        share=float((entries == found).mean()),
-        chance=float(shares[0] @ shares[1]),
-        kappa=float(kappa),
-    )
-
-
-def _answer_change(model: HasNeighbors, queries: Tensor) -> Tensor:
-    """1 where the class changes, else 0; of values the squared change, averaged over targets: [B]."""
-    if isinstance(model, NeighborClassifier):
-        prediction = model.classify(queries)
-        assert prediction.unadapted_logits is not None
-        return (prediction.logits.argmax(dim=-1) != prediction.unadapted_logits.argmax(dim=-1)).double()
-    assert isinstance(model, Regressor)
-    estimate = model(queries)  # the queries of a regressor are its inputs
-    changes: Tensor = (estimate.values - estimate.unadapted_values).double().square()
-    return changes.reshape(len(queries), -1).mean(dim=-1)
+        if self.consistency is not None and not self.consistency.is_noise:
+            return "let the steps grow with --meta_neighborhoods.step_size_rate auto, or train longer"
+        return (
+            "start the entries from data (--meta_neighborhoods.init data), or let the rates fit the number of steps "
+            "(--meta_neighborhoods.value_rate auto --meta_neighborhoods.step_size_rate auto)"
+        )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mntrain.acting.effect import effective_entries
+
 _TOP = 10
 
 
@@ -30,10 +32,9 @@ class Usage:
 
 def usage(weights: Tensor) -> Usage:
     """Measure the use of entries by ω [N, S]."""
-    entropy = torch.special.entr(weights).sum(dim=-1)
     top = weights.topk(min(_TOP, weights.shape[1]), dim=-1).indices
     return Usage(
-        effective=entropy.exp(),
+        effective=effective_entries(weights),
         mass=weights.mean(dim=0).sort(descending=True).values,
         never_top=weights.shape[1] - len(torch.unique(top)),
         largest=float(weights.max(dim=-1).values.mean()),

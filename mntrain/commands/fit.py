@@ -82,7 +82,8 @@ def run(command: FitCommand) -> int:
         print(printable(f"  {line}"))
     record = AdaptationRecord.from_metrics(result)
     if record is not None:
-        print(f"{record.describe(metric)}")
+        for sentence in (record.describe(metric), *record.describe_neighbors()):
+            print(sentence)
         for verdict in record.verdicts():
             print(f"note: {verdict}")
     artifact = folder / "artifact"

@@ -53,8 +53,8 @@ def run(command: NeighborsCommand) -> int:
         f"{report.file}: the {report.images} nearest of {report.looked_at:,} training images for each of "
         f"{report.entries:,} entries, {report.stored:,} different ones, {report.size / 1e6:.2f} MB"
     )
-    print(report.agreement.describe())
-    if (verdict := report.agreement.verdict()) is not None:
+    print(report.consistency.describe())
+    if (verdict := report.consistency.verdict()) is not None:
         print(f"note: {verdict}")
     return 0
 

@@ -76,8 +76,8 @@ class NearestSoFar:
         count = self._scores.shape[1]
         for entries in self._blocks:
             nearest = self._model.comparable_similarity(features, entries).topk(min(count, len(features)), dim=0)
-            scores = torch.cat([self._scores[entries], nearest.values.mT], dim=1)
-            positions = torch.cat([self.positions[entries], nearest.indices.mT + first], dim=1)
+            scores = torch.cat([self._scores[entries], nearest.values.mT.cpu()], dim=1)
+            positions = torch.cat([self.positions[entries], nearest.indices.mT.cpu() + first], dim=1)
             order = scores.argsort(dim=1, descending=True, stable=True)[:, :count]
             self._scores[entries] = scores.gather(1, order)
             self.positions[entries] = positions.gather(1, order)

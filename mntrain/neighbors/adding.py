@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from mntrain.acting.record import EntryAgreement, agreement_of
+from mntrain.acting.labels import Consistency, entry_consistency
 from mntrain.artifact import ImageArtifact, load_artifact, read_config
 from mntrain.artifact_config import ImageArtifactConfig
 from mntrain.data.examples import IndexArray
@@ -63,7 +62,7 @@ class NeighborReport:
         stored: different images in the file.
         size: of the file in bytes.
         share_of_entry_class: share of the S·n images that are of their entry's likeliest class.
-        agreement: the same share against chance.
+        consistency: the same share against chance.
     """
 
     file: Path
@@ -73,11 +72,11 @@ class NeighborReport:
     stored: int
     size: int
     share_of_entry_class: float
-    agreement: EntryAgreement
+    consistency: Consistency
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``--json``."""
-        return dict(vars(self)) | {"file": str(self.file), "agreement": asdict(self.agreement)}
+        return dict(vars(self)) | {"file": str(self.file), "consistency": asdict(self.consistency)}
 
 
 def add_neighbors(options: NeighborOptions) -> NeighborReport:
@@ -97,9 +96,7 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
     file = write_neighbors(artifact, nearest)
     classes = model.entry_labels().numpy()
     found = nearest.labels[nearest.indices]
-    agreement = agreement_of(
-        np.repeat(classes, options.images), found.ravel(), examples=len(train), nearest=options.images
-    )
+    consistency = entry_consistency(classes, found, examples=len(train))
     return NeighborReport(
         file=file,
         entries=len(nearest.indices),
@@ -107,8 +104,8 @@ def add_neighbors(options: NeighborOptions) -> NeighborReport:
         looked_at=len(train),
         stored=len(nearest.images),
         size=file.stat().st_size,
-        share_of_entry_class=agreement.share,
-        agreement=agreement,
+        share_of_entry_class=consistency.share,
+        consistency=consistency,
     )
 
 

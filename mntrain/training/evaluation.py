@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torchmetrics import MeanMetric
+from torchmetrics import MeanMetric, SumMetric
 
 from mntrain.data.examples import Examples
 from mntrain.errors import ArtifactError
@@ -177,6 +177,8 @@ class Evaluation:
         unadapted_score: mean score before adaptation; None where the family does not adapt.
         target_scores: mean score of each of several targets; empty for one.
         unadapted_target_scores: the same before adaptation; empty for one, or where the family does not adapt.
+        corrected: answers that are right only after adaptation; None for values, or where the family does not adapt.
+        broken: answers that are right only before adaptation; None likewise.
     """
 
     examples: int
@@ -186,6 +188,8 @@ class Evaluation:
     unadapted_score: float | None = None
     target_scores: tuple[float, ...] = ()
     unadapted_target_scores: tuple[float, ...] = ()
+    corrected: int | None = None
+    broken: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, the scores under the name of the metric."""
@@ -238,6 +242,7 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
     part = slice(plan.shard.rank, None, plan.shard.world_size)
     inputs, targets = torch.from_numpy(examples.inputs[part]), torch.from_numpy(examples.targets[part])
     score, loss, unadapted = (MeanMetric().to(device) for _ in range(3))
+    corrected, broken = (SumMetric().to(device) for _ in range(2))
     several = targets.shape[1] if targets.dim() == 2 else 0
     of_targets, unadapted_of_targets = ([MeanMetric().to(device) for _ in range(several)] for _ in range(2))
     adapts = False
@@ -249,12 +254,15 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             target = targets[chunk].to(device)
             prediction = model(preprocessing(inputs[chunk].to(device)))
             plan.observe(prediction)
-            score.update(plan.metric.score(prediction, target))
+            scores = plan.metric.score(prediction, target)
+            score.update(scores)
             loss.update(plan.metric.loss(prediction, target))
             unadapted_score = plan.metric.unadapted_score(prediction, target)
             if unadapted_score is not None:
                 adapts = True
                 unadapted.update(unadapted_score)
+                corrected.update(scores > unadapted_score)
+                broken.update(scores < unadapted_score)
             by_target = plan.metric.scores_by_target(prediction, target)
             if by_target is not None:
                 _update(of_targets, by_target.scores)
@@ -270,6 +278,8 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
         unadapted_score=float(unadapted.compute()) if adapts else None,
         target_scores=tuple(float(mean.compute()) for mean in of_targets),
         unadapted_target_scores=tuple(float(mean.compute()) for mean in unadapted_of_targets if adapts),
+        corrected=int(corrected.compute()) if adapts and plan.metric.percent else None,
+        broken=int(broken.compute()) if adapts and plan.metric.percent else None,
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch._dynamo.exc import TorchDynamoException
 
-from mntrain.acting.record import adaptation_record
+from mntrain.acting.measuring import adaptation_record
 from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
@@ -129,7 +129,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     }
     if not fabric.is_global_zero:
         return None
-    record = adaptation_record(model.eval(), training_data, test)
+    record = adaptation_record(model.eval(), training_data, test, row.get(f"train_{test.metric}"))
     result["adaptation"] = None if record is None else record.to_json()
     artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
     save_artifact(run.path / "artifact", artifact, best.model, setup.samples())

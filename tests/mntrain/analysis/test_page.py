@@ -68,7 +68,7 @@ def test_every_figure_is_visible(page: Path, browser: Chromium, width: int) -> N
     found = browser.evaluate(MEASURE)
     small = [box for box in found["boxes"] if box["width"] <= 50 or box["height"] <= 50 or not box["complete"]]
     assert small == []
-    assert sum(box["kind"] == "svg" for box in found["boxes"]) == 11
+    assert sum(box["kind"] == "svg" for box in found["boxes"]) == 12
     assert sum(box["kind"] == "img" for box in found["boxes"]) > 50
     assert all(box["said"] for box in found["boxes"])
     assert found["width"] <= width
