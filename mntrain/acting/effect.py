@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from mntrain.acting.batches import batches
 from mntrain.models.base import Regressor
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
+from mntrain.models.queries import query_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Effect:
 @torch.inference_mode()
 def effect_on(model: HasNeighbors, queries: Tensor) -> Effect:
     """Measure the effect on queries z [N, d]."""
-    parts = batches(model, queries)
+    parts = query_batches(model, queries)
     moved = torch.cat([model.weight_change(part) for part in parts])
     changed = torch.cat([_answer_change(model, part) for part in parts])
     effective = torch.cat([effective_entries(model.attention_over_all(part)) for part in parts])

@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mntrain.acting.batches import batches
 from mntrain.models.base import Regressor
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
+from mntrain.models.queries import query_batches
 
 LEFT_OUT = 3
 """Neighbors that count as named."""
@@ -95,11 +95,10 @@ class Faithfulness:
     def describe(self) -> str:
         """Put the measure into words."""
         named, random = self.text(self.named_size), self.text(self.random_size)
-        part = "" if self.of_whole is None else f", {self.of_whole:.0%} of what adaptation does"
-        what = "the probability of an answer" if self.measure == "comprehensiveness" else "an answer"
+        part = "" if self.of_whole is None else f", {self.of_whole:.0%} of the effect of adaptation"
         return (
-            f"leaving out its {self.left_out} largest neighbors ({self.attention:.1%} of the attention) moves {what} "
-            f"by {named}{part}; as many random entries move it by {random}"
+            f"without its {self.left_out} largest neighbors ({self.attention:.1%} of the attention) an answer moves by "
+            f"{named}{part}; without random ones by {random}"
         )
 
     def verdict(self) -> str | None:
@@ -114,7 +113,7 @@ class Faithfulness:
     def text(self, size: float) -> str:
         """Write a mean absolute move for people: in points of probability, or deviations of the target."""
         if self.measure == "comprehensiveness":
-            return f"{100 * size:.2g} points"
+            return f"{100 * size:.2g} points of probability"
         return f"{size:.2g} deviations of the target"
 
 
@@ -132,7 +131,7 @@ def faithfulness(model: HasNeighbors, queries: Tensor) -> Faithfulness | None:
     counts = sorted({left_out, *takewhile(lambda count: count < entries, _CURVE)})
     queries = _affordable(model, queries, passes=len(counts) * (1 + _DRAWS))
     generator = torch.Generator().manual_seed(0)
-    parts = [_moves(model, part, counts, generator) for part in batches(model, queries)]
+    parts = [_moves(model, part, counts, generator) for part in query_batches(model, queries)]
     named, random = (torch.cat([part[side] for part in parts]) for side in (0, 1))  # [N, counts], [N, counts, draws]
     whole, attention = (torch.cat([part[side] for part in parts]) for side in (2, 3))  # [N]
     at = counts.index(left_out)

@@ -51,16 +51,9 @@ class Consistency(_LabelShare):
 
     def describe(self) -> str:
         """Put the consistency into words."""
-        by_chance = f"(by chance {self.chance:.1%})"
-        return f"{self.share:.1%} of the training examples nearest to an entry have its class {by_chance}"
-
-    def verdict(self) -> str | None:
-        """Say where explanations mean nothing, and what to change; None where they do not."""
-        if not self.is_noise:
-            return None
         return (
-            f"explanations mean little here: {self.describe()}, so the neighbors of an answer are labelled almost at "
-            "random; start the entries from data (--meta_neighborhoods.init data)"
+            f"{self.share:.1%} of the training examples nearest to an entry have its class (by chance "
+            f"{self.chance:.1%})"
         )
 
 
@@ -81,14 +74,16 @@ class AnswerAgreement(_LabelShare):
             f"{self.chance:.1%})"
         )
 
-    def verdict(self) -> str | None:
-        """Say where neighbors have to do little with the answer, and what to change; None where they do not."""
-        if not self.is_noise:
-            return None
-        return (
-            f"neighbors hardly speak for the answer: {self.describe()}; start the entries from data "
-            "(--meta_neighborhoods.init data)"
-        )
+
+def label_verdict(consistency: Consistency | None, agreement: AnswerAgreement | None) -> str | None:
+    """Say where the classes of neighbors mean nothing, and what to change; None where they mean something."""
+    noise = [part.describe() for part in (consistency, agreement) if part is not None and part.is_noise]
+    if not noise:
+        return None
+    return (
+        f"explanations mean little here: {', and '.join(noise)}, so neighbors are labelled almost at random; start the "
+        "entries from data (--meta_neighborhoods.init data)"
+    )
 
 
 def entry_consistency(entries: IndexArray, found: IndexArray, *, examples: int) -> Consistency:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mntrain.acting.batches import batches, model_queries
 from mntrain.acting.effect import effect_on, value_share
 from mntrain.acting.faithfulness import LEFT_OUT, faithfulness
 from mntrain.acting.labels import answer_agreement, entry_consistency
@@ -21,6 +20,7 @@ from mntrain.data.examples import Examples, IndexArray
 from mntrain.models.base import Model
 from mntrain.models.nearest import NearestSoFar
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
+from mntrain.models.queries import model_queries, query_batches
 from mntrain.training.evaluation import Evaluation
 
 _TEST_EXAMPLES = 256
@@ -149,13 +149,13 @@ def nearest_examples(model: HasNeighbors, queries: Tensor, count: int = _NEAREST
 def largest_entries(model: HasNeighbors, queries: Tensor, count: int = LEFT_OUT) -> IndexArray:
     """Find the entries int64 [N, n] with the largest attention for queries z [N, d], largest first."""
     count = min(count, len(model.entry_keys()))
-    parts = [model.attention_over_all(part).topk(count, dim=-1).indices for part in batches(model, queries)]
+    parts = [model.attention_over_all(part).topk(count, dim=-1).indices for part in query_batches(model, queries)]
     entries: IndexArray = torch.cat(parts).cpu().numpy()
     return entries
 
 
 def _answers(model: NeighborClassifier, queries: Tensor) -> IndexArray:
     """Classes int64 [N] of the adapted answers to queries z [N, d]."""
-    parts = [model.classify(part).logits.argmax(dim=-1) for part in batches(model, queries)]
+    parts = [model.classify(part).logits.argmax(dim=-1) for part in query_batches(model, queries)]
     answers: IndexArray = torch.cat(parts).cpu().numpy()
     return answers

@@ -8,7 +8,7 @@ from typing import Any
 
 from mntrain.acting.effect import Effect
 from mntrain.acting.faithfulness import Faithfulness
-from mntrain.acting.labels import AnswerAgreement, Consistency
+from mntrain.acting.labels import AnswerAgreement, Consistency, label_verdict
 from mntrain.training.evaluation import Metric
 
 _LEAST_ANSWER_CHANGE = 0.005
@@ -117,16 +117,21 @@ class AdaptationRecord:
         return f"adaptation changes the weights of the {part} by {self.weight_change:.1%}; {answers}{gain}{counts}"
 
     def describe_neighbors(self) -> list[str]:
-        """Put into words what neighbors show: a sentence for each measure that is known."""
-        return [part.describe() for part in (self.consistency, self.agreement, self.faithfulness) if part is not None]
+        """Put into words what neighbors show: a sentence on their classes, and one on their faithfulness."""
+        shares = [part.describe() for part in (self.consistency, self.agreement) if part is not None]
+        return [
+            *([f"neighbors: {', '.join(shares)}"] if shares else []),
+            *([] if self.faithfulness is None else [f"faithfulness: {self.faithfulness.describe()}"]),
+        ]
 
     def verdicts(self) -> list[str]:
         """Say where the dictionary does not act, and where explanations mean nothing; each with what to change."""
-        found = [] if self.acts else [f"{self._does_not_act()}; {self._remedy()}"]
-        verdicts = [
-            part.verdict() for part in (self.consistency, self.agreement, self.faithfulness) if part is not None
-        ]
-        return [*found, *(verdict for verdict in verdicts if verdict is not None)]
+        verdicts = (
+            None if self.acts else f"{self._does_not_act()}; {self._remedy()}",
+            label_verdict(self.consistency, self.agreement),
+            None if self.faithfulness is None else self.faithfulness.verdict(),
+        )
+        return [verdict for verdict in verdicts if verdict is not None]
 
     def _does_not_act(self) -> str:
         return (

@@ -37,6 +37,7 @@ class NeighborsCommand:
 
 def run(command: NeighborsCommand) -> int:
     """Add the images, and print what was added; returns the exit code."""
+    from mntrain.acting.labels import label_verdict
     from mntrain.neighbors.adding import NeighborOptions, add_neighbors
 
     options = NeighborOptions(
@@ -54,7 +55,7 @@ def run(command: NeighborsCommand) -> int:
         f"{report.entries:,} entries, {report.stored:,} different ones, {report.size / 1e6:.2f} MB"
     )
     print(report.consistency.describe())
-    if (verdict := report.consistency.verdict()) is not None:
+    if (verdict := label_verdict(report.consistency, None)) is not None:
         print(f"note: {verdict}")
     return 0
 

@@ -122,6 +122,14 @@ class PlannedRun:
         target = data.target_column
         return metric, data.source, data.path, data.subset, target, test.get("source_split"), tuple(test["indices"])
 
+    def split_digest(self) -> str:
+        """Read the digest of the data and of its split.
+
+        Raises:
+            ConfigError: the record of the split cannot be read.
+        """
+        return str(read_split(self.folder)["sha256"])
+
     def metrics(self) -> dict[str, Any]:
         """Read the ``metrics.json`` of the run.
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mntrain.comparison.results import Comparison, Row
+from mntrain.comparison.results import Comparison
+from mntrain.comparison.row import Row
 from mntrain.plotting.style import COLORS, INK, draw_svg, plain
 
 

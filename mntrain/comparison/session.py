@@ -7,7 +7,7 @@ from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.plot import draw_comparison
 from mntrain.comparison.progress import ComparisonProgress
 from mntrain.comparison.results import Comparison, gather
-from mntrain.comparison.table import result_table
+from mntrain.comparison.table import result_tables
 from mntrain.comparison.training import train
 from mntrain.errors import TrainingError
 from mntrain.result_folder import result_folder
@@ -37,5 +37,6 @@ def _write(comparison: Comparison) -> None:
     folder = comparison.options.folder
     text = json.dumps(comparison.to_json(), indent=2, allow_nan=False) + "\n"
     write_text_atomically(folder / "compare.json", text)
-    write_text_atomically(folder / "compare.md", result_table(comparison).markdown())
+    tables = "\n".join(table.markdown() for table in result_tables(comparison))
+    write_text_atomically(folder / "compare.md", tables)
     write_text_atomically(folder / "compare.svg", draw_comparison(comparison))

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from mntrain.comparison.results import Comparison, Row
+from mntrain.comparison.acting_table import acting_table
+from mntrain.comparison.results import Comparison
+from mntrain.comparison.row import Row
 from mntrain.result_table import ResultTable
 from mntrain.training.evaluation import Metric
 
@@ -13,7 +15,7 @@ def headings(comparison: Comparison) -> list[str]:
     """Return a heading for each column of :func:`cells`."""
     columns = ["variant", *(f"seed {seed}" for seed in comparison.options.seeds), "mean ± std"]
     columns += [f"minus {comparison.options.baseline}", "p", "p (Holm)"]
-    return [*columns, "unadapted", "gain", "weights moved", "parameters", "epochs", "seconds a run"]
+    return [*columns, "unadapted", "parameters", "epochs", "seconds a run"]
 
 
 def cells(comparison: Comparison, row: Row) -> list[str]:
@@ -29,8 +31,6 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
         "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
         *(("", "") if difference is None else (_p_value(difference.p_value), _p_value(difference.p_holm))),
         metric.text(row.unadapted_mean),
-        metric.text(row.gain_mean, sign=True),
-        "" if row.weight_change_mean is None else f"{row.weight_change_mean:.1%}",
     ]
     if not row.runs:
         return [*texts, "", "", ""]
@@ -46,13 +46,23 @@ def result_table(comparison: Comparison) -> ResultTable:
     return ResultTable(headings=headings(comparison), rows=rows, caption=caption(comparison))
 
 
+def result_tables(comparison: Comparison) -> list[ResultTable]:
+    """Make the table of scores, and where a variant adapts the table of what its adaptation does."""
+    adapting = {row.variant: row.acting for row in comparison.rows if row.acting is not None}
+    acting = acting_table(adapting, comparison.metric)
+    return [result_table(comparison), *([] if acting is None else [acting])]
+
+
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print the table with its caption, the folder of the result, and the failed runs."""
+    """Print the tables with their captions, the folder of the result, and the failed runs."""
     notes = [f"written to {comparison.options.folder}"]
     notes += [f"{variant}, seed {seed} failed: {reason}" for variant, seed, reason in comparison.failures]
     notes += [f"{row.variant}: {verdict}" for row in comparison.rows for verdict in row.verdicts]
     title = f"test {comparison.metric.name}, {comparison.options.stem}"
-    result_table(comparison).show(console, title=title, notes=notes)
+    scores, *others = result_tables(comparison)
+    scores.show(console, title=title, notes=() if others else notes)
+    for table in others:
+        table.show(console, title="what adaptation does", notes=notes)
 
 
 def caption(comparison: Comparison) -> str:
@@ -64,8 +74,7 @@ def caption(comparison: Comparison) -> str:
         f"Test {comparison.metric.name} of recipe {options.stem} on {comparison.examples:,} examples, {seeds}; the "
         f"differences to {options.baseline} are taken seed by seed, p is that of a two-sided paired t-test, "
         "uncorrected and corrected by Holm's method for the number of variants tested. "
-        "Gain is the score after adaptation minus the one before; weights moved is the mean relative change of the "
-        f"adapted weights.{together}"
+        f"Unadapted is the mean score before adaptation.{together}"
     )
 
 

@@ -14,6 +14,7 @@ from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.training.class_weights import weigh_classes
+from mntrain.training.data_start import plan_start
 from mntrain.training.setup import RunSetup, setup_for
 
 
@@ -53,6 +54,7 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
     with torch.device(device):
         model = setup.build_model()
     _check_phases(config, model)
+    plan_start(config, model)
     weigh_classes(model, config.training, data.train.targets)
     return CheckedRun(config=config, data=data, setup=setup, model=model)
 

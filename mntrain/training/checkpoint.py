@@ -31,6 +31,7 @@ class TrainingState:
         history: one row of metrics for every finished epoch.
         best_epoch: epoch (from 1) with the best validation accuracy so far, 0 before the first.
         seconds: time spent training so far.
+        start: figures of the start from data; empty before it, or without one.
     """
 
     config: dict[str, Any]
@@ -41,6 +42,7 @@ class TrainingState:
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: int = 0
     seconds: float = 0.0
+    start: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -17,6 +17,7 @@ from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
+from mntrain.training.data_start import plan_start
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.run_folder import FitOptions, RunFolder
@@ -61,7 +62,8 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
     summary = summarize_run(setup)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    fabric = _fabric(config)
+    start = plan_start(config, model)
+    fabric = _fabric(config, some_untrained=start is not None and start.epoch > 0)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training)
     state = run.resumed(config, data)
@@ -96,6 +98,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         config=config.training,
         run=run,
         seed=config.seed,
+        start=start,
         quiet=quiet,
     )
     if config.training.compile:
@@ -125,6 +128,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         "short_run": short_run_advice(config.training, len(data.train)),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
+        "start": state.start or None,
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:
@@ -138,10 +142,17 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     return result
 
 
-def _fabric(config: ExperimentConfig) -> Fabric:
+def _fabric(config: ExperimentConfig, *, some_untrained: bool) -> Fabric:
+    """Start Fabric; ``some_untrained`` where epochs leave parameters out, which data-parallel training must be told."""
     training = config.training
+    strategy = "ddp_find_unused_parameters_true" if some_untrained and training.devices > 1 else "auto"
     try:
-        return Fabric(accelerator=training.accelerator, devices=training.devices, precision=training.precision)
+        return Fabric(
+            accelerator=training.accelerator,
+            devices=training.devices,
+            precision=training.precision,
+            strategy=strategy,
+        )
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"training.accelerator {training.accelerator!r} with {training.devices} device(s) and precision "

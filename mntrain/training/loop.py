@@ -20,6 +20,7 @@ from mntrain.distributed import global_rows, process_rank
 from mntrain.errors import MnTrainError, TrainingError
 from mntrain.models.base import Batch, TrainingPhase
 from mntrain.training.checkpoint import TrainingState, save_state
+from mntrain.training.data_start import StartPlan, describe_start, place
 from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evaluate
 from mntrain.training.optimizer import learning_rate_at
 from mntrain.training.reporting import EventWriter, PartFigures, PhaseFigures, Row, TrainingProgress, means, write_csv
@@ -43,6 +44,7 @@ class Trainer:
         config: settings of the optimisation.
         run: the run's folder; rank 0 writes checkpoints, ``metrics.csv`` and events there.
         seed: of batches, augmentation and dropout.
+        start: when the dictionary is placed on training examples; None where nothing starts from data.
         quiet: no progress.
         clock: seconds, monotonic.
     """
@@ -54,6 +56,7 @@ class Trainer:
     config: TrainingConfig
     run: RunFolder
     seed: int
+    start: StartPlan | None = None
     quiet: bool = False
     clock: Callable[[], float] = field(default=time.monotonic)
 
@@ -92,6 +95,9 @@ class Trainer:
                         break
                     started = self.clock()
                     progress.start_epoch(epoch + 1)
+                    if self.start is not None and epoch == self.start.epoch:
+                        state.start = place(self.start, self.model.module, self.data, self.fabric)
+                        progress.note(describe_start(state.start))
                     row = self._train_epoch(loader, epoch, progress) | self._validate(epoch)
                     state.seconds += self.clock() - started
                     best = self._record(state, row)
@@ -116,7 +122,20 @@ class Trainer:
         )
         return evaluate(self.model.module, self.data.preprocessing, examples, plan)
 
+    def _warms_up(self, epoch: int) -> bool:
+        """True for an epoch (from 0) that trains the network alone."""
+        return self.start is not None and epoch < self.start.epoch
+
+    def _phases(self, epoch: int) -> tuple[TrainingPhase, ...]:
+        phases: tuple[TrainingPhase, ...] = (
+            self.model.warm_up_phases() if self._warms_up(epoch) else self.model.training_phases()
+        )
+        return phases
+
     def _out_of_patience(self, state: TrainingState) -> bool:
+        # The first epoch with the dictionary is always trained: an artifact without it would not be of its family.
+        if self.start is not None and state.epoch <= self.start.epoch:
+            return False
         return 0 < self.config.patience <= state.epoch - state.best_epoch
 
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
@@ -128,7 +147,7 @@ class Trainer:
             group["lr"] = rate * group.get("rate", 1.0)
         self.model.train()
         sums = torch.zeros(3, dtype=torch.float64)
-        for phase in self.model.training_phases():
+        for phase in self._phases(epoch):
             figures = self._train_phase(loader, epoch, phase, progress)
             if phase.trains_prediction:
                 sums += figures.sums
@@ -234,6 +253,8 @@ class Trainer:
         """Add a finished epoch to ``state`` and save it; True for the best epoch so far."""
         rank = self.data.metric.rank_of
         best = not state.best_epoch or rank(row) > rank(state.history[state.best_epoch - 1])
+        # Epochs before the start from data have no dictionary: the first one with it takes over.
+        best = best or (self.start is not None and state.epoch == self.start.epoch)
         state.history.append(row)
         state.epoch += 1
         if best:

@@ -140,6 +140,11 @@ class TrainingProgress:
                 self._task, advance=steps, metrics=f"loss {loss:.4f}  {self._metric.name} {self._metric.text(score)}"
             )
 
+    def note(self, line: str) -> None:
+        """Print a line between two epochs."""
+        if not self._quiet:
+            self._console.print(plain(line), soft_wrap=True)
+
     def end_epoch(self, row: Row, *, best: bool) -> None:
         """Print the line of a finished epoch."""
         if not self._quiet:

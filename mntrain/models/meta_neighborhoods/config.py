@@ -10,6 +10,9 @@ from mntrain.layers.heads import HEAD_KINDS, HeadKind
 
 KeyInit = Literal["normal", "uniform"]
 ValueKind = Literal["learned", "fixed"]
+DictionaryInit = Literal["paper", "data"]
+KeySource = Literal["centers", "examples"]
+EntryShare = Literal["class_size", "even"]
 DropoutMode = Literal["per_sample", "per_batch"]
 StepSizeForm = Literal["scalar", "per_feature", "per_parameter"]
 
@@ -20,6 +23,14 @@ class MetaNeighborhoodsConfig:
 
     Args:
         entries: S, learned neighbors in the dictionary.
+        init: start of the dictionary. paper draws keys and values at random; data trains the network alone for warm_up,
+            and then takes keys and values from training examples, and α from start_change.
+        warm_up: of init data. Below 1 a share of the epochs, from 1 on a number of epochs; null is 0.4 for classes, and
+            0 where training.start names a trained network or the targets are values, whose keys are rows.
+        key_source: of init data. centers are those of k-means among the examples of each class, examples are drawn.
+        entries_by: of init data. class_size gives a class entries by its share of the examples, even all alike.
+        confidence: of init data. Share of an entry's class among its initial values.
+        start_change: of init data. Mean relative change of the adapted weights that α is set for.
         similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
         key_init: normal draws keys with deviation key_std, uniform from −key_range to key_range.
@@ -43,6 +54,12 @@ class MetaNeighborhoodsConfig:
     """
 
     entries: int = 1000
+    init: DictionaryInit = "paper"
+    warm_up: float | None = None
+    key_source: KeySource = "centers"
+    entries_by: EntryShare = "class_size"
+    confidence: float = 0.9
+    start_change: float = 0.1
     similarity: Similarity = "cosine"
     temperature: float = 0.2
     key_init: KeyInit = "normal"
@@ -82,6 +99,9 @@ class MetaNeighborhoodsConfig:
             "head": HEAD_KINDS,
             "key_init": ("normal", "uniform"),
             "values": ("learned", "fixed"),
+            "init": ("paper", "data"),
+            "key_source": ("centers", "examples"),
+            "entries_by": ("class_size", "even"),
         }
         for field, known in choices.items():
             if getattr(self, field) not in known:
@@ -91,5 +111,16 @@ class MetaNeighborhoodsConfig:
                 raise refuse(field, "above 0")
         if not 0 <= self.step_size <= 1000:
             raise refuse("step_size", "from 0 to 1000 (0.05 is the start the authors use)")
+        if self.warm_up is not None and not (0 <= self.warm_up < 1 or self.warm_up == int(self.warm_up) >= 1):
+            raise refuse("warm_up", "a share of the epochs (at least 0 and below 1), or a whole number of epochs")
+        if not 0 < self.confidence < 1:
+            raise refuse("confidence", "above 0 and below 1 (0.9 is usual)")
+        if not 0 < self.start_change <= 10:
+            raise refuse("start_change", "above 0 and at most 10, the relative change of the weights (0.1 is usual)")
         if not 0 <= self.auxiliary <= 1000:
             raise refuse("auxiliary", "from 0 (no auxiliary head) to 1000 (the paper uses 1)")
+
+    @property
+    def first_step_size(self) -> float:
+        """α of an untrained model: 0 where it is set with the start from data, so that nothing is adapted before."""
+        return 0.0 if self.init == "data" else self.step_size

@@ -16,6 +16,7 @@ from torch.nn.functional import one_hot
 from mntrain.distributed import uniform_rows
 from mntrain.models.base import ParameterGroup
 from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig, StepSizeForm
+from mntrain.models.meta_neighborhoods.start import Counts, confident_logits, entry_labels
 
 
 class Entries(NamedTuple):
@@ -61,6 +62,21 @@ class Dictionary(nn.Module):
         stored = self.value_logits if self.learns_values else self.fixed_values
         rows = stored if positions is None else stored[positions]
         return torch.softmax(rows, dim=-1) if self.learns_values else rows
+
+    @torch.no_grad()
+    def place(self, keys: Tensor, counts: Counts, confidence: float) -> None:
+        """Set all entries.
+
+        Args:
+            keys: [S, d], those of one class after one another.
+            counts: entries of each class, int64 [C].
+            confidence: share of an entry's class among its values, where these are learned.
+        """
+        self.keys.copy_(keys)
+        if self.learns_values:
+            self.value_logits.copy_(confident_logits(counts, confidence))
+        else:
+            self.fixed_values.copy_(one_hot(entry_labels(counts), len(counts)))
 
     def entries_for(self, batch: int) -> Entries:
         """Entries for ``batch`` queries: all of them in eval mode, a random part while training."""

@@ -3,12 +3,14 @@
 Shapes: images [B, channels, H, W], features z [B, d], attention ω [B, S], logits [B, C].
 """
 
+import torch
 from torch import Tensor, nn
 
 from mntrain.backbones.config import feature_count
 from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
 from mntrain.layers.heads import CosineHead, Head, build_head
-from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, full_precision
+from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
+from mntrain.models.data_start import DataStart
 from mntrain.models.family import BuildBackbone
 from mntrain.models.meta_neighborhoods.adaptation import (
     InnerSteps,
@@ -25,7 +27,9 @@ from mntrain.models.meta_neighborhoods.dictionary import (
     initial_step_size,
 )
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
+from mntrain.models.meta_neighborhoods.start import class_start, set_step_size, warm_up_epochs
 from mntrain.models.neighbors import Prototypes
+from mntrain.models.queries import mean_weight_change, spread_queries
 from mntrain.models.vanilla.model import Vanilla
 
 
@@ -50,7 +54,7 @@ class MetaNeighborhoods(Classifier):
         self.backbone = backbone
         self.head, self.auxiliary_head = heads
         self.dictionary = dictionary
-        start = initial_step_size(config.step_size_form, self.head.weight, config.step_size)
+        start = initial_step_size(config.step_size_form, self.head.weight, config.first_step_size)
         attach_step_size(self, start, learned=config.learn_step_size)
         self.similarity = config.similarity
         self.temperature = config.temperature
@@ -93,11 +97,42 @@ class MetaNeighborhoods(Classifier):
         """
         features = self.queries(batch.inputs)
         with full_precision(features):
-            prediction = self.classify(features)
-            loss = self.cross_entropy(prediction.logits, batch.targets)
-            if self.auxiliary_head is not None:
-                loss = loss + self.auxiliary * self.cross_entropy(self.auxiliary_head(features), batch.targets)
-            return loss, prediction
+            return self._loss(features, batch.targets, self.classify(features))
+
+    def _unadapted_loss(self, batch: Batch) -> tuple[Tensor, Prediction]:
+        """Compute the loss [] without a dictionary."""
+        features = self.queries(batch.inputs)
+        with full_precision(features):
+            return self._loss(features, batch.targets, Prediction(logits=self.head(features)))
+
+    def _loss(self, features: Tensor, targets: Tensor, prediction: Prediction) -> tuple[Tensor, Prediction]:
+        loss = self.cross_entropy(prediction.logits, targets)
+        if self.auxiliary_head is not None:
+            loss = loss + self.auxiliary * self.cross_entropy(self.auxiliary_head(features), targets)
+        return loss, prediction
+
+    def warm_up(self, epochs: int, *, trained: bool) -> int | None:
+        """Count the epochs that train backbone and heads alone before keys are taken from features."""
+        return warm_up_epochs(self.config, epochs, needed=not trained)
+
+    def warm_up_phases(self) -> tuple[TrainingPhase, ...]:
+        """Backbone and heads, with nothing adapted."""
+        return (TrainingPhase(objective=self._unadapted_loss, groups=("backbone", "head")),)
+
+    @torch.no_grad()
+    def start_from(self, queries: Tensor, targets: Tensor, *, seed: int) -> DataStart:
+        """Place entries on features z [N, d] of examples with ``targets`` int64 [N], and set α."""
+        keys, counts = class_start(queries, targets, self.config, self.head.weight.shape[0], seed)
+        self.dictionary.place(keys, counts, self.config.confidence)
+        sample = spread_queries(queries)
+        change = set_step_size(self.raw_step_size, self.config, lambda: mean_weight_change(self, sample))
+        return DataStart(
+            entries=len(keys),
+            examples=len(queries),
+            entries_of_classes=tuple(counts.tolist()),
+            step_size=float(self.step_size.mean()),
+            weight_change=change,
+        )
 
     def seed_draws(self, seed: int) -> None:
         """Seed the dropout of entries."""

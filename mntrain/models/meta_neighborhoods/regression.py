@@ -6,6 +6,7 @@ for one target, [S, T] and [B, T] for several.
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import mse_loss
 
 from mntrain.errors import ConfigError
 from mntrain.layers.attention import (
@@ -16,10 +17,21 @@ from mntrain.layers.attention import (
     similarity,
 )
 from mntrain.layers.mlp import Mlp, as_values
-from mntrain.models.base import Estimate, ParameterGroup, Regressor, TargetRanges, full_precision
+from mntrain.models.base import (
+    Batch,
+    Estimate,
+    ParameterGroup,
+    Regressor,
+    TargetRanges,
+    TrainingPhase,
+    full_precision,
+)
+from mntrain.models.data_start import DataStart
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
 from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
+from mntrain.models.meta_neighborhoods.start import row_start, set_step_size, warm_up_epochs
+from mntrain.models.queries import mean_weight_change, spread_queries
 from mntrain.models.vanilla.regression import VanillaRegressor
 
 
@@ -48,7 +60,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         self.keys = nn.Parameter(initial_keys(config, network.features))
         columns = [torch.empty(config.entries).uniform_(*target_range) for target_range in target_ranges]
         self.values = nn.Parameter(as_values(torch.stack(columns, dim=-1)))
-        attach_step_size(self, torch.tensor(float(config.step_size)), learned=config.learn_step_size)
+        attach_step_size(self, torch.tensor(config.first_step_size), learned=config.learn_step_size)
         self.dropout = EntryDropout.from_config(config)
         self.config = config
 
@@ -72,6 +84,36 @@ class MetaNeighborhoodsRegressor(Regressor):
     def seed_draws(self, seed: int) -> None:
         """Seed the dropout of entries."""
         self.dropout.seed(seed)
+
+    def warm_up(self, epochs: int, *, trained: bool) -> int | None:
+        """Count the epochs that train the network alone; none by default, since keys are rows, not features."""
+        return warm_up_epochs(self.config, epochs, needed=False)
+
+    def warm_up_phases(self) -> tuple[TrainingPhase, ...]:
+        """The network, with nothing adapted."""
+        return (TrainingPhase(objective=self._unadapted_loss, groups=("network",)),)
+
+    def _unadapted_loss(self, batch: Batch) -> tuple[Tensor, Estimate]:
+        """Compute the mean squared error [] of the network's own values."""
+        with full_precision(batch.inputs):
+            values = as_values(self.network(batch.inputs))
+            return mse_loss(values, batch.targets), Estimate(values=values)
+
+    @torch.no_grad()
+    def start_from(self, queries: Tensor, targets: Tensor, *, seed: int) -> DataStart:
+        """Place entries on rows x [N, F] with standardised ``targets`` [N] or [N, T], and set α."""
+        keys, values = row_start(queries, targets.reshape(len(targets), -1), self.config, seed)
+        self.keys.copy_(keys)
+        self.values.copy_(as_values(values))
+        sample = spread_queries(queries)
+        change = set_step_size(self.raw_step_size, self.config, lambda: mean_weight_change(self, sample))
+        return DataStart(
+            entries=len(keys),
+            examples=len(queries),
+            entries_of_classes=(),
+            step_size=float(self.step_size),
+            weight_change=change,
+        )
 
     def entries_for(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys [S', F], values [S'] or [S', T], and mask [B, S'] for ``batch`` queries: some of them while training."""

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from mntrain.acting.batches import model_queries
 from mntrain.acting.effect import effect_on, value_share
 from mntrain.acting.measuring import Sample, measure
 from mntrain.acting.record import AdaptationRecord
 from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
+from mntrain.models.queries import model_queries
 from mntrain.training.artifact_data import load_split
 from mntrain.training.stored_run import read_metrics
 

@@ -89,8 +89,12 @@ def test_words_fit_the_metric() -> None:
         "adaptation changes the weights of the network by 3.1%; answers move by 0.004 deviations of the target, "
         "mse +0.0005"
     )
-    assert replace(RECORD, consistency=CLEAR, faithfulness=FAITHFULNESS).describe_neighbors() == [
-        "100.0% of the training examples nearest to an entry have its class (by chance 50.0%)",
-        "leaving out its 3 largest neighbors (12.0% of the attention) moves the probability of an answer by 2.1 "
-        "points, 30% of what adaptation does; as many random entries move it by 0.1 points",
+    agreement = answer_agreement(np.array([0, 1]), np.array([[1], [1]]))
+    record = replace(RECORD, consistency=CLEAR, agreement=agreement, faithfulness=FAITHFULNESS)
+    assert record.describe_neighbors() == [
+        "neighbors: 100.0% of the training examples nearest to an entry have its class (by chance 50.0%), "
+        "50.0% of the 1 largest neighbors of an answer have its class (by chance 50.0%)",
+        "faithfulness: without its 3 largest neighbors (12.0% of the attention) an answer moves by 2.1 points of "
+        "probability, 30% of the effect of adaptation; without random ones by 0.1 points of probability",
     ]
+    assert RECORD.describe_neighbors() == []

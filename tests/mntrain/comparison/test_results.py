@@ -1,6 +1,7 @@
 """Figures, table and picture of a comparison, from runs that were never trained."""
 
 import json
+from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -12,10 +13,11 @@ import yaml
 from rich.console import Console
 from scipy.stats import ttest_1samp
 
+from mntrain.comparison.acting import Acting
 from mntrain.comparison.plan import CompareOptions, plan_runs
 from mntrain.comparison.plot import draw_comparison, sweep_places
 from mntrain.comparison.results import Comparison, gather
-from mntrain.comparison.table import cells, headings, print_comparison, result_table
+from mntrain.comparison.table import cells, headings, print_comparison, result_table, result_tables
 from mntrain.comparison.variants import built_in, custom, sweep
 from mntrain.data.config import DataConfig
 from mntrain.data.loading import load_data
@@ -35,9 +37,15 @@ def sha256(data: DataConfig) -> str:
 
 
 def finish(
-    asked: CompareOptions, accuracies: dict[str, tuple[float, ...]], tested: dict[str, int] | None = None
+    asked: CompareOptions,
+    accuracies: dict[str, tuple[float, ...]],
+    tested: dict[str, int] | None = None,
+    records: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Write the files of a finished run of every variant and seed; ``tested`` is the number of test images."""
+    """Write the files of a finished run of every variant and seed.
+
+    ``tested`` is the number of test images; ``records`` are those of adaptation, by seed.
+    """
     for run in plan_runs(asked):
         run.folder.mkdir(parents=True)
         (run.folder / "config.yaml").write_text(yaml.safe_dump(run.config.to_dict()))
@@ -48,6 +56,8 @@ def finish(
         (run.folder / "split.json").write_text(json.dumps(record))
         test = {"images": 359, "accuracy": accuracy, "loss": 1.0, "unadapted_accuracy": unadapted}
         result = {"test": test, "validation": {}, "parameters": 1234, "epochs": 2, "train_seconds": 3.0}
+        if records is not None and unadapted is not None:
+            result["adaptation"] = records[run.seed]
         (run.folder / "metrics.json").write_text(json.dumps(result))
 
 
@@ -90,23 +100,69 @@ def test_p_values_are_corrected_for_the_number_of_variants(tmp_path: Path) -> No
     assert comparison.to_json()["variants"][2]["difference"]["p_holm"] == last.p_holm
 
 
-def test_gain_moved_weights_and_findings_are_told(tmp_path: Path) -> None:
+RECORD = {
+    "examples": 9, "weight_change": 0.02, "answer_change": 0.001, "gain": 0.01, "corrected": 5, "broken": 1,
+    "value_share": 0.9, "effective_entries": 123.4,
+    "consistency": {"examples": 9, "nearest": 3, "share": 0.95, "chance": 0.1, "kappa": 0.9},
+    "agreement": {"answers": 9, "nearest": 3, "share": 0.9, "chance": 0.12, "kappa": 0.9},
+    "faithfulness": {
+        "measure": "comprehensiveness", "answers": 9, "left_out": 3, "draws": 3, "named": 0.01, "random": 0.0,
+        "named_size": 0.02, "random_size": 0.001, "whole": 0.05, "whole_size": 0.06, "attention": 0.1, "further": 0.9,
+        "curve_left_out": [3], "curve_named": [0.02], "curve_random": [0.001],
+    },
+}  # fmt: skip
+NAMED = ([[1, 2, 3], [4, 5]], [[2, 3, 4], [4, 5]], [[1, 2, 3], [4, 5]])
+
+
+def test_what_adaptation_does_has_a_table_of_its_own(tmp_path: Path) -> None:
     asked = options(tmp_path)
-    finish(asked, ACCURACIES)
-    for seed, run in enumerate(run for run in plan_runs(asked) if run.variant.name == "mn"):
-        file = run.folder / "metrics.json"
-        record = {"examples": 9, "weight_change": 0.02 + 0.01 * seed, "answer_change": 0.001, "gain": 0.01}
-        file.write_text(json.dumps(json.loads(file.read_text()) | {"adaptation": record}))
+    # Weights move further with every seed.
+    records = [
+        RECORD | {"weight_change": 0.02 + 0.01 * seed, "neighbors": {"answers": [7, 8], "nearest": nearest}}
+        for seed, nearest in enumerate(NAMED)
+    ]
+    finish(asked, ACCURACIES, records=records)
     comparison = compared(asked)
     vanilla, mn = comparison.rows
-    assert (vanilla.gain_mean, vanilla.weight_change_mean, vanilla.verdicts) == (None, None, [])
-    assert mn.gain_mean == pytest.approx(0.01)
-    assert mn.weight_change_mean == pytest.approx(0.03)
-    row = dict(zip(headings(comparison), cells(comparison, mn), strict=True))
-    assert (row["gain"], row["weights moved"]) == ("+1.00%", "3.0%")
+    assert (vanilla.gain_mean, vanilla.acting, vanilla.verdicts) == (None, None, [])
+    assert mn.acting is not None
+    assert mn.acting.gain == mn.gain_mean == pytest.approx(0.01)
+    assert mn.acting.weight_change == pytest.approx(0.03)
+    assert mn.acting.stability is not None
+    assert mn.acting.stability.share == pytest.approx((0.75 + 1 + 0.75) / 3)
+    scores, acting = result_tables(comparison)
+    assert "gain" not in scores.headings
+    assert [row[0] for row in acting.rows] == ["mn"]
+    assert dict(zip(acting.headings, acting.rows[0], strict=True)) == {
+        "variant": "mn", "gain": "+1.00%", "weights moved": "3.0%", "answers changed": "0.1%",
+        "corrected / broken": "5 / 1", "consistency": "95.0% (10.0%)", "agreement": "90.0% (12.0%)",
+        "faithfulness": "2 (0.1)", "stability": "83.3% (8.3%)", "largest value": "90.0%", "entries in use": "123",
+    }  # fmt: skip
+    assert "points of probability" in acting.caption
     stream = StringIO()
     print_comparison(Console(file=stream, width=400), comparison)
+    assert "what adaptation does" in stream.getvalue()
     assert "mn: the dictionary hardly acts" in stream.getvalue()
+    written = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
+    assert written["variants"][0]["adaptation"] is None
+    assert Acting.from_json(written["variants"][1]["adaptation"]) == mn.acting
+    assert written["variants"][1]["runs"][0]["adaptation"]["neighbors"] is None
+    # Positions of examples mean nothing in another split.
+    moved = replace(mn, runs=(replace(mn.runs[0], split="another"), *mn.runs[1:])).acting
+    assert moved == replace(mn.acting, stability=None)
+
+
+def test_where_nothing_adapts_there_is_one_table(tmp_path: Path) -> None:
+    asked = options(tmp_path, variants=built_in(["vanilla"]))
+    finish(asked, ACCURACIES)
+    assert len(result_tables(compared(asked))) == 1
+
+
+def test_runs_from_before_the_record_have_their_gain_alone(tmp_path: Path) -> None:
+    asked = options(tmp_path)
+    finish(asked, ACCURACIES)
+    _, acting = result_tables(compared(asked))
+    assert (acting.headings, acting.rows) == (["variant", "gain"], [["mn", "+1.00%"]])
 
 
 def test_equal_differences_have_no_p_value(tmp_path: Path) -> None:
@@ -143,7 +199,7 @@ def test_the_table_and_the_picture_show_every_variant(tmp_path: Path) -> None:
     lines = result_table(found).markdown().splitlines()
     assert lines[0].split(" | ")[1:4] == ["seed 0", "seed 1", "seed 2"]
     scores = "92.00% | 92.00% | 95.00% | 93.00% ± 1.73% | +2.00% ± 1.00%"
-    assert f"| mn | {scores} | 0.074 | 0.223 | 92.00% | +1.00% |  | 1,234 | 2 | 3 |" in lines
+    assert f"| mn | {scores} | 0.074 | 0.223 | 92.00% | 1,234 | 2 | 3 |" in lines
     assert len(headings(found)) == len(cells(found, found.rows[0]))
     assert "on 359 examples, 3 seeds" in lines[-1]
     picture = draw_comparison(found)

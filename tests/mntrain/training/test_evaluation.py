@@ -44,8 +44,33 @@ def test_accuracy_and_loss_do_not_depend_on_the_batch_size(batch_size: int) -> N
     assert found.examples == 7
     assert found.score == pytest.approx(5 / 7)
     assert found.unadapted_score == pytest.approx(0.0)
+    assert (found.corrected, found.broken) == (5, 0)
     assert found.loss == pytest.approx(cross_entropy(logits, torch.from_numpy(LABELS)).item())
     assert model.training, "the mode is restored"
+
+
+class Changing(Stub):
+    """Answers as :class:`Stub` does before adaptation, and changes image 0 to wrong and images 4, 5 and 6 to right."""
+
+    def forward(self, images: Tensor) -> Prediction:
+        before = super().forward(images).logits
+        index = (images.flatten() * 255).round().long()
+        labels = torch.from_numpy(LABELS)[index]
+        after = torch.where((index >= 4)[:, None], one_hot(labels, 3).float(), before)
+        return Prediction(logits=torch.where((index == 0)[:, None], torch.eye(3)[[1]], after), unadapted_logits=before)
+
+
+@pytest.mark.parametrize("batch_size", [2, 100])
+def test_corrected_and_broken_answers_are_counted(batch_size: int) -> None:
+    found = evaluate(
+        Changing(),
+        Preprocessing(PreprocessingConfig.identity(1)),
+        ImageSet(images=PIXELS, labels=LABELS),
+        EvaluationPlan(metric=ACCURACY, batch_size=batch_size),
+    )
+    assert (found.corrected, found.broken) == (2, 1)
+    assert found.unadapted_score is not None
+    assert found.score - found.unadapted_score == pytest.approx(1 / 7)
 
 
 @pytest.mark.parametrize(("words", "message"), [({"split": "tests"}, "split is 'tests'"), ({"batch_size": 0}, "is 0")])

@@ -1,0 +1,99 @@
+"""When and from which examples a model's dictionary starts from data.
+
+Shapes: N examples.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from lightning_fabric import Fabric
+
+from mntrain.config import ExperimentConfig
+from mntrain.data.examples import IndexArray
+from mntrain.models.base import Model
+from mntrain.models.data_start import StartsFromData
+from mntrain.models.neighbors import HasNeighbors
+from mntrain.models.queries import model_queries
+from mntrain.training.setup import TrainingData
+
+_MOST_EXAMPLES = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartPlan:
+    """Plan of the start from data.
+
+    Args:
+        epoch: first epoch (from 0) that is trained with the dictionary; it is placed right before.
+        seed: of k-means and of drawn examples.
+    """
+
+    epoch: int
+    seed: int
+
+
+def plan_start(config: ExperimentConfig, model: Model, *, trained: bool = False) -> StartPlan | None:
+    """Plan the start of a run's model; None where nothing starts from data.
+
+    Args:
+        config: of the run.
+        model: untrained.
+        trained: whether its network starts from trained weights.
+
+    Raises:
+        ConfigError: no epoch would be left for the dictionary.
+    """
+    epoch = model.warm_up(config.training.epochs, trained=trained) if isinstance(model, StartsFromData) else None
+    return None if epoch is None else StartPlan(epoch=epoch, seed=config.seed)
+
+
+def place(plan: StartPlan, model: Model, data: TrainingData, fabric: Fabric) -> dict[str, Any]:
+    """Place the dictionary on training examples as they are stored, not augmented; alike in every process.
+
+    Args:
+        plan: seed.
+        model: as it stands before the epoch of the start.
+        data: training examples, and their way to inputs of the model.
+        fabric: of the run.
+
+    Returns:
+        Figures of the start as plain values, with the number of epochs before it.
+    """
+    assert isinstance(model, StartsFromData)
+    assert isinstance(model, HasNeighbors)
+    was_training = model.training
+    model.eval()
+    try:
+        chosen = _chosen(data.train.targets, plan.seed)
+        queries = model_queries(model, data.preprocessing, data.train, chosen).clone()
+        targets = torch.from_numpy(data.train.targets[chosen])
+        figures = model.start_from(queries, targets, seed=plan.seed).to_json() | {"warm_up": plan.epoch}
+    finally:
+        model.train(was_training)
+    # Processes compute the same start; on different machines the last digits may not be.
+    for value in [*model.parameters(), *model.buffers()] if fabric.world_size > 1 else []:
+        fabric.broadcast(value.data)
+    return figures
+
+
+def describe_start(figures: dict[str, Any]) -> str:
+    """Put the figures of a start from data into words."""
+    return (
+        f"dictionary placed: {figures['entries']:,} entries from {figures['examples']:,} training examples; the step "
+        f"size {figures['step_size']:.4g} changes the weights by {figures['weight_change']:.1%}"
+    )
+
+
+def _chosen(targets: np.ndarray[Any, Any], seed: int) -> IndexArray:
+    """Positions of at most about 100,000 training examples, of each class its share but one at least."""
+    total = len(targets)
+    if total <= _MOST_EXAMPLES:
+        return np.arange(total)
+    generator = np.random.default_rng(seed)
+    if targets.dtype.kind == "f":
+        return np.sort(generator.choice(total, size=_MOST_EXAMPLES, replace=False))
+    parts = [np.flatnonzero(targets == label) for label in np.unique(targets)]
+    drawn = [generator.choice(part, size=-(-len(part) * _MOST_EXAMPLES // total), replace=False) for part in parts]
+    return np.sort(np.concatenate(drawn))
