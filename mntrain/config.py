@@ -151,13 +151,16 @@ def _naming(recipe: str) -> Iterator[None]:
 
 def _assemble(namespace: Namespace, default_name: str, suffix: str = "") -> ExperimentConfig:
     family = str(namespace.family)
-    family_config = family_named(family).config
+    description = family_named(family)
+    model = description.config(**namespace[family].as_dict())
+    if description.complete is not None:
+        model = description.complete(model, namespace.as_dict())
     sections = {key: kind(**namespace[key].as_dict()) for key, kind in SECTIONS.items()}
     own_name = f"{default_name}-{family.replace('_', '-')}{suffix}"
     return ExperimentConfig(
         name=own_name if namespace.name is None else namespace.name,
         family=family,
-        model=family_config(**namespace[family].as_dict()),
+        model=model,
         seed=namespace.seed,
         normalization=namespace.normalization,
         **sections,

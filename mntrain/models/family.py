@@ -1,6 +1,6 @@
 """Description of one model family: settings, builders, and its rows in the comparisons of the papers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,9 @@ from mntrain.models.base import Model, Regressor, TargetRanges
 
 BuildBackbone = Callable[[], nn.Module]
 """Builds a new feature extractor, with d in its attribute ``features``."""
+
+OWN_ROWS = 100
+"""Number of the table for rows that no table of the paper has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +40,13 @@ class Family:
         build: (settings, builder of backbones, C classes) → untrained classifier.
         build_regressor: (settings, perceptron with T outputs, range of each target) → untrained regressor; None where
             the family only classifies.
+        complete: (settings, sections of a recipe by name) → settings without words that stand for a value of another
+            section; None where there are no such words.
         variants: rows for ``mntrain compare``.
     """
 
     config: type[Any]
     build: Callable[[Any, BuildBackbone, int], Model]
     build_regressor: Callable[[Any, Mlp, TargetRanges], Regressor] | None = None
+    complete: Callable[[Any, Mapping[str, Any]], Any] | None = None
     variants: tuple[FamilyVariant, ...] = ()

@@ -25,9 +25,9 @@ class Vanilla(Classifier):
     def from_config(cls, config: VanillaConfig, build_backbone: BuildBackbone, classes: int) -> "Vanilla":
         """Build an untrained classifier of C ``classes`` on a new backbone, with an extra layer where one is set."""
         backbone = build_backbone()
-        if config.extra_parameters:
-            features = feature_count(backbone)
-            backbone = WithExtraLayer(backbone, features, units_for(config.extra_parameters, features, classes))
+        features = feature_count(backbone)
+        if extra := config.added_parameters(features, classes):
+            backbone = WithExtraLayer(backbone, features, units_for(extra, features, classes))
         return cls(backbone, build_head(config.head, feature_count(backbone), classes, config.scale))
 
     def forward(self, images: Tensor) -> Prediction:

@@ -25,11 +25,12 @@ class VanillaRegressor(Regressor):
         Raises:
             ConfigError: a setting that only a classifier can have.
         """
-        if config.extra_parameters:
-            raise ConfigError(
-                f"vanilla.extra_parameters is {config.extra_parameters}; regression takes 0, since the size of its "
-                "perceptron is a setting of its own."
-            )
+        for field in ("extra_parameters", "extra_entries"):
+            if getattr(config, field):
+                raise ConfigError(
+                    f"vanilla.{field} is {getattr(config, field)}; regression takes 0, since the size of its "
+                    "perceptron is a setting of its own."
+                )
         for field in ("head", "scale"):
             if getattr(config, field) != getattr(VanillaConfig, field):
                 raise ConfigError(

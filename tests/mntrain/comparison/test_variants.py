@@ -8,11 +8,16 @@ from mntrain.errors import ConfigError
 from mntrain.models.families import FAMILIES
 
 
-@pytest.mark.parametrize("name", ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "mn-1-diagonal", "mn-3-scalar"])
+@pytest.mark.parametrize("name", list(BUILT_IN))
 def test_built_in_variants_configure_the_model_of_their_name(name: str) -> None:
     config = load_experiment("digits", BUILT_IN[name].words)
-    assert config.family == ("vanilla" if name.startswith("vanilla") else "meta_neighborhoods")
+    family = {"mn": "meta_neighborhoods", "maxl": "maxl"}.get(name.split("-")[0].split("+")[0], "vanilla")
+    assert config.family == family
     assert config.backbone.ifilm == name.endswith("+ifilm")
+    if name == "vanilla-equal":
+        assert config.model.extra_entries == load_experiment("digits").model.entries
+    if name in {"mn-paper", "mn-data"}:
+        assert config.model.init == name.removeprefix("mn-")
     if name == "mn-1-diagonal":
         assert (config.model.steps, config.model.step_size_form) == (1, "per_parameter")
     if name == "mn-3-scalar":
@@ -23,7 +28,7 @@ def test_the_families_bring_their_rows_in_the_order_of_the_tables() -> None:
     table_1 = ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "maxl", "maxl-sgd"]
     table_3 = ["dot-sgd", "dot-adamw", "cos-sgd", "cos-adamw"]
     steps = ["mn-1-scalar", "mn-1-diagonal", "mn-3-scalar", "mn-3-diagonal"]
-    assert list(BUILT_IN) == [*table_1, *table_3, *steps]
+    assert list(BUILT_IN) == [*table_1, *table_3, *steps, "vanilla-equal", "mn-paper", "mn-data"]
     rows = [row for family in FAMILIES.values() for row in family.variants]
     assert len({row.name for row in rows}) == len(rows), "no two families have a row of the same name"
 
