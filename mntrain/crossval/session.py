@@ -46,7 +46,7 @@ def crossval(options: CrossvalOptions) -> Crossval:
 
 
 def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, progress: CrossvalProgress) -> SetResult:
-    for line in record_lines(summarize_run(setup_for(base_config(options, recipe), first))):
+    for line in record_lines(summarize_run(setup_for(base_config(options, recipe), first), {})):
         progress.say(line)
     folds: list[Fold] = []
     baselines: dict[str, list[dict[str, Any]]] = {family: [] for family in options.families if family in BASELINES}

@@ -66,12 +66,15 @@ class ParameterGroup:
         parameters: the parameters themselves.
         decay: whether weight decay acts on them.
         rate: factor on the learning rate.
+        distance: how far the parameters have to be able to go in a run. The factor is then found from the length of the
+            run, and ``rate`` does not count.
     """
 
     name: str
     parameters: tuple[nn.Parameter, ...]
     decay: bool
     rate: float = 1.0
+    distance: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,8 @@ from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.training.class_weights import weigh_classes
-from mntrain.training.data_start import plan_start
+from mntrain.training.data_start import StartPlan, plan_start
+from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
 
 
@@ -27,12 +29,16 @@ class CheckedRun:
         data: its three splits.
         setup: of the two.
         model: untrained.
+        start: when its dictionary is placed on training examples; None where nothing starts from data.
+        rates: factor on the learning rate of each group of parameters whose rate is found from the length of the run.
     """
 
     config: ExperimentConfig
     data: ImageData | TableData
     setup: RunSetup
     model: Model
+    start: StartPlan | None
+    rates: Mapping[str, float]
 
 
 def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
@@ -54,9 +60,11 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
     with torch.device(device):
         model = setup.build_model()
     _check_phases(config, model)
-    plan_start(config, model)
+    start = plan_start(config, model)
     weigh_classes(model, config.training, data.train.targets)
-    return CheckedRun(config=config, data=data, setup=setup, model=model)
+    first_epoch = 0 if start is None else start.epoch
+    rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
+    return CheckedRun(config=config, data=data, setup=setup, model=model, start=start, rates=rates)
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

@@ -17,9 +17,9 @@ from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
-from mntrain.training.data_start import plan_start
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
+from mntrain.training.rates import check_resumed_rates
 from mntrain.training.run_folder import FitOptions, RunFolder
 from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.run_record import print_record, summarize_run
@@ -60,12 +60,11 @@ def _is_first_process() -> bool:
 
 def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
-    summary = summarize_run(setup)
+    summary = summarize_run(setup, checked.rates)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    start = plan_start(config, model)
-    fabric = _fabric(config, some_untrained=start is not None and start.epoch > 0)
+    fabric = _fabric(config, some_untrained=checked.start is not None and checked.start.epoch > 0)
     fabric.launch()
-    optimizer = build_optimizer(model.parameter_groups(), config.training)
+    optimizer = build_optimizer(model.parameter_groups(), config.training, checked.rates)
     state = run.resumed(config, data)
     if state is None:
         state = TrainingState(config=config.to_dict(), split_sha256=data.split.sha256)
@@ -80,6 +79,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
                 f"Checkpoint {run.last} does not fit its own configuration ({str(error).splitlines()[0]}); it is "
                 "damaged, start again with --overwrite."
             ) from error
+        check_resumed_rates(optimizer, checked.rates, run.path)
     fabric.barrier()
     if fabric.is_global_zero:
         run.prepare(config, data, summary)
@@ -98,7 +98,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         config=config.training,
         run=run,
         seed=config.seed,
-        start=start,
+        start=checked.start,
         quiet=quiet,
     )
     if config.training.compile:
@@ -126,6 +126,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         "best_epoch": state.best_epoch,
         "steps": state.epoch * steps_of_an_epoch(config.training, len(data.train)),
         "short_run": short_run_advice(config.training, len(data.train)),
+        "rates": dict(checked.rates),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
         "start": state.start or None,

@@ -1,24 +1,38 @@
 """The optimiser over a model's parameter groups, and the learning rate of every epoch."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
 from mntrain.models.base import ParameterGroup
 from mntrain.training_config import TrainingConfig
 
+_NO_RATES = MappingProxyType[str, float]({})
 
-def build_optimizer(groups: list[ParameterGroup], config: TrainingConfig) -> Optimizer:
+
+def build_optimizer(
+    groups: list[ParameterGroup], config: TrainingConfig, rates: Mapping[str, float] = _NO_RATES
+) -> Optimizer:
     """Build AdamW, or SGD with momentum, with weight decay on the groups that decay.
 
     PyTorch multiplies the decay by the learning rate at each step, so the decay falls with the rate, as in the authors'
     code.
+
+    Args:
+        groups: all parameters.
+        config: rates, decay and the choice between the two.
+        rates: factor on the learning rate of each group that states a distance
+            (:func:`mntrain.training.rates.automatic_rates`).
     """
+    factors = {group.name: group.rate if group.distance is None else rates[group.name] for group in groups}
     parts = [
         {
             "name": group.name,
             "params": list(group.parameters),
-            "rate": group.rate,
-            "lr": config.learning_rate * group.rate,
+            "rate": factors[group.name],
+            "lr": config.learning_rate * factors[group.name],
             "weight_decay": config.weight_decay if group.decay else 0.0,
         }
         for group in groups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -18,8 +18,8 @@ from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.setup import RunSetup
 
 
-def summarize_run(setup: RunSetup) -> RunRecord:
-    """Summarize the data of a run, the shape of the model's inputs, and the steps of an epoch."""
+def summarize_run(setup: RunSetup, rates: Mapping[str, float]) -> RunRecord:
+    """Summarize the data of a run, the shape of the model's inputs, the steps of an epoch, and the rates found."""
     training, examples = setup.config.training, len(setup.data.train)
     found = summarize(setup.data, setup.config.data)
     advice = short_run_advice(training, examples)
@@ -32,6 +32,7 @@ def summarize_run(setup: RunSetup) -> RunRecord:
             batch_size=min(training.batch_size, examples),
             steps_per_epoch=steps_of_an_epoch(training, examples),
             epochs=training.epochs,
+            rates=dict(rates),
         ),
     )
 

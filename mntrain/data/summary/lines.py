@@ -37,6 +37,7 @@ def summary_facts(record: RunRecord) -> list[tuple[str, str]]:
         ("ignored", ignored_text(record)),
         ("equal", duplicates_text(record["duplicates"], noun)),
         ("steps", steps_text(record)),
+        ("rates", rates_text(record["training"].get("rates", {}))),
     ]
     return [(name, text) for name, text in facts if text]
 
@@ -118,6 +119,12 @@ def steps_text(record: RunRecord) -> str:
     steps, epochs = training["steps_per_epoch"], training["epochs"]
     whole = f"; {steps * epochs:,} in {epochs:,} epochs" if epochs > 1 else ""
     return f"{steps:,} an epoch, in batches of {training['batch_size']:,}{whole}"
+
+
+def rates_text(rates: Mapping[str, float]) -> str:
+    """Write the factors on the learning rate that were found from the length of the run; empty without any."""
+    factors = ", ".join(f"{name} {factor:.4g}" for name, factor in rates.items())
+    return f"{factors} times the learning rate (auto)" if factors else ""
 
 
 def range_text(values: Sequence[float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 
 class SplitEntry(TypedDict):
@@ -103,6 +103,8 @@ class TrainingEntry(TypedDict):
     batch_size: int
     steps_per_epoch: int
     epochs: int
+    rates: NotRequired[dict[str, float]]
+    """Group of parameters → factor on the learning rate, where that was found from the length of the run."""
 
 
 class RunRecord(DataRecord):

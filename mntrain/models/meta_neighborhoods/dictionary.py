@@ -15,7 +15,7 @@ from torch.nn.functional import one_hot
 
 from mntrain.distributed import uniform_rows
 from mntrain.models.base import ParameterGroup
-from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig, StepSizeForm
+from mntrain.models.meta_neighborhoods.config import DropoutMode, MetaNeighborhoodsConfig, Rate, StepSizeForm
 from mntrain.models.meta_neighborhoods.start import Counts, confident_logits, entry_labels
 
 
@@ -165,8 +165,19 @@ def attach_step_size(module: nn.Module, start: Tensor, *, learned: bool) -> None
         module.register_buffer("raw_step_size", start)
 
 
+LOGIT_DISTANCE = 5.0
+"""Distance from uniform values to a share above 0.9 of one of 10 classes."""
+TARGET_DISTANCE = 1.0
+"""A deviation of standardised targets."""
+_STEP_SIZE_DISTANCE = 1.0
+
+
 def adaptation_groups(
-    config: MetaNeighborhoodsConfig, keys: nn.Parameter, values: nn.Parameter | None, raw_step_size: Tensor
+    config: MetaNeighborhoodsConfig,
+    keys: nn.Parameter,
+    values: nn.Parameter | None,
+    raw_step_size: Tensor,
+    value_distance: float = LOGIT_DISTANCE,
 ) -> list[ParameterGroup]:
     """Group dictionary and step size, each at its own rate and without weight decay.
 
@@ -175,6 +186,7 @@ def adaptation_groups(
         keys: k.
         values: values or their logits; None where they are fixed.
         raw_step_size: a parameter, or a buffer where it is not learned.
+        value_distance: how far values have to be able to go, where their rate is found from that.
     """
     groups = []
     # Values at the rate of the keys share their group, as in runs from before values had a rate of their own.
@@ -183,8 +195,14 @@ def adaptation_groups(
         groups.append(ParameterGroup(name="dictionary", parameters=together, decay=False))
     else:
         groups.append(ParameterGroup(name="keys", parameters=(keys,), decay=False))
-        groups.append(ParameterGroup(name="values", parameters=(values,), decay=False, rate=config.value_rate))
+        groups.append(_group("values", values, config.value_rate, value_distance))
     if isinstance(raw_step_size, nn.Parameter):
-        rate = config.step_size_rate
-        groups.append(ParameterGroup(name="step_size", parameters=(raw_step_size,), decay=False, rate=rate))
+        groups.append(_group("step_size", raw_step_size, config.step_size_rate, _STEP_SIZE_DISTANCE))
     return groups
+
+
+def _group(name: str, parameter: nn.Parameter, rate: Rate, distance: float) -> ParameterGroup:
+    """Make the group of one parameter at a given rate, or at one found from the distance it has to be able to go."""
+    if rate == "auto":
+        return ParameterGroup(name=name, parameters=(parameter,), decay=False, distance=distance)
+    return ParameterGroup(name=name, parameters=(parameter,), decay=False, rate=rate)

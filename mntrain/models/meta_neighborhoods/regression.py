@@ -28,7 +28,13 @@ from mntrain.models.base import (
 )
 from mntrain.models.data_start import DataStart
 from mntrain.models.meta_neighborhoods.config import MetaNeighborhoodsConfig
-from mntrain.models.meta_neighborhoods.dictionary import EntryDropout, adaptation_groups, attach_step_size, initial_keys
+from mntrain.models.meta_neighborhoods.dictionary import (
+    TARGET_DISTANCE,
+    EntryDropout,
+    adaptation_groups,
+    attach_step_size,
+    initial_keys,
+)
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
 from mntrain.models.meta_neighborhoods.start import row_start, set_step_size, warm_up_epochs
 from mntrain.models.queries import mean_weight_change, spread_queries
@@ -184,7 +190,7 @@ class MetaNeighborhoodsRegressor(Regressor):
         """The network with weight decay; dictionary and step size without."""
         return [
             ParameterGroup(name="network", parameters=tuple(self.network.parameters()), decay=True),
-            *adaptation_groups(self.config, self.keys, self.values, self.raw_step_size),
+            *adaptation_groups(self.config, self.keys, self.values, self.raw_step_size, TARGET_DISTANCE),
         ]
 
 
