@@ -22,7 +22,7 @@ from mntrain.errors import ConfigError
 from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.config import EntryShare, MetaNeighborhoodsConfig
 
-_CLASS_WARM_UP = 0.4
+_CLASS_WARM_UP = 0.75  # of the epochs, when the learning rate falls: features move little after that
 _ITERATIONS = 25  # of k-means: entries are learned on, so nothing is gained by the last digits
 _JITTER = 0.01  # of the deviation of the examples, for entries that share an example
 _MOST_STEP_SIZE = 1000.0
