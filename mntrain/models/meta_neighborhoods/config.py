@@ -26,8 +26,8 @@ class MetaNeighborhoodsConfig:
         entries: S, learned neighbors in the dictionary.
         init: start of the dictionary. paper draws keys and values at random; data trains the network alone for warm_up,
             and then takes keys and values from training examples, and α from start_change.
-        warm_up: of init data. Below 1 a share of the epochs, from 1 on a number of epochs; null is 0.75 for classes, and
-            0 where training.start names a trained network or the targets are values, whose keys are rows.
+        warm_up: of init data. Below 1 a share of the epochs, from 1 on a number of epochs; null is 0.75 for classes,
+            and 0 where training.start names a trained network or the targets are values, whose keys are rows.
         key_source: of init data. centers are those of k-means among the examples of each class, examples are drawn.
         entries_by: of init data. class_size gives a class entries by its share of the examples, even all alike.
         confidence: of init data. Share of an entry's class among its initial values.
