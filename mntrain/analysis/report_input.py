@@ -14,6 +14,7 @@ from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageData, SourceImages
 from mntrain.data.loading import load_source
 from mntrain.data.registry import find_source
+from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData
 from mntrain.errors import ArtifactError, ConfigError
 from mntrain.models.neighbors import NeighborClassifier
@@ -103,12 +104,13 @@ class FineLabels:
     Args:
         column: column of the labels.
         names: class names.
-        train, test: int64 [N], in the order of the splits.
+        train, validation, test: int64 [N], in the order of the splits.
     """
 
     column: str
     names: tuple[str, ...]
     train: IndexArray
+    validation: IndexArray
     test: IndexArray
 
 
@@ -153,11 +155,9 @@ def _fine(artifact: ImageArtifact | TableArtifact, data: ImageData | TableData, 
         dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)
     )
     assert isinstance(source, SourceImages)  # no other source has a column of labels
-    train, test = (
-        source.splits[data.split.origins[part]].labels[data.split.indices[part]] for part in ("train", "test")
-    )
     assert options.fine_labels is not None
-    return FineLabels(column=options.fine_labels, names=source.label_names, train=train, test=test)
+    labels = {part: source.splits[data.split.origins[part]].labels[data.split.indices[part]] for part in SPLITS}
+    return FineLabels(column=options.fine_labels, names=source.label_names, **labels)
 
 
 def _history(file: Path) -> dict[str, list[float]]:

@@ -36,7 +36,7 @@ class Retrieval:
         return float((counts.argmax(axis=1) == labels).mean())
 
 
-def retrieve(references: Tensor, queries: Tensor) -> Retrieval:
-    """Find the neighbors of queries [N, F] among references [M, F]."""
-    search = NearestNeighbors(n_neighbors=min(NEIGHBORS, len(references)), metric="cosine", algorithm="brute")
+def retrieve(references: Tensor, queries: Tensor, neighbors: int = NEIGHBORS) -> Retrieval:
+    """Find the neighbors of queries [N, F] among references [M, F], at most M of them."""
+    search = NearestNeighbors(n_neighbors=min(neighbors, len(references)), metric="cosine", algorithm="brute")
     return Retrieval(nearest=search.fit(references.numpy()).kneighbors(queries.numpy(), return_distance=False))

@@ -49,8 +49,9 @@ def test_finer_labels_stay_with_their_images(tmp_path: Path, capsys: pytest.Capt
     options = ReportOptions(run=tmp_path / "a", data_path=str(tmp_path / "moved"), fine_labels="fine")
     report_input = load_report_input(options)
     assert report_input.fine is not None
-    np.testing.assert_array_equal(report_input.fine.train, report_input.data.train.inputs[:, 0, 0, 0] // 40)
-    np.testing.assert_array_equal(report_input.fine.test, report_input.data.test.inputs[:, 0, 0, 0] // 40)
+    for part in ("train", "validation", "test"):
+        written = getattr(report_input.data, part).inputs[:, 0, 0, 0] // 40
+        np.testing.assert_array_equal(getattr(report_input.fine, part), written)
 
 
 @pytest.mark.parametrize(

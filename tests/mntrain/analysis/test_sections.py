@@ -42,7 +42,8 @@ def test_knn_is_asked_in_both_spaces_for_both_kinds_of_labels(
 ) -> None:
     random = np.random.default_rng(1)
     known, wanted = (random.integers(0, 3, len(part)) for part in (report_input.data.train, report_input.data.test))
-    lots = FineLabels(column="lots", names=("first", "second", "third"), train=known, test=wanted)
+    names = ("first", "second", "third")
+    lots = FineLabels(column="lots", names=names, train=known, validation=known[:0], test=wanted)
     section = retrieval_section(replace(report_input, fine=lots), trained, observed)
     assert section is not None
     assert trained.attention is not None

@@ -303,6 +303,8 @@ def test_gradients_are_clipped_element_by_element(tmp_path: Path, monkeypatch: p
 # Shares are uneven: batches of 64 leave a last one of 59, or three examples that make one of 66 and one of 65.
 PARALLEL = {
     "mn-ifilm": (["--backbone.ifilm", "true", "--augmentation.auto_augment", "true"], 251, 1e-4),
+    # An epoch that leaves the dictionary out, and one after it was placed.
+    "mn-data": (["--meta_neighborhoods.init", "data", "--meta_neighborhoods.warm_up", "1"], 131, 1e-3),
     "mn-dense": (["--meta_neighborhoods.dropout_mode", "per_batch", "--backbone.name", "densenet40bc"], 131, 1e-3),
 }
 
