@@ -40,6 +40,8 @@ class TrainingConfig:
         devices: processes/devices for data-parallel training.
         precision: 32-true or bf16-mixed (as Lightning Fabric names them).
         compile: whether the network is compiled by torch.compile.
+        start: folder of an artifact whose weights the model starts from where names and shapes fit; None starts
+            untrained.
     """
 
     epochs: int = 12
@@ -62,6 +64,7 @@ class TrainingConfig:
     devices: int = 1
     precision: Precision = "32-true"
     compile: bool = False
+    start: str | None = None
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
@@ -101,6 +104,8 @@ class TrainingConfig:
             raise refuse("gradient_clip", "0 (off) or above")
         if not 1 <= self.devices <= 1024:
             raise refuse("devices", "from 1 to 1024")
+        if self.start is not None and not self.start.strip():
+            raise refuse("start", "the folder of an artifact, such as runs/NAME/artifact, or null")
         if self.batch_size < 2 * self.devices:
             raise refuse("batch_size", f"at least 2 for each of the {self.devices} devices")
         if self.batch_size % self.devices:

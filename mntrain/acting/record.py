@@ -146,7 +146,10 @@ class AdaptationRecord:
                 "adaptation little to learn from: take stronger augmentation or a smaller network"
             )
         if self.consistency is not None and not self.consistency.is_noise:
-            return "let the steps grow with --meta_neighborhoods.step_size_rate auto, or train longer"
+            return (
+                "let its step size grow (--meta_neighborhoods.start_change beside --meta_neighborhoods.init data, "
+                "otherwise --meta_neighborhoods.step_size_rate)"
+            )
         return (
             "start the entries from data (--meta_neighborhoods.init data), or let the rates fit the number of steps "
             "(--meta_neighborhoods.value_rate auto --meta_neighborhoods.step_size_rate auto)"

@@ -19,6 +19,7 @@ on, so a comparison can be stopped and started again. Further options are fields
   mntrain compare pacs --data.path path/to/pacs --variants vanilla,vanilla+ifilm,mn,mn+ifilm,maxl --seeds 0,1,2
   mntrain compare digits --variants vanilla,mn --variant 'mn-T05=--meta_neighborhoods.temperature 0.5'
   mntrain compare digits --sweep meta_neighborhoods.entries=50,100,500,1000 --training.epochs 20
+  mntrain compare digits --variants vanilla,vanilla-equal,mn-paper,mn-data --seeds 0,1,2,3,4
   mntrain compare digits --variants dot-adamw,cos-adamw,mn-1-scalar,mn-3-scalar --baseline dot-adamw
 
 Writes compare.json, compare.svg and compare.md into runs/compare-RECIPE. A run that fails does not stop the others; the

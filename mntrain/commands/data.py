@@ -47,7 +47,7 @@ def run(command: DataCommand) -> int:
     from mntrain.training.run_record import summarize_run
 
     checked = check_run(config, device="meta")
-    record = summarize_run(checked.setup, checked.rates)
+    record = summarize_run(checked.setup, checked.rates, checked.trained_start)
     if command.html is not None:
         from mntrain.analysis.page_file import write_page
         from mntrain.datasheet.page import data_page

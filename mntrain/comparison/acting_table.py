@@ -1,6 +1,6 @@
 """Write what adaptation does in the runs of each variant as a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mntrain.comparison.acting import Acting
 from mntrain.result_table import ResultTable
@@ -56,7 +56,7 @@ def acting_table(variants: Mapping[str, Acting], metric: Metric) -> ResultTable 
     )
 
 
-def acting_caption(headings: list[str], metric: Metric) -> str:
+def acting_caption(headings: Sequence[str], metric: Metric) -> str:
     """Describe the figures under ``headings``."""
     unit = "points of probability" if metric.percent else "deviations of the target"
     parts = "; ".join(_CAPTIONS[heading] for heading in headings).format(unit=unit)

@@ -27,9 +27,9 @@ def cells(comparison: Comparison, row: Row) -> list[str]:
     texts = [
         row.variant,
         *scores,
-        _mean_std(metric, row.mean, row.std),
-        "" if difference is None else _mean_std(metric, difference.mean, difference.std, sign=True),
-        *(("", "") if difference is None else (_p_value(difference.p_value), _p_value(difference.p_holm))),
+        mean_std(metric, row.mean, row.std),
+        "" if difference is None else mean_std(metric, difference.mean, difference.std, sign=True),
+        *(("", "") if difference is None else (p_text(difference.p_value), p_text(difference.p_holm))),
         metric.text(row.unadapted_mean),
     ]
     if not row.runs:
@@ -78,10 +78,12 @@ def caption(comparison: Comparison) -> str:
     )
 
 
-def _p_value(value: float | None) -> str:
+def p_text(value: float | None) -> str:
+    """Write a p-value; empty for None."""
     return "" if value is None else f"{value:.3f}" if value >= 0.001 else "< 0.001"
 
 
-def _mean_std(metric: Metric, mean: float | None, std: float | None, *, sign: bool = False) -> str:
+def mean_std(metric: Metric, mean: float | None, std: float | None, *, sign: bool = False) -> str:
+    """Write a mean score with its deviation, or with ``sign`` a mean difference; empty for None."""
     spread = "" if std is None else f" ± {metric.text(std)}"
     return f"{metric.text(mean, sign=sign)}{spread}"

@@ -17,6 +17,8 @@ def sentences(report: EvaluationReport) -> Iterator[str]:
     metric = metric_of(figures, report.artifact)
     part = data.split if data.path is None else f"{data.path}" if data.split == "all" else f"{data.path} ({data.split})"
     yield f"{part} {metric.describe(figures)}, loss {figures['loss']:.4f}, {figures['examples']} examples"
+    if "corrected" in figures:
+        yield f"adaptation corrects {figures['corrected']:,} answers and breaks {figures['broken']:,}"
     if isinstance(report.figures, ClassificationFigures) and report.figures.top:
         shares = (f"{share:.2%} among the {count} likeliest" for count, share in report.figures.top.items())
         yield f"right class {', '.join(shares)}"

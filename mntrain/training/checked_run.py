@@ -11,6 +11,7 @@ from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageData
 from mntrain.data.loading import load_data
 from mntrain.data.split_record import SPLITS
+from mntrain.data.summary.record import TrainedStartEntry
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
@@ -18,6 +19,7 @@ from mntrain.training.class_weights import weigh_classes
 from mntrain.training.data_start import StartPlan, plan_start
 from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
+from mntrain.training.trained_start import start_from_artifact
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,8 +30,9 @@ class CheckedRun:
         config: of the run.
         data: its three splits.
         setup: of the two.
-        model: untrained.
+        model: untrained, or with the weights of the artifact to start from.
         start: when its dictionary is placed on training examples; None where nothing starts from data.
+        trained_start: which artifact that was; None without one, or where a checkpoint holds the weights.
         rates: factor on the learning rate of each group of parameters whose rate is found from the length of the run.
     """
 
@@ -38,17 +41,20 @@ class CheckedRun:
     setup: RunSetup
     model: Model
     start: StartPlan | None
+    trained_start: TrainedStartEntry | None
     rates: Mapping[str, float]
 
 
-def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
+def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = False) -> CheckedRun:
     """Load the data, build the model, and check what can be refused before training.
 
     Args:
         config: of the run.
         device: where the model is built; ``meta`` takes neither time nor memory.
+        resumed: whether a checkpoint holds the weights, so that the artifact of a trained start is not read.
 
     Raises:
+        ArtifactError: the artifact to start from cannot be read.
         ConfigError: settings contradict each other or the data.
         DataError: the data is missing, or cannot be used.
     """
@@ -60,11 +66,15 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu") -> CheckedRun:
     with torch.device(device):
         model = setup.build_model()
     _check_phases(config, model)
-    start = plan_start(config, model)
+    path = config.training.start
+    start = plan_start(config, model, trained=path is not None)
     weigh_classes(model, config.training, data.train.targets)
     first_epoch = 0 if start is None else start.epoch
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
-    return CheckedRun(config=config, data=data, setup=setup, model=model, start=start, rates=rates)
+    trained = None if path is None or resumed else start_from_artifact(path, model, setup.artifact({}))
+    return CheckedRun(
+        config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
+    )
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

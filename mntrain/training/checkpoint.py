@@ -32,6 +32,7 @@ class TrainingState:
         best_epoch: epoch (from 1) with the best validation accuracy so far, 0 before the first.
         seconds: time spent training so far.
         start: figures of the start from data; empty before it, or without one.
+        trained_start: the artifact whose weights the run started from; empty without one.
     """
 
     config: dict[str, Any]
@@ -43,6 +44,7 @@ class TrainingState:
     best_epoch: int = 0
     seconds: float = 0.0
     start: dict[str, Any] = field(default_factory=dict)
+    trained_start: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for item in fields(self):

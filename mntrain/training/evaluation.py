@@ -192,12 +192,13 @@ class Evaluation:
     broken: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, the scores under the name of the metric."""
+        """Plain values, the scores under the name of the metric; counts of answers only where there are any."""
         return {
             "examples": self.examples,
             self.metric: self.score,
             "loss": self.loss,
             f"unadapted_{self.metric}": self.unadapted_score,
+            **({} if self.corrected is None else {"corrected": self.corrected, "broken": self.broken}),
         }
 
 

@@ -46,7 +46,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
     """
     run = RunFolder(options.runs / config.name, options)
     # Launching starts other processes: what can be refused has been refused by then.
-    checked = check_run(config)
+    checked = check_run(config, resumed=run.goes_on)
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
     checked.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with run.locked() if _is_first_process() else nullcontext():
@@ -60,14 +60,15 @@ def _is_first_process() -> bool:
 
 def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
-    summary = summarize_run(setup, checked.rates)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config, some_untrained=checked.start is not None and checked.start.epoch > 0)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training, checked.rates)
     state = run.resumed(config, data)
     if state is None:
-        state = TrainingState(config=config.to_dict(), split_sha256=data.split.sha256)
+        state = TrainingState(
+            config=config.to_dict(), split_sha256=data.split.sha256, trained_start=dict(checked.trained_start or {})
+        )
     else:
         state.config = config.to_dict()
         try:
@@ -80,6 +81,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
                 "damaged, start again with --overwrite."
             ) from error
         check_resumed_rates(optimizer, checked.rates, run.path)
+    summary = summarize_run(setup, checked.rates, state.trained_start)
     fabric.barrier()
     if fabric.is_global_zero:
         run.prepare(config, data, summary)
@@ -130,6 +132,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
         "test": setup.test_figures(test),
         "start": state.start or None,
+        "trained_start": state.trained_start or None,
         "train_seconds": round(state.seconds, 3),
     }
     if not fabric.is_global_zero:

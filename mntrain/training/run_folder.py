@@ -35,13 +35,16 @@ from mntrain.data.tables import TableData
 from mntrain.errors import CheckpointError, ConfigError, TrainingError
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.optimizer import learning_rate_at
+from mntrain.training.trained_start import check_same_start
 from mntrain.training_config import TrainingConfig
 
 DATA_FILE = "data.json"
 _LOCK = ".lock"
 # What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
-# Data may have moved: its digest tells whether it is still the same.
-_MAY_CHANGE = frozenset({"training.epochs", "training.drop_at", "training.evaluation_batch_size", "data.path"})
+# Data and the artifact to start from may have moved: their digests tell whether they are still the same.
+_MAY_CHANGE = frozenset(
+    {"training.epochs", "training.drop_at", "training.evaluation_batch_size", "data.path", "training.start"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,11 @@ class RunFolder:
                 )
             if path.is_symlink() or not (path / "config.yaml").is_file():
                 raise ConfigError(f"{path} is not a run of mntrain and is left alone; choose another --name.")
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is a checkpoint to go on from; a run killed before its first one starts anew."""
+        return self._options.resume and self.last.exists()
 
     @property
     def last(self) -> Path:
@@ -183,8 +191,7 @@ class RunFolder:
             ConfigError: the run was started with another configuration.
             CheckpointError: the checkpoints are damaged, or the data has changed.
         """
-        # A run killed before its first checkpoint has nothing to go on from.
-        if not self._options.resume or not self.last.exists():
+        if not self.goes_on:
             return None
         state = load_state(self.last)
         load_state(self.best)  # what the artifact may be made of has to be there before epochs are spent
@@ -201,6 +208,7 @@ class RunFolder:
                 f"The data of run {self.path} has changed: its digest was {state.split_sha256[:12]}…, now it is "
                 f"{data.split.sha256[:12]}…. Restore the data, or start again with --overwrite."
             )
+        check_same_start(state.trained_start, config.training.start, self.path)
         self._check_rates(state.epoch, stored.training, config.training)
         return state
 

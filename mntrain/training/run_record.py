@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from mntrain.data.summary.lines import summary_lines
-from mntrain.data.summary.record import RunRecord, TrainingEntry
+from mntrain.data.summary.record import RunRecord, TrainedStartEntry, TrainingEntry
 from mntrain.data.summary.summarize import summarize
 from mntrain.regular_files import read_text
 from mntrain.terminal_text import plain
@@ -18,23 +19,30 @@ from mntrain.training.run_length import short_run_advice, steps_of_an_epoch
 from mntrain.training.setup import RunSetup
 
 
-def summarize_run(setup: RunSetup, rates: Mapping[str, float]) -> RunRecord:
-    """Summarize the data of a run, the shape of the model's inputs, the steps of an epoch, and the rates found."""
+def summarize_run(
+    setup: RunSetup, rates: Mapping[str, float], trained_start: Mapping[str, Any] | None = None
+) -> RunRecord:
+    """Summarize the data of a run, the shape of the model's inputs, the steps of an epoch, and how it is trained.
+
+    Args:
+        setup: configuration and data.
+        rates: factors on the learning rate that were found from the length of the run.
+        trained_start: entry of the artifact that the model starts from; empty or None without one.
+    """
     training, examples = setup.config.training, len(setup.data.train)
     found = summarize(setup.data, setup.config.data)
     advice = short_run_advice(training, examples)
     if advice is not None:
         found["warnings"].append(advice)
-    return RunRecord(
-        **found,
-        input=list(setup.input_shape),
-        training=TrainingEntry(
-            batch_size=min(training.batch_size, examples),
-            steps_per_epoch=steps_of_an_epoch(training, examples),
-            epochs=training.epochs,
-            rates=dict(rates),
-        ),
+    entry = TrainingEntry(
+        batch_size=min(training.batch_size, examples),
+        steps_per_epoch=steps_of_an_epoch(training, examples),
+        epochs=training.epochs,
+        rates=dict(rates),
     )
+    if trained_start:
+        entry["start"] = TrainedStartEntry(**trained_start)  # type: ignore[typeddict-item]
+    return RunRecord(**found, input=list(setup.input_shape), training=entry)
 
 
 def print_record(record: RunRecord) -> None:

@@ -11,11 +11,12 @@ from mntrain.config import ExperimentConfig
 from mntrain.config_fields import differing_fields
 from mntrain.errors import ConfigError
 from mntrain.regular_files import read_text
-from mntrain.training.run_folder import is_empty
+from mntrain.training.run_folder import DATA_FILE, is_empty
+from mntrain.training.trained_start import check_same_start
 
 RunState = Literal["missing", "broken_off", "finished"]
-# Data may have moved; the digest of the split tells whether it is still the same.
-_MAY_DIFFER = frozenset({"data.path"})
+# Data and the artifact to start from may have moved; digests tell whether they are still the same.
+_MAY_DIFFER = frozenset({"data.path", "training.start"})
 _FIGURES: dict[str, Any] = {
     "test": dict,
     "validation": dict,
@@ -98,9 +99,21 @@ def check_same_run(folder: Path, config: ExperimentConfig, sha256: str) -> None:
             f"Run {folder} was trained with another configuration: {', '.join(changed[:5])}{more}. Compare with "
             "the same recipe and overrides, choose another --runs, or remove it."
         )
+    check_same_start(_trained_start(folder, stored), config.training.start, folder)
     stored_sha256 = read_split(folder)["sha256"]
     if stored_sha256 != sha256:
         raise ConfigError(
             f"Run {folder} was trained with other data: the digest of its split is {stored_sha256[:12]}…, that of the "
             f"data now is {sha256[:12]}…. Restore the data, choose another --runs, or remove the run."
         )
+
+
+def _trained_start(folder: Path, config: ExperimentConfig) -> dict[str, Any]:
+    """Read which artifact the run in ``folder`` started from; empty where it started untrained."""
+    if config.training.start is None:
+        return {}
+
+    def check(record: Any) -> None:
+        record["training"]["start"]["weights_sha256"]
+
+    return dict(_read(folder, DATA_FILE, check)["training"]["start"])

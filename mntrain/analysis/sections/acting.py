@@ -11,7 +11,7 @@ from mntrain.acting.measuring import Sample, measure
 from mntrain.acting.record import AdaptationRecord
 from mntrain.analysis.observation import Observed, sample
 from mntrain.analysis.report_input import ReportInput
-from mntrain.analysis.sections.content import Figure, Section, figure
+from mntrain.analysis.sections.content import Figure, Section, Table, figure
 from mntrain.data.images import ImageSet
 from mntrain.data.tables import TableSet
 from mntrain.models.neighbors import HasNeighbors
@@ -45,6 +45,7 @@ def acting_section(
         title="What adaptation does",
         text=(text, *verdicts),
         facts=(*_effect_facts(record, metric), *_neighbor_facts(record)),
+        table=_measures(record),
         figures=() if faithfulness is None else (_curve(faithfulness),),
         numbers=record.to_json() | {"findings": record.verdicts()},
     )
@@ -106,29 +107,33 @@ def _neighbor_facts(record: AdaptationRecord) -> list[tuple[str, str]]:
         facts.append(("effective entries of an answer", f"{record.effective_entries:,.1f}"))
     if record.value_share is not None:
         facts.append(("largest share of an entry's values", f"{record.value_share:.1%}"))
-    if record.consistency is not None:
-        part = record.consistency
-        facts.append(("consistency: nearest training examples with their entry's class", f"{part.share:.1%}"))
-        facts.append(("the same by chance", f"{part.chance:.1%}"))
-    if record.agreement is not None:
-        facts.append(("agreement: largest neighbors with the answer's class", f"{record.agreement.share:.1%}"))
-        facts.append(("the same by chance", f"{record.agreement.chance:.1%}"))
+    return facts
+
+
+def _measures(record: AdaptationRecord) -> Table | None:
+    """Measures of neighbors beside what chance, or random entries, would give."""
+    rows = []
+    if (entries := record.consistency) is not None:
+        what = "consistency: training examples nearest to an entry that have its class"
+        rows.append((what, f"{entries.share:.1%}", f"{entries.chance:.1%}"))
+    if (answers := record.agreement) is not None:
+        what = f"agreement: the {answers.nearest} largest neighbors of an answer that have its class"
+        rows.append((what, f"{answers.share:.1%}", f"{answers.chance:.1%}"))
     if record.faithfulness is not None:
-        facts.extend(_faithfulness_facts(record.faithfulness))
-    return facts
+        rows.extend(_faithfulness_rows(record.faithfulness))
+    return Table(headings=("measure of neighbors", "here", "by chance"), rows=tuple(rows)) if rows else None
 
 
-def _faithfulness_facts(part: Faithfulness) -> list[tuple[str, str]]:
-    facts = [
-        (f"attention of the {part.left_out} largest neighbors", f"{part.attention:.1%}"),
-        (f"answers move without the {part.left_out} largest neighbors by", part.text(part.named_size)),
-        (f"without {part.left_out} random entries by", part.text(part.random_size)),
-        ("without adaptation by", part.text(part.whole_size)),
-        ("answers that move further without the largest than without random ones", f"{part.further:.0%}"),
+def _faithfulness_rows(part: Faithfulness) -> list[tuple[str, str, str]]:
+    largest = f"without its {part.left_out} largest neighbors"
+    signed = ("comprehensiveness: the same with its sign", part.text(part.named), part.text(part.random))
+    return [
+        (f"faithfulness: change of an answer {largest}", part.text(part.named_size), part.text(part.random_size)),
+        *([signed] if part.measure == "comprehensiveness" else []),
+        ("answers that move further without them than without random entries", f"{part.further:.0%}", "50%"),
+        (f"attention of the {part.left_out} largest neighbors", f"{part.attention:.1%}", ""),
+        ("for comparison: change of an answer without adaptation", part.text(part.whole_size), ""),
     ]
-    if part.measure == "comprehensiveness":
-        facts.append(("comprehensiveness (signed), largest and random", f"{part.named:+.2e} and {part.random:+.2e}"))
-    return facts
 
 
 def _curve(part: Faithfulness) -> Figure:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mntrain.data.labels import listing
-from mntrain.data.summary.record import ColumnEntry, DataRecord, DuplicatesEntry, ImagesEntry, RunRecord
+from mntrain.data.summary.record import (
+    ColumnEntry,
+    DataRecord,
+    DuplicatesEntry,
+    ImagesEntry,
+    RunRecord,
+    TrainedStartEntry,
+)
 
 _WIDTH = 11
 _CLASSES = 6
@@ -37,6 +44,7 @@ def summary_facts(record: RunRecord) -> list[tuple[str, str]]:
         ("ignored", ignored_text(record)),
         ("equal", duplicates_text(record["duplicates"], noun)),
         ("steps", steps_text(record)),
+        ("start", trained_start_text(record["training"].get("start"))),
         ("rates", rates_text(record["training"].get("rates", {}))),
     ]
     return [(name, text) for name, text in facts if text]
@@ -119,6 +127,16 @@ def steps_text(record: RunRecord) -> str:
     steps, epochs = training["steps_per_epoch"], training["epochs"]
     whole = f"; {steps * epochs:,} in {epochs:,} epochs" if epochs > 1 else ""
     return f"{steps:,} an epoch, in batches of {training['batch_size']:,}{whole}"
+
+
+def trained_start_text(start: TrainedStartEntry | None) -> str:
+    """Say which weights a model starts from, what stays untrained, and what differs; empty without an artifact."""
+    if start is None:
+        return ""
+    parts = [f"{start['taken']} tensors of {start['path']} ({start['family']})"]
+    parts += [f"new: {listing(start['new'])}"] if start["new"] else []
+    parts += [f"not used: {listing(start['unused'])}"] if start["unused"] else []
+    return "; ".join((*parts, *start["notes"]))
 
 
 def rates_text(rates: Mapping[str, float]) -> str:

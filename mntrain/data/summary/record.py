@@ -97,6 +97,23 @@ class DataRecord(TypedDict):
     """Sentences on what is probably not meant."""
 
 
+class TrainedStartEntry(TypedDict):
+    """Artifact whose weights a model starts from."""
+
+    path: str
+    family: str
+    weights_sha256: str
+    """Digest of the file of its weights."""
+    taken: int
+    """Number of tensors that fit."""
+    new: list[str]
+    """Tensors of the model that start untrained."""
+    unused: list[str]
+    """Tensors of the artifact without a place in the model."""
+    notes: list[str]
+    """What is not the same in the two."""
+
+
 class TrainingEntry(TypedDict):
     """Steps of the optimizer."""
 
@@ -105,6 +122,8 @@ class TrainingEntry(TypedDict):
     epochs: int
     rates: NotRequired[dict[str, float]]
     """Group of parameters → factor on the learning rate, where that was found from the length of the run."""
+    start: NotRequired[TrainedStartEntry]
+    """Only where the model starts from an artifact."""
 
 
 class RunRecord(DataRecord):

@@ -41,8 +41,8 @@ def test_a_dictionary_that_does_not_act_says_what_to_change() -> None:
     assert "by chance 50.0%" in meaningless
     assert "--meta_neighborhoods.init data" in meaningless
     (started,) = replace(RECORD, consistency=CLEAR).verdicts()
-    assert "init data" not in started, "its entries lie on the data already"
-    assert "step_size_rate auto" in started
+    assert "start the entries" not in started, "they lie on the data already"
+    assert "start_change" in started
     (fitted,) = replace(RECORD, consistency=CLEAR, corrected=1, broken=0, training_score=0.999).verdicts()
     assert "99.9% of its training examples" in fitted
     assert "augmentation" in fitted

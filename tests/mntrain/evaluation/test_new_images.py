@@ -252,6 +252,7 @@ def test_the_terminal_shows_classes_matrix_and_what_was_not_new(
     assert "none of the images is equal to one that the model was trained with" in out
     assert "no images of 8 of the model's 10 classes" in out
     assert "precision" in out
+    assert "adaptation corrects 0 answers and breaks 0" in out
     assert "true \\ predicted" in out
     assert "kNN" in out
 
