@@ -26,10 +26,11 @@ ANSWERED = 8
 _COMMON = ["--training.epochs", "2", "--training.batch_size", "16", "--training.accelerator", "cpu"]
 _DIGITS = ["digits", *_COMMON, "--backbone.width", "0.0625", "--data.train_limit", "64"]
 _DIGITS += ["--data.test_fraction", "0.015", "--data.validation_fraction", "0.05"]
-_ENTRIES = ["--meta_neighborhoods.entries", "20"]
+_ENTRIES = ["--meta_neighborhoods.entries", "20", "--meta_neighborhoods.init", "paper"]
 TRAININGS = {
     "vanilla": [*_DIGITS, "--family", "vanilla"],
     "meta_neighborhoods": [*_DIGITS, *_ENTRIES],
+    "data_start": [*_DIGITS, *_ENTRIES, "--meta_neighborhoods.init", "data"],
     "maxl": [*_DIGITS, "--family", "maxl"],
     "ifilm": [*_DIGITS, *_ENTRIES, "--backbone.ifilm", "true", "--backbone.ifilm_entries", "4"],
     "regressor": ["uci", *_COMMON, *_ENTRIES, "--backbone.layers", "2", "--backbone.units", "8"],
