@@ -30,6 +30,7 @@ and started again. Further options are fields of the recipe, for every run.
   mntrain crossval uci-wine --data-root path/to/uci --layers 2,3 --units 64,128 --jobs 2
   mntrain crossval uci-energy --data-root path/to/uci --no-search --decays own --backbone.layers 3 --backbone.units 128
   mntrain crossval uci-energy --data-root path/to/uci --families vanilla,meta_neighborhoods --json
+  mntrain crossval uci-energy --data-root path/to/uci --families knn,vanilla,mn-paper,mn-data
 
 Writes crossval.json, crossval.md and crossval.svg into RUNS/crossval. A run that fails does not stop the others; the
 exit code is then 1.
@@ -43,7 +44,7 @@ class CrossvalCommand:
     Args:
         recipes: name of a recipe, or path of a YAML file; a row each
         overrides: fields of the recipe, for every run
-        families: methods to compare; mn is short for meta_neighborhoods
+        families: methods to compare; mn is short for meta_neighborhoods, mn-paper and mn-data are it with that start
         folds: number of folds
         search: search the architecture
         layers: hidden layers to search

@@ -14,7 +14,7 @@ import numpy as np
 from mntrain.baselines.boosting import boost
 from mntrain.baselines.nearest import nearest
 from mntrain.baselines.rows import BaselineAnswers, KnownRows
-from mntrain.crossval.plan import BOOSTING, KNN
+from mntrain.crossval.methods import BOOSTING, KNN
 from mntrain.data.standardization import StandardizationConfig
 from mntrain.data.tables import TableData, TableSet
 

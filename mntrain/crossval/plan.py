@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mntrain.config import ExperimentConfig, load_experiment, recipe_stem
+from mntrain.crossval.methods import BASELINES, method_words, read_methods
 from mntrain.data.reading.local_path import local_path
 from mntrain.errors import ConfigError
-from mntrain.fields.suggestion import nearest
-from mntrain.models.families import FAMILIES, SHORT_NAMES
 
-KNN, BOOSTING = "knn", "gradient_boosting"
-_BASELINES = (KNN, BOOSTING)
-_BASE, _MEASURED = "vanilla", "meta_neighborhoods"
 # Options that crossval sets itself, or decides by the state of a run.
 _OWN_FIELDS = (
     "--name",
@@ -75,7 +71,8 @@ class CrossvalOptions:
 
     Args:
         recipes: names of recipes or paths of YAML files, a data set each.
-        families: knn, gradient_boosting and families that estimate values; short names become the families' own.
+        families: knn, gradient_boosting, families that estimate values, and mn-paper or mn-data, which are
+            Meta-Neighborhoods with that start; short names become the families' own.
         folds: number of folds.
         search: choose the architecture by the vanilla network's validation error on the first fold; otherwise the
             recipe's own is taken.
@@ -92,7 +89,7 @@ class CrossvalOptions:
     """
 
     recipes: tuple[str, ...]
-    families: tuple[str, ...] = (*_BASELINES, _BASE, _MEASURED)
+    families: tuple[str, ...] = (*BASELINES, "vanilla", "meta_neighborhoods")
     folds: int = 5
     search: bool = True
     layers: tuple[int, ...] = (2, 3, 4, 5)
@@ -106,16 +103,7 @@ class CrossvalOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        own_names = tuple(SHORT_NAMES.get(name, name) for name in self.families)
-        object.__setattr__(self, "families", own_names)
-        available = [*_BASELINES, *(name for name, family in FAMILIES.items() if family.build_regressor is not None)]
-        wrong = [name for name in self.families if name not in available]
-        if wrong or not self.families or len(set(self.families)) < len(self.families):
-            meant = nearest(wrong[0], [*available, *SHORT_NAMES]) if wrong else None
-            raise ConfigError(
-                f"--families is {','.join(self.families)!r}; give some of {','.join(available)}, each once."
-                + (f" Did you mean {meant!r}?" if meant else "")
-            )
+        object.__setattr__(self, "families", read_methods(self.families))
         stems = [recipe_stem(recipe) for recipe in self.recipes]
         twice = sorted({name for name in stems if stems.count(name) > 1})
         if twice:
@@ -153,7 +141,7 @@ class CrossvalOptions:
     @property
     def networks(self) -> tuple[str, ...]:
         """Families that are trained: all but the baselines of scikit-learn."""
-        return tuple(family for family in self.families if family not in _BASELINES)
+        return tuple(family for family in self.families if family not in BASELINES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +198,7 @@ def plan_run(options: CrossvalOptions, fold: Fold, family: str, setting: Network
     """
     name = "-".join(part for part in (family.replace("_", "-"), str(setting), f"fold{fold.number}") if part)
     where = ("--data.folds", str(options.folds), "--data.fold", str(fold.number))
-    config = _config(options, fold.recipe, (*setting.words(), *where, "--family", family, "--name", name))
+    config = _config(options, fold.recipe, (*setting.words(), *where, *method_words(family), "--name", name))
     stem = recipe_stem(fold.recipe)
     return FoldRun(recipe=stem, config=config, folder=options.runs / f"{stem}-crossval" / name, sha256=fold.sha256)
 

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
+from mntrain.crossval.methods import title
 from mntrain.crossval.results import Crossval
-from mntrain.crossval.table import TITLES
 from mntrain.plotting.style import COLORS, INK, draw_svg, plain
 
 _SPREAD = 0.22  # distance between the families of a data set
@@ -27,7 +27,7 @@ def draw_crossval(result: Crossval) -> str:
             for number, scores in enumerate(row.scores):
                 height = position + _SPREAD * (number - (len(row.scores) - 1) / 2)
                 color = COLORS[families.index(scores.family) % len(COLORS)]
-                label = None if scores.family in named else TITLES.get(scores.family, scores.family)
+                label = None if scores.family in named else title(scores.family)
                 named.add(scores.family)
                 ratios = [score / reference_scores.mean for score in scores.mse]
                 axes.plot(ratios, [height] * len(ratios), "o", color=color, alpha=0.5, markersize=5, label=label)
@@ -39,7 +39,7 @@ def draw_crossval(result: Crossval) -> str:
         axes.set_yticks(range(len(result.rows)), [plain(row.name) for row in result.rows])
         axes.set_ylim(len(result.rows) - 0.4, -0.6)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel(f"test mse, as a multiple of the mean of {TITLES.get(reference, reference)}")
+        axes.set_xlabel(f"test mse, as a multiple of the mean of {title(reference)}")
         figure.legend(loc="outside upper right", ncols=len(families))
 
     return draw_svg(draw, name="crossval", size=(7.5, 1.6 + 0.7 * len(result.rows)))

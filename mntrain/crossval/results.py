@@ -11,7 +11,6 @@ from mntrain.crossval.plan import CrossvalOptions
 from mntrain.crossval.search import Choice
 
 SIGNIFICANCE = 0.05
-MEASURED = "meta_neighborhoods"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +18,7 @@ class Scores:
     """Errors of one family on one data set.
 
     Args:
-        family: knn, gradient_boosting or a model family.
+        family: knn, gradient_boosting, a model family, or Meta-Neighborhoods with one start.
         mse: mean squared error of standardised test targets, fold by fold; of several targets their mean.
         details: further figures of every fold, as plain values.
     """
@@ -56,6 +55,7 @@ class SetResult:
         choice: settings of the networks.
         scores: errors of each family whose folds have all been trained.
         failures: description of each failed run.
+        tested: the Meta-Neighborhoods whose differences to the others are tested; None without one.
         p_holm: p-value against each other family as :func:`corrected` has it; empty before.
     """
 
@@ -66,6 +66,7 @@ class SetResult:
     choice: Choice
     scores: tuple[Scores, ...]
     failures: tuple[str, ...] = ()
+    tested: str | None = "meta_neighborhoods"
     p_holm: dict[str, float | None] = field(default_factory=dict)
 
     def by_target(self) -> "tuple[SetResult, ...]":
@@ -96,9 +97,13 @@ class SetResult:
         return min(self.scores, key=lambda scores: scores.mean).family if self.scores else None
 
     def p_value(self, other: str) -> float | None:
-        """Return the p-value of Meta-Neighborhoods against ``other``, by paired t-test; None without scores of both."""
-        measured, compared = self.of(MEASURED), self.of(other)
+        """Return the p-value of :attr:`tested` against ``other``, by paired t-test; None without scores of both."""
+        measured, compared = self._tested, self.of(other)
         return None if measured is None or compared is None else paired_p_value(measured.mse, compared.mse)
+
+    @property
+    def _tested(self) -> Scores | None:
+        return None if self.tested is None else self.of(self.tested)
 
     def _decay(self, family: str) -> dict[str, Any]:
         searched = {repr(decay): _plain(error) for decay, error in self.choice.decays[family].items()}
@@ -133,14 +138,15 @@ class SetResult:
                 }
                 for scores in self.scores
             },
+            "tested": self.tested,
             "meta_neighborhoods_against": self.tests(),
             **({"targets": of_targets} if of_targets else {}),
             "failures": list(self.failures),
         }
 
     def tests(self) -> dict[str, dict[str, Any]]:
-        """Test Meta-Neighborhoods against each of the others: family → p-value, and whether it is better."""
-        measured = self.of(MEASURED)
+        """Test :attr:`tested` against each of the others: family → p-value, and whether it is better."""
+        measured = self._tested
         if measured is None:
             return {}
         found = {}

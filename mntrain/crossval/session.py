@@ -7,6 +7,7 @@ from typing import Any
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import recipe_stem
 from mntrain.crossval.baselines import BASELINES
+from mntrain.crossval.methods import tested
 from mntrain.crossval.plan import CrossvalOptions, Fold, base_config, plan_run
 from mntrain.crossval.plot import draw_crossval
 from mntrain.crossval.progress import CrossvalProgress
@@ -81,6 +82,7 @@ def _cross_validate(options: CrossvalOptions, recipe: str, first: TableData, pro
         choice=choice,
         scores=tuple(scores),
         failures=tuple(failures),
+        tested=tested(options.families),
     )
 
 

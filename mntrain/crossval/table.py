@@ -2,18 +2,16 @@
 
 from rich.console import Console
 
-from mntrain.crossval.plan import BOOSTING, KNN
-from mntrain.crossval.results import MEASURED, SIGNIFICANCE, Crossval, Scores, SetResult
+from mntrain.crossval.methods import tested, title
+from mntrain.crossval.results import SIGNIFICANCE, Crossval, Scores, SetResult
 from mntrain.result_table import ResultTable
-
-TITLES = {KNN: "kNN", BOOSTING: "boosting", "vanilla": "vanilla", MEASURED: "MN"}
 
 
 def headings(result: Crossval) -> list[str]:
     """Return a heading for each column of :func:`cells`."""
-    families = [_title(family) for family in result.options.families]
-    tests = [f"p (MN, {_title(other)})" for other in _others(result)]
-    decay = [f"weight decay ({', '.join(_title(family) for family in result.options.networks)})"]
+    families = [title(family) for family in result.options.families]
+    tests = [f"p ({title(measured)}, {title(other)})" for measured, other in _others(result)]
+    decay = [f"weight decay ({', '.join(title(family) for family in result.options.networks)})"]
     return ["data set", "n", "d", "layers × units", *(decay if _has_decays(result) else []), *families, *tests]
 
 
@@ -26,7 +24,7 @@ def cells(result: Crossval, row: SetResult) -> list[str]:
         chosen.append(", ".join("–" if setting is None else f"{setting.decay:g}" for setting in chosen_settings))
     scores_of = {scores.family: scores for scores in row.scores}
     scores = [_score(scores_of.get(family), best=family == row.best) for family in result.options.families]
-    tests = [_p_values(row, other) for other in _others(result)]
+    tests = [_p_values(row, other) for _, other in _others(result)]
     return [row.name, f"{row.rows:,}", str(row.features), *chosen, *scores, *tests]
 
 
@@ -70,13 +68,11 @@ def _has_decays(result: Crossval) -> bool:
     return bool(result.options.decays and result.options.networks)
 
 
-def _title(family: str) -> str:
-    return TITLES.get(family, family)
-
-
-def _others(result: Crossval) -> list[str]:
+def _others(result: Crossval) -> list[tuple[str, str]]:
+    """Pair the method that is tested with each of the others."""
     families = result.options.families
-    return [family for family in families if family != MEASURED] if MEASURED in families else []
+    measured = tested(families)
+    return [] if measured is None else [(measured, family) for family in families if family != measured]
 
 
 def _p_values(row: SetResult, other: str) -> str:

@@ -90,6 +90,21 @@ def test_a_regressor_answers_in_the_units_of_its_target(
         assert report.adaptation["rank"] < report.adaptation["full_rank"]
 
 
+def test_a_regressor_that_started_from_rows_answers_alike(table_runs: Path, repository: Path, tmp_path: Path) -> None:
+    words = ["--name", "data", "--data.path", str(table_runs / "table.csv"), "--meta_neighborhoods.init", "data"]
+    words += ["--backbone.layers", "2", "--backbone.units", "16", "--meta_neighborhoods.entries", "40"]
+    fit(load_experiment("uci", [*words, "--training.epochs", "1"]), FitOptions(runs=tmp_path, quiet=True))
+    artifact = loaded(tmp_path, "data")
+    expected = trained(artifact)
+    scale = artifact.config.standardization.target_std
+    assert np.abs(expected - trained(artifact, adapted=False)).max() > 0.05 * scale, "its dictionary acts"
+    for form, allowed in (("factored", 1e-4), ("auto", 1e-3)):
+        report = export(options(tmp_path, "data", repository, form=form))
+        assert report.parity.passed
+        found = answered(report.path, artifact.samples.inputs, "value")
+        np.testing.assert_allclose(found, expected, atol=allowed * scale, rtol=0)
+
+
 def test_adaptation_is_in_the_graph(table_runs: Path, repository: Path) -> None:
     artifact = loaded(table_runs, "meta_neighborhoods")
     report = export(options(table_runs, "meta_neighborhoods", repository, form="factored"))

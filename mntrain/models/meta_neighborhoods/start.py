@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.linalg import vector_norm
@@ -22,7 +23,7 @@ from mntrain.errors import ConfigError
 from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.config import EntryShare, MetaNeighborhoodsConfig
 
-_CLASS_WARM_UP = 0.4
+_CLASS_WARM_UP = 0.75  # of the epochs, when the learning rate falls: features move little after that
 _ITERATIONS = 25  # of k-means: entries are learned on, so nothing is gained by the last digits
 _JITTER = 0.01  # of the deviation of the examples, for entries that share an example
 _MOST_STEP_SIZE = 1000.0
@@ -159,6 +160,8 @@ def _class_keys(
 def row_start(rows: Tensor, values: Tensor, config: MetaNeighborhoodsConfig, seed: int) -> tuple[Tensor, Tensor]:
     """Choose keys [S, F] from rows [N, F], and the mean target [S, T] of the rows that each stands for.
 
+    A key that no row was counted for, such as a repeated one, has the target of the row nearest to it.
+
     Args:
         values: standardised targets [N, T].
     """
@@ -168,8 +171,10 @@ def row_start(rows: Tensor, values: Tensor, config: MetaNeighborhoodsConfig, see
     sums = torch.zeros(config.entries, values.shape[1]).index_add_(0, found.members[known], values[known])
     sizes = torch.bincount(found.members[known], minlength=config.entries).unsqueeze(-1)
     means = sums / sizes.clamp_min(1)
-    repeated = torch.arange(config.entries) % len(rows)  # keys that repeat a row have its target
-    return found.keys, torch.where(sizes > 0, means, values[repeated])
+    alone = sizes.squeeze(-1) == 0
+    if alone.any():
+        means[alone] = values[torch.from_numpy(pairwise_distances_argmin(found.keys[alone].numpy(), rows.numpy()))]
+    return found.keys, means
 
 
 def confident_logits(counts: Counts, confidence: float) -> Tensor:

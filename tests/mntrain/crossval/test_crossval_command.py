@@ -285,3 +285,23 @@ def test_several_targets_are_told_apart_and_together(tmp_path: Path, capsys: pyt
     assert set(found["targets"]["east"]["meta_neighborhoods_against"]) == {"knn", "vanilla"}
     lines = (tmp_path / "runs" / "crossval" / "crossval.md").read_text().splitlines()
     assert [line.split(" | ")[0] for line in lines[2:5]] == ["| uci", "| uci: east", "| uci: north"]
+
+
+def test_both_starts_are_compared_beside_each_other(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "one.csv")
+    words = ["crossval", "uci", "--data.path", str(table), "--no-search", "--folds", "2", "--backbone.units", "4"]
+    words += [*SMALL, "--decays", "0,9", "--families", "mn-paper,mn-data", "--runs", str(tmp_path / "runs")]
+    assert main([*words, "--training.epochs", "1", "--json"]) == 0
+    (found,) = results(tmp_path)["sets"]
+    assert (found["tested"], list(found["meta_neighborhoods_against"])) == ("mn-data", ["mn-paper"])
+    assert found["families"]["mn-paper"]["mse"] != found["families"]["mn-data"]["mse"]
+    for start in ("paper", "data"):
+        decay = found["decays"][f"mn-{start}"]["chosen"]
+        run = tmp_path / "runs" / "uci-crossval" / f"mn-{start}-decay{decay!r}-fold1"
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        assert (config["family"], config["meta_neighborhoods"]["init"]) == ("meta_neighborhoods", start)
+    text = (tmp_path / "runs" / "crossval" / "crossval.md").read_text()
+    assert "weight decay (MN paper, MN data) | MN paper | MN data | p (MN data, MN paper) |" in text
+    picture = (tmp_path / "runs" / "crossval" / "crossval.svg").read_text()
+    assert ">MN paper<" in picture
+    assert ">MN data<" in picture

@@ -76,6 +76,20 @@ def test_a_family_that_could_not_be_trained_has_no_figure() -> None:
     assert (shown["vanilla"], shown["p (MN, vanilla)"]) == ("failed", "")
 
 
+def test_of_both_starts_the_one_from_data_is_tested() -> None:
+    """A start that could not be trained leaves its tests empty: the other one does not take its place."""
+    options = CrossvalOptions(recipes=("uci",), folds=3, families=("knn", "mn-paper", "mn-data"))
+    errors = {"knn": ERRORS["knn"], "mn-paper": ERRORS["vanilla"], "mn-data": ERRORS["meta_neighborhoods"]}
+    one, failed = (
+        replace(row(some), tested="mn-data") for some in (errors, {name: errors[name] for name in ("knn", "mn-paper")})
+    )
+    result = Crossval(options=options, sets=(one, failed))
+    shown, left = (dict(zip(headings(result), cells(result, each), strict=True)) for each in result.sets)
+    p_value = float(ttest_rel(errors["mn-data"], errors["mn-paper"]).pvalue)
+    assert shown["p (MN data, MN paper)"] == f"{p_value:.4f} *"
+    assert (left["p (MN data, MN paper)"], left["p (MN data, kNN)"]) == ("", "")
+
+
 def test_several_targets_have_a_row_each_below_their_mean() -> None:
     of_targets = {"east": (0.1, 0.2, 0.3), "north": (0.9, 0.7, 0.8)}
 

@@ -120,10 +120,21 @@ def test_rows_of_classes_are_told_apart(tmp_path: Path) -> None:
         assert main(["evaluate", str(tmp_path / family / "artifact")]) == 0
 
 
-def test_a_broken_off_regression_resumes_to_the_same_weights(table: Path, tmp_path: Path, break_off: BreakOff) -> None:
-    config = load_experiment("uci", [*SMALL, "--data.path", str(table), "--training.epochs", "3", "--name", "run"])
+@pytest.mark.parametrize(
+    ("start", "epochs"),
+    [
+        pytest.param([], 1, id="paper"),
+        pytest.param(["--meta_neighborhoods.init", "data", "--meta_neighborhoods.warm_up", "1"], 1, id="at-the-start"),
+        pytest.param(["--meta_neighborhoods.init", "data"], 2, id="after-the-start"),
+    ],
+)
+def test_a_broken_off_regression_resumes_to_the_same_weights(
+    start: list[str], epochs: int, table: Path, tmp_path: Path, break_off: BreakOff
+) -> None:
+    words = [*SMALL, "--data.path", str(table), "--training.epochs", "3", "--name", "run", *start]
+    config = load_experiment("uci", words)
     fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
-    break_off(config, FitOptions(runs=tmp_path / "broken", quiet=True), 1)
+    break_off(config, FitOptions(runs=tmp_path / "broken", quiet=True), epochs)
     fit(config, FitOptions(runs=tmp_path / "broken", resume=True, quiet=True))
     whole, broken = (
         load_artifact(tmp_path / name / "run" / "artifact").model.state_dict() for name in ("whole", "broken")

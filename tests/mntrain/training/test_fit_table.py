@@ -107,3 +107,26 @@ def test_a_wrong_description_is_refused(
     config.write_text(json.dumps(values))
     with pytest.raises(ArtifactError, match=words):
         load_artifact(tmp_path / "artifact")
+
+
+# The recipe's layers are of its perceptron; those of the configuration mean none.
+NO_LAYERS = ["--backbone.name", "identity", "--backbone.layers", "3", "--backbone.units", "128"]
+
+
+@pytest.mark.parametrize("backbone", [[], NO_LAYERS], ids=["mlp", "identity"])
+def test_classes_of_rows_with_categories_start_from_data(backbone: list[str], tmp_path: Path) -> None:
+    """Keys are features of rows, or the rows themselves with a column for each category; values are their classes."""
+    random = np.random.default_rng(0)
+    lines = ["a,color,kind"]
+    for row, a in enumerate(random.normal(size=90)):
+        lines.append(f"{a:.4f},{COLORS[row % 3]},{'warm' if a + row % 3 > 1 else 'cold'}")
+    (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
+    words = ["--data.path", str(tmp_path / "rows.csv"), "--data.target_column", "kind", "--name", "run"]
+    words += [*backbone, "--meta_neighborhoods.entries", "9", "--meta_neighborhoods.init", "data"]
+    result = fit(load_experiment("table", [*words, "--training.epochs", "2"]), FitOptions(runs=tmp_path, quiet=True))
+    assert result is not None
+    start = result["start"]
+    assert (start["warm_up"], start["entries"], sum(start["entries_of_classes"])) == (1, 9, 9)
+    assert min(start["entries_of_classes"]) >= 1
+    assert start["weight_change"] == pytest.approx(0.1, rel=0.02)
+    assert result["best_epoch"] == 2, "an epoch without the dictionary is not the model"
