@@ -56,6 +56,7 @@ _TREE: Final = {
     "Benchmarks": (
         "docs/benchmarks/measuring",
         "docs/benchmarks/accuracy",
+        "docs/benchmarks/acting",
         "docs/benchmarks/adaptation",
         "docs/benchmarks/parity",
         "docs/benchmarks/serving",
@@ -65,6 +66,7 @@ _TREE: Final = {
         "docs/decisions/structure",
         "docs/decisions/mntrain",
         "docs/decisions/mntrain-training",
+        "docs/decisions/acting",
         "docs/decisions/data",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",
