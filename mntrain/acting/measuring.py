@@ -24,7 +24,7 @@ from mntrain.models.queries import model_queries, query_batches
 from mntrain.training.evaluation import Evaluation
 
 _TEST_EXAMPLES = 256
-_TRAINING_EXAMPLES = 2000
+_TRAINING_EXAMPLES = 10_000
 _NEAREST = 3
 _NAMED_ANSWERS = 64
 _BATCH = 250
@@ -81,7 +81,7 @@ def adaptation_record(
 
     Args:
         model: preprocessed inputs → prediction.
-        data: at most 256 test examples, spread over the split, and 2,000 drawn training examples are looked at.
+        data: at most 256 test examples, spread over the split, and 10,000 drawn training examples are looked at.
         evaluation: of the whole test split.
         training_score: of the same epoch.
     """

@@ -83,7 +83,7 @@ def test_what_training_found_about_explanations_is_published_with_them(runs: Pat
     text = "; ".join(record.verdicts())
     assert "hardly acts" in text
     exported = json.loads((repository / "m/1/export.json").read_text())["artifact"]["metrics"]["adaptation"]
-    assert exported == record.to_json() == json.loads(json.dumps(metrics["adaptation"]))
+    assert exported == metrics["adaptation"] == json.loads(json.dumps(record.to_json()))
     assert exported["faithfulness"]["measure"] == "comprehensiveness"
     config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
     assert config.parameters["mn.finding"].string_value == text

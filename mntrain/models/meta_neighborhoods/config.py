@@ -26,12 +26,12 @@ class MetaNeighborhoodsConfig:
         entries: S, learned neighbors in the dictionary.
         init: start of the dictionary. paper draws keys and values at random; data trains the network alone for warm_up,
             and then takes keys and values from training examples, and α from start_change.
-        warm_up: of init data. Below 1 a share of the epochs, from 1 on a number of epochs; null is 0.4 for classes, and
-            0 where training.start names a trained network or the targets are values, whose keys are rows.
+        warm_up: of init data. Below 1 a share of the epochs, from 1 on a number of epochs; null is 0.75 for classes,
+            and 0 where training.start names a trained network or the targets are values, whose keys are rows.
         key_source: of init data. centers are those of k-means among the examples of each class, examples are drawn.
         entries_by: of init data. class_size gives a class entries by its share of the examples, even all alike.
         confidence: of init data. Share of an entry's class among its initial values.
-        start_change: of init data. Mean relative change of the adapted weights that α is set for; null is 0.1 for
+        start_change: of init data. Mean relative change of the adapted weights that α is set for; null is 0.2 for
             classes, whose head alone is adapted, and 0.01 for values, where all layers are.
         similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
@@ -61,7 +61,7 @@ class MetaNeighborhoodsConfig:
     warm_up: float | None = None
     key_source: KeySource = "centers"
     entries_by: EntryShare = "class_size"
-    confidence: float = 0.9
+    confidence: float = 0.99
     start_change: float | None = None
     similarity: Similarity = "cosine"
     temperature: float = 0.2
@@ -121,9 +121,9 @@ class MetaNeighborhoodsConfig:
         if self.warm_up is not None and not (0 <= self.warm_up < 1 or self.warm_up == int(self.warm_up) >= 1):
             raise refuse("warm_up", "a share of the epochs (at least 0 and below 1), or a whole number of epochs")
         if not 0 < self.confidence < 1:
-            raise refuse("confidence", "above 0 and below 1 (0.9 is usual)")
+            raise refuse("confidence", "above 0 and below 1 (0.99 is usual)")
         if self.start_change is not None and not 0 < self.start_change <= 10:
-            raise refuse("start_change", "above 0 and at most 10, the relative change of the weights (0.1 is usual)")
+            raise refuse("start_change", "above 0 and at most 10, the relative change of the weights (0.2 is usual)")
         if not 0 <= self.auxiliary <= 1000:
             raise refuse("auxiliary", "from 0 (no auxiliary head) to 1000 (the paper uses 1)")
 

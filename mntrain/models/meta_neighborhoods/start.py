@@ -23,9 +23,9 @@ from mntrain.errors import ConfigError
 from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.config import EntryShare, MetaNeighborhoodsConfig
 
-CLASS_CHANGE, VALUE_CHANGE = 0.1, 0.01
+CLASS_CHANGE, VALUE_CHANGE = 0.2, 0.01
 """Relative changes of the weights that α is set for: of a head, and of all layers of a regressor."""
-_CLASS_WARM_UP = 0.4
+_CLASS_WARM_UP = 0.75  # of the epochs, when the learning rate falls: features move little after that
 _ITERATIONS = 25  # of k-means: entries are learned on, so nothing is gained by the last digits
 _JITTER = 0.01  # of the deviation of the examples, for entries that share an example
 _MOST_STEP_SIZE = 1000.0

@@ -72,8 +72,8 @@ def test_entries_stand_among_examples_of_their_class(source: str, similarity: st
     nearest = model.comparable_similarity(points, slice(None)).argmax(dim=0)
     assert torch.equal(targets[nearest], model.entry_labels())
     assert torch.bincount(model.entry_labels()).tolist() == [4, 4, 4]
-    torch.testing.assert_close(model.entry_values().max(dim=-1).values, torch.full((12,), 0.9))
-    assert mean_weight_change(model, points) == pytest.approx(0.1, rel=0.02)
+    torch.testing.assert_close(model.entry_values().max(dim=-1).values, torch.full((12,), 0.99))
+    assert mean_weight_change(model, points) == pytest.approx(0.2, rel=0.02)
 
 
 def test_centers_are_means_of_directions_and_drawn_keys_are_examples() -> None:
@@ -90,7 +90,7 @@ def test_centers_are_means_of_directions_and_drawn_keys_are_examples() -> None:
 @pytest.mark.parametrize("settings", [{"steps": 3}, {"step_size_form": "per_parameter"}, {"start_change": 0.5}])
 def test_the_step_size_changes_the_weights_as_far_as_stated(settings: dict[str, Any]) -> None:
     model = placed(**settings)
-    wanted = settings.get("start_change", 0.1)
+    wanted = settings.get("start_change", 0.2)
     assert mean_weight_change(model, blobs()[0]) == pytest.approx(wanted, rel=0.02)
 
 
@@ -138,7 +138,7 @@ def test_keys_of_rows_have_the_mean_target_of_what_they_stand_for() -> None:
 @pytest.mark.parametrize(
     ("warm_up", "epochs", "needed", "expected"),
     [
-        (None, 12, True, 5),
+        (None, 12, True, 9),
         (None, 12, False, 0),
         (0.5, 12, False, 6),
         (3, 12, True, 3),
