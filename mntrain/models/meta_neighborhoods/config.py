@@ -31,7 +31,8 @@ class MetaNeighborhoodsConfig:
         key_source: of init data. centers are those of k-means among the examples of each class, examples are drawn.
         entries_by: of init data. class_size gives a class entries by its share of the examples, even all alike.
         confidence: of init data. Share of an entry's class among its initial values.
-        start_change: of init data. Mean relative change of the adapted weights that α is set for.
+        start_change: of init data. Mean relative change of the adapted weights that α is set for; null is 0.2 for
+            classes, whose head alone is adapted, and 0.01 for values, where all layers are.
         similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
         key_init: normal draws keys with deviation key_std, uniform from −key_range to key_range.
@@ -61,7 +62,7 @@ class MetaNeighborhoodsConfig:
     key_source: KeySource = "centers"
     entries_by: EntryShare = "class_size"
     confidence: float = 0.99
-    start_change: float = 0.2
+    start_change: float | None = None
     similarity: Similarity = "cosine"
     temperature: float = 0.2
     key_init: KeyInit = "normal"
@@ -121,7 +122,7 @@ class MetaNeighborhoodsConfig:
             raise refuse("warm_up", "a share of the epochs (at least 0 and below 1), or a whole number of epochs")
         if not 0 < self.confidence < 1:
             raise refuse("confidence", "above 0 and below 1 (0.99 is usual)")
-        if not 0 < self.start_change <= 10:
+        if self.start_change is not None and not 0 < self.start_change <= 10:
             raise refuse("start_change", "above 0 and at most 10, the relative change of the weights (0.2 is usual)")
         if not 0 <= self.auxiliary <= 1000:
             raise refuse("auxiliary", "from 0 (no auxiliary head) to 1000 (the paper uses 1)")

@@ -27,7 +27,7 @@ from mntrain.models.meta_neighborhoods.dictionary import (
     initial_step_size,
 )
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.start import class_start, set_step_size, warm_up_epochs
+from mntrain.models.meta_neighborhoods.start import CLASS_CHANGE, class_start, set_step_size, warm_up_epochs
 from mntrain.models.neighbors import Prototypes
 from mntrain.models.queries import mean_weight_change, spread_queries
 from mntrain.models.vanilla.model import Vanilla
@@ -125,7 +125,9 @@ class MetaNeighborhoods(Classifier):
         keys, counts = class_start(queries, targets, self.config, self.head.weight.shape[0], seed)
         self.dictionary.place(keys, counts, self.config.confidence)
         sample = spread_queries(queries)
-        change = set_step_size(self.raw_step_size, self.config, lambda: mean_weight_change(self, sample))
+        change = set_step_size(
+            self.raw_step_size, self.config, lambda: mean_weight_change(self, sample), usual=CLASS_CHANGE
+        )
         return DataStart(
             entries=len(keys),
             examples=len(queries),

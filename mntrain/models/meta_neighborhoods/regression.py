@@ -36,7 +36,7 @@ from mntrain.models.meta_neighborhoods.dictionary import (
     initial_keys,
 )
 from mntrain.models.meta_neighborhoods.inner_mlp import adapted_values, layer_tables, weight_change
-from mntrain.models.meta_neighborhoods.start import row_start, set_step_size, warm_up_epochs
+from mntrain.models.meta_neighborhoods.start import VALUE_CHANGE, row_start, set_step_size, warm_up_epochs
 from mntrain.models.queries import mean_weight_change, spread_queries
 from mntrain.models.vanilla.regression import VanillaRegressor
 
@@ -112,7 +112,9 @@ class MetaNeighborhoodsRegressor(Regressor):
         self.keys.copy_(keys)
         self.values.copy_(as_values(values))
         sample = spread_queries(queries)
-        change = set_step_size(self.raw_step_size, self.config, lambda: mean_weight_change(self, sample))
+        change = set_step_size(
+            self.raw_step_size, self.config, lambda: mean_weight_change(self, sample), usual=VALUE_CHANGE
+        )
         return DataStart(
             entries=len(keys),
             examples=len(queries),

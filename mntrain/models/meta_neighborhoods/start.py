@@ -23,6 +23,8 @@ from mntrain.errors import ConfigError
 from mntrain.layers.attention import unit
 from mntrain.models.meta_neighborhoods.config import EntryShare, MetaNeighborhoodsConfig
 
+CLASS_CHANGE, VALUE_CHANGE = 0.2, 0.01
+"""Relative changes of the weights that α is set for: of a head, and of all layers of a regressor."""
 _CLASS_WARM_UP = 0.75  # of the epochs, when the learning rate falls: features move little after that
 _ITERATIONS = 25  # of k-means: entries are learned on, so nothing is gained by the last digits
 _JITTER = 0.01  # of the deviation of the examples, for entries that share an example
@@ -191,8 +193,8 @@ def entry_labels(counts: Counts) -> Tensor:
 
 
 @torch.no_grad()
-def set_step_size(raw: Tensor, config: MetaNeighborhoodsConfig, measure: Callable[[], float]) -> float:
-    """Set every element of ``raw`` so that ``measure`` gives ``config.start_change``.
+def set_step_size(raw: Tensor, config: MetaNeighborhoodsConfig, measure: Callable[[], float], *, usual: float) -> float:
+    """Set every element of ``raw`` so that ``measure`` gives ``config.start_change``, or ``usual`` where it is None.
 
     One step changes weights in proportion to its size; of several steps the size is corrected a few times. Where
     entries have no gradient at all, the size is ``config.step_size``.
@@ -204,7 +206,8 @@ def set_step_size(raw: Tensor, config: MetaNeighborhoodsConfig, measure: Callabl
     Returns:
         The change that was reached.
     """
-    size, reached, wanted = 1.0, 0.0, config.start_change
+    size, reached = 1.0, 0.0
+    wanted = usual if config.start_change is None else config.start_change
     for _ in range(_CORRECTIONS):
         raw.fill_(size)
         reached = measure()
