@@ -254,7 +254,9 @@ def test_the_artifact_holds_the_best_epoch_and_not_the_last(tmp_path: Path, monk
         return {"validation_loss": next(losses), "validation_accuracy": next(scripted)}
 
     monkeypatch.setattr(Trainer, "_validate", validate)
-    result = fit(tiny("--training.epochs", "4"), FitOptions(runs=tmp_path, quiet=True))
+    result = fit(
+        tiny("--training.epochs", "4", "--meta_neighborhoods.init", "paper"), FitOptions(runs=tmp_path, quiet=True)
+    )
     assert result is not None
     assert result["best_epoch"] == 2, "the highest accuracy; of equals, the lowest loss"
     best = load_state(tmp_path / "run" / "checkpoints" / "best.pt")
