@@ -72,9 +72,9 @@ def test_weights_of_epochs_are_kept(tmp_path: Path) -> None:
     run(tmp_path, "--training.keep_every", "2", "--training.epochs", "4")
     kept = sorted((tmp_path / "run" / "checkpoints").glob("epoch-*.safetensors"))
     assert [file.stem for file in kept] == ["epoch-0000", "epoch-0002", "epoch-0004"]
-    keys = [load_file(str(file))["dictionary.keys"] for file in kept]
-    assert not torch.equal(keys[0], keys[1])
-    assert not torch.equal(keys[1], keys[2])
+    weights = [load_file(str(file))["head.weight"] for file in kept]
+    assert not torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[1], weights[2])
 
 
 def test_accumulated_parts_give_the_gradient_of_the_whole_batch() -> None:
