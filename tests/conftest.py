@@ -174,17 +174,21 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a finished run of every family on digits: small, trained for two epochs, named after the family."""
+    """Folder with a finished run of every family on digits: small, trained for two epochs, named after the family.
+
+    Dictionaries have the paper's start, after which they hardly act in two epochs.
+    """
     from mntrain.config import load_experiment
     from mntrain.models.families import FAMILIES
     from mntrain.training.fit import fit
     from mntrain.training.run_folder import FitOptions
 
     folder = tmp_path_factory.mktemp("runs")
+    dictionary = ["--meta_neighborhoods.entries", "60", "--meta_neighborhoods.init", "paper"]
     for family in FAMILIES:
         overrides = ["--family", family, "--name", family, "--backbone.width", "0.5", "--training.epochs", "2"]
         fit(
-            load_experiment("digits", [*overrides, "--meta_neighborhoods.entries", "60"]),
+            load_experiment("digits", [*overrides, *dictionary]),
             FitOptions(runs=folder, quiet=True),
         )
     return folder

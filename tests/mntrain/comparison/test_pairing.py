@@ -67,7 +67,8 @@ def start_of(words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPat
 def test_all_variants_of_a_comparison_start_alike_and_see_the_same_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = {name: variant.words for name, variant in BUILT_IN.items()} | OWN
+    # The head of vanilla-equal stands on its extra layer: the test of that layer below looks at it.
+    words = {name: variant.words for name, variant in BUILT_IN.items() if name != "vanilla-equal"} | OWN
     starts = {name: start_of(words[name], tmp_path / name, monkeypatch) for name in words}
     assert_paired(starts)
     vanilla = starts["vanilla"]
@@ -103,6 +104,8 @@ def test_the_check_above_sees_a_dictionary_that_draws_first(tmp_path: Path, monk
     """Proves that it can fail: entries that drop by the global generator, as long as nobody seeds their own."""
     vanilla = start_of(("--family", "vanilla"), tmp_path / "vanilla", monkeypatch)
     monkeypatch.setattr(MetaNeighborhoods, "seed_draws", lambda self, seed: None)
-    shared = start_of(("--family", "meta_neighborhoods"), tmp_path / "mn", monkeypatch)
+    shared = start_of(
+        ("--family", "meta_neighborhoods", "--meta_neighborhoods.init", "paper"), tmp_path / "mn", monkeypatch
+    )
     assert torch.equal(shared.images[0], vanilla.images[0])
     assert not torch.equal(shared.images[1], vanilla.images[1])
