@@ -156,15 +156,14 @@ def test_a_run_tells_and_keeps_what_it_started_from(
     values["head.weight"] += 1
     save_file(values, str(moved / "model.safetensors"))
     without = digits(*words[:-2])
-    for refused in (
-        lambda: fit(digits(*words), resumed),
-        lambda: check_same_run(tmp_path / "run", digits(*words), split),
+    for config, message in (
+        (digits(*words), "started from other weights"),
+        (without, r"started from .*training\.start is null now"),
     ):
-        with pytest.raises(ConfigError, match="started from other weights"):
-            refused()
-    for refused in (lambda: fit(without, resumed), lambda: check_same_run(tmp_path / "run", without, split)):
-        with pytest.raises(ConfigError, match=r"started from .*training\.start is null now"):
-            refused()
+        with pytest.raises(ConfigError, match=message):
+            fit(config, resumed)
+        with pytest.raises(ConfigError, match=message):
+            check_same_run(tmp_path / "run", config, split)
 
 
 def test_other_classes_leave_head_and_dictionary_untrained(trained: Path, tmp_path: Path) -> None:
