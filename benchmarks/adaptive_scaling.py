@@ -4,10 +4,11 @@
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --backbone convnet4 --entries 500 5000
     python benchmarks/adaptive_scaling.py build/price --data.path CIFAR10 --seconds 1 --json scaling.json
 
-Dictionaries are calibrated as in benchmarks/adaptive_models.py, on the backbone that it trains (or a backbone in the
-folder). All models are exported first, unless an earlier call left them in the folder with the same tolerance. Then
-each is timed against the vanilla model with as many classes, in this process on one thread, a few calls of each in
-turn, in the file that mnserve runs on a CPU. `--entries` are swept at 10 classes, `--classes` at 5,000 entries.
+Dictionaries are calibrated: keys are features of training images on a network trained for two epochs, values their
+classes, and α = 0.3. All models are exported first, unless an earlier call left them in the folder with the same
+tolerance. Then each is timed against the vanilla model with as many classes, in this process on one thread, a few calls
+of each in turn, in the file that mnserve runs on a CPU. `--entries` are swept at 10 classes, `--classes` at 5,000
+entries.
 """
 
 import argparse
@@ -18,7 +19,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from adaptive_models import Size, Training, calibrate, trained
+from adapting.calibrated import Training, calibrate, trained
+from adapting.sizes import Size
 from common.figures import with_quartiles, write_json
 from common.options import add_json, add_timing, positive_integer, positive_number, script_parser, writable_file
 from common.price import export_record, price_of, rank_of
@@ -128,7 +130,7 @@ def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[st
     missing = {}
     training = Training(arguments.output / "runs", arguments.data)
     for size in sizes:
-        artifact = arguments.output / size.name
+        artifact = arguments.output / "calibrated" / size.name
         if not artifact.exists():
             calibrate(size, trained(size, training), artifact)
         for form in FORMS:
@@ -141,7 +143,7 @@ def _exported(sizes: list[Size], arguments: argparse.Namespace) -> dict[tuple[st
 
 
 def _vanilla(size: Size) -> str:
-    return f"{size.compiled_part}-{size.classes}-vanilla"
+    return f"{size.network}-{size.classes}-vanilla"
 
 
 def _export(artifact: Path, name: str, form: str, arguments: argparse.Namespace) -> str:

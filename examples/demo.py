@@ -1,4 +1,4 @@
-"""Train, export and serve on digits, predict through NVIDIA's client, and measure.
+"""Train, export and serve on digits, predict through NVIDIA's client, explain, and measure.
 
 Run it with ``make demo``. Its files stay under ``build/demo/``.
 """
@@ -18,13 +18,22 @@ from rich.console import Console
 from rich.table import Table
 
 from mnserve.bench.server_process import server_process
+from mntrain.acting.record import AdaptationRecord
 from mntrain.artifact import Artifact, load_artifact
+from mntrain.training.evaluation import metric_of
 
 DEMO = Path("build/demo")
 RUNS, REPOSITORY, IMAGES = DEMO / "runs", DEMO / "repository", DEMO / "images"
-MODELS = {"digits-mn": "meta_neighborhoods", "digits-vanilla": "vanilla"}
+ADAPTIVE = "digits-mn"
+# Entries that start at training examples mean something after a training this short.
+MODELS = {
+    ADAPTIVE: ("--family", "meta_neighborhoods", "--meta_neighborhoods.init", "data"),
+    "digits-vanilla": ("--family", "vanilla"),
+}
+EXPLAIN = "3"
 BIN = Path(sys.executable).parent
 BIN_NAME = BIN.relative_to(Path.cwd()) if BIN.is_relative_to(Path.cwd()) else BIN
+PAGE = DEMO / "explained.html"
 # Largest error of a probability, the default of `mnexport` for approximated forms.
 TOLERANCE = 1e-3
 console = Console(highlight=False)
@@ -33,11 +42,14 @@ console = Console(highlight=False)
 def main() -> None:
     started = time.monotonic()
     shutil.rmtree(DEMO, ignore_errors=True)
-    for name, family in MODELS.items():
-        run("mntrain", "fit", "digits", "--family", family, "--name", name, "--runs", str(RUNS))
-        run("mnexport", str(RUNS / name / "artifact"), str(REPOSITORY / name))
+    for name, settings in MODELS.items():
+        artifact, explain = str(RUNS / name / "artifact"), ("--explain", EXPLAIN) if name == ADAPTIVE else ()
+        run("mntrain", "fit", "digits", *settings, "--name", name, "--runs", str(RUNS))
+        if explain:
+            run("mntrain", "neighbors", artifact, "--images", EXPLAIN)
+        run("mnexport", artifact, str(REPOSITORY / name), *explain)
     artifacts = {name: load_artifact(RUNS / name / "artifact") for name in MODELS}
-    save_images(artifacts["digits-mn"])
+    save_images(artifacts[ADAPTIVE])
     console.rule("predict through tritonclient")
     with server_process(REPOSITORY, ["--intra-op-threads", "0"]) as address:
         console.print(f"mnserve serves {REPOSITORY} on {address}")
@@ -45,8 +57,9 @@ def main() -> None:
             for name, artifact in artifacts.items():
                 predict(client, name, artifact)
     console.print("the server has stopped")
+    run("mnserve", "predict", str(REPOSITORY / ADAPTIVE), str(IMAGES), "--explain", "--html", str(PAGE))
     run(
-        *("mnserve", "bench", str(REPOSITORY), "digits-mn", "--against", "digits-vanilla", "--batch", "1,8,32"),
+        *("mnserve", "bench", str(REPOSITORY), ADAPTIVE, "--against", "digits-vanilla", "--batch", "1,8,32"),
         *("--json", str(DEMO / "latency.json"), "--plot", str(DEMO / "latency.png")),
     )
     summary()
@@ -54,7 +67,7 @@ def main() -> None:
     console.print("what you could type next:\n")
     for command in (
         f"{BIN_NAME}/mnserve serve {REPOSITORY}",
-        f"{BIN_NAME}/mnserve predict digits-mn {IMAGES}/*.png",
+        f"{BIN_NAME}/mnserve predict {ADAPTIVE} {IMAGES}/*.png --explain",
         f"{BIN_NAME}/mntrain fit digits --meta_neighborhoods.entries 2000 --name larger",
     ):
         console.print(f"  {command}", soft_wrap=True)
@@ -124,7 +137,20 @@ def summary() -> None:
     console.print(
         f"{images} test images: one standard error of these accuracies is {100 * error:.1f} percentage points"
     )
-    console.print(f"latency: {DEMO / 'latency.json'}, plot {DEMO / 'latency.png'}")
+    adaptation()
+    files = f"explained answers: {PAGE}; latency: {DEMO / 'latency.json'}, plot {DEMO / 'latency.png'}"
+    console.print(files, soft_wrap=True)
+
+
+def adaptation() -> None:
+    """Print what adaptation changed, and what its neighbors mean, as the exported model states it."""
+    exported = json.loads((REPOSITORY / ADAPTIVE / "1" / "export.json").read_text())
+    metrics = exported["artifact"]["metrics"]
+    record = AdaptationRecord.from_metrics(metrics)
+    assert record is not None
+    sentences = [record.describe(metric_of(metrics["test"], ADAPTIVE)), *record.describe_neighbors()]
+    for sentence in (*sentences, *(f"note: {verdict}" for verdict in record.verdicts())):
+        console.print(f"{ADAPTIVE}: {sentence}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from adaptive_models import Size
+from adapting.acting import Budget, train_acting
+from adapting.calibrated import Training, calibrate, trained
+from adapting.sizes import CALIBRATED, Size
 from adaptive_scaling import Point
 from common.price import price_of
 from matplotlib.figure import Figure
@@ -22,13 +24,15 @@ from PIL import Image
 
 from mnexport.errors import MnExportError
 from mntrain.artifact import ImageArtifact, load_artifact
+from mntrain.errors import DataError
 from mntrain.models.meta_neighborhoods.model import MetaNeighborhoods
 from mntrain.training.artifact_data import load_split
 
 Run = Callable[..., Any]
 LABELS, IMAGES, TRAINED = 3, 30, 27  # a tenth is held out for validation
 ONE = ("--entries", "12", "--classes")
-FEW, MANY, GROUPED = Size("convnet4", 3, 12), Size("convnet4", 3, 40), Size("convnet4", 5, 12)
+FEW, LARGE, GROUPED = Size("convnet4", 3, 12), Size("convnet4", 3, 40), Size("convnet4", 5, 12)
+MANY = Size("convnet4", 4, 40)  # classes enough for the other set
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adaptive_models, "SIZES", (FEW, MANY, GROUPED))
+    monkeypatch.setattr(adaptive_models, "SIZES", (FEW, MANY))
+    monkeypatch.setattr("adapting.acting._FEW_CLASSES", LABELS)
     monkeypatch.setattr(adaptive_scaling, "CROSSING", (LABELS, FEW.entries))
     monkeypatch.setattr("mnserve.bench.timing._WARM_UP_SECONDS", 0.01)
 
@@ -61,7 +66,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a folder with a trained backbone and nothing else."""
     folder = tmp_path_factory.mktemp("finished")
-    adaptive_models.trained(FEW, adaptive_models.Training(folder / "runs", str(data), images=TRAINED, epochs=1))
+    trained(FEW, Training(folder / "runs", str(data), images=TRAINED, epochs=1))
     return folder
 
 
@@ -78,11 +83,34 @@ def opened(folder: Path) -> tuple[ImageArtifact, MetaNeighborhoods]:
     return artifact, artifact.model
 
 
-def test_keys_are_features_of_training_images(run_script: Run, data: Path, output: Path) -> None:
-    done = run_script("adaptive_models", output, "--data.path", data, "--only", FEW.name, MANY.name, GROUPED.name)
+def test_models_are_trained_with_a_data_start_beside_filled_twins(run_script: Run, data: Path, tmp_path: Path) -> None:
+    words = (tmp_path, "--data.path", data, "--many.path", data, "--epochs", 2, "--only", FEW.name, MANY.name)
+    done = run_script("adaptive_models", *words, "--share", 0.7)
     assert done.code == 0, done.stderr
-    assert done.stdout == "".join(f"wrote {output / size.name}\n" for size in (FEW, MANY, GROUPED))
-    for size in (FEW, MANY, GROUPED):
+    places = [tmp_path / (size.name + ending) for size in (FEW, MANY) for ending in ("", CALIBRATED)]
+    assert done.stdout == "".join(f"wrote {place}\n" for place in places)
+    for size, augmented in ((FEW, 0.7 * 12), (MANY, 0.7 * 40)):
+        artifact, model = opened(tmp_path / size.name)
+        settings = artifact.config.experiment
+        assert (settings.model.init, settings.model.warm_up, settings.training.epochs) == ("data", 1, 2)
+        assert sum(artifact.config.split["counts"][part] for part in ("train", "validation")) == round(augmented)
+        start = artifact.config.metrics["start"]
+        assert (start["warm_up"], start["entries"]) == (1, size.entries)
+        assert artifact.config.metrics["adaptation"]["weight_change"] > 0
+        filled, twin = opened(tmp_path / (size.name + CALIBRATED))
+        assert filled.config.metrics["weight_change"] > 0
+        assert twin.dictionary.keys.shape == model.dictionary.keys.shape
+        for name, value in model.backbone.state_dict().items():
+            torch.testing.assert_close(twin.backbone.state_dict()[name], value)
+    assert "written" not in run_script("adaptive_models", tmp_path, "--only", FEW.name, MANY.name).stdout
+    shutil.rmtree(places[1])
+    assert run_script("adaptive_models", *words).stdout == f"wrote {places[1]}\n"  # the network is not trained again
+
+
+def test_keys_of_a_filled_dictionary_are_features(data: Path, output: Path) -> None:
+    training = Training(output / "runs", str(data), images=TRAINED, epochs=1)
+    for size in (FEW, LARGE, GROUPED):
+        calibrate(size, trained(size, training), output / size.name)
         artifact, model = opened(output / size.name)
         images = load_split(artifact.config, "train", None)
         pixels = torch.from_numpy(np.concatenate([images.inputs, images.inputs[..., ::-1]]))
@@ -102,70 +130,69 @@ def test_keys_are_features_of_training_images(run_script: Run, data: Path, outpu
         assert (found.logits - found.unadapted_logits).abs().max() > 1e-3
         if size is GROUPED:  # samples have the model's own answers
             assert artifact.samples.labels.tolist() == found.logits.argmax(dim=-1).tolist()
+    with pytest.raises(DataError, match="needs 1000 keys, but"):
+        calibrate(Size("convnet4", 3, 1000), trained(FEW, training), output / "none")
 
 
-def test_existing_models_are_not_made_again(
-    run_script: Run, data: Path, output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def trained_again(*_: object) -> None:
-        pytest.fail("the backbone was trained again")
-
-    monkeypatch.setattr(adaptive_models, "fit", trained_again)
-    words = (output, "--data.path", data, "--only")
-    assert run_script("adaptive_models", *words, FEW.name).stdout == f"wrote {output / FEW.name}\n"
-    done = run_script("adaptive_models", *words, FEW.name, GROUPED.name)
-    assert done.stdout == f"wrote {output / GROUPED.name}\n"
-    assert run_script("adaptive_models", output, "--only", FEW.name).code == 0  # nothing to do needs no data
-
-
-def test_a_run_that_was_interrupted_goes_on(data: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, asked = output / "runs" / FEW.compiled_part, []
+def test_runs_that_were_interrupted_go_on(data: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, asked = output / "runs" / FEW.network, []
     shutil.move(run / "artifact", output / "kept")
 
     def resumed(config: Any, options: Any) -> None:
         asked.append((config.name, config.family, config.training.epochs, options.resume))
-        shutil.move(output / "kept", run / "artifact")
+        shutil.copytree(output / "kept", options.runs / config.name / "artifact")
 
-    monkeypatch.setattr(adaptive_models, "fit", resumed)
-    training = adaptive_models.Training(output / "runs", str(data), images=TRAINED, epochs=7)
-    assert adaptive_models.trained(FEW, training).config.labels == ("0", "1", "2")
-    assert asked == [(FEW.compiled_part, "vanilla", 7, True)]
+    monkeypatch.setattr("adapting.calibrated.fit", resumed)
+    monkeypatch.setattr("adapting.acting.fit", resumed)
+    training = Training(output / "runs", str(data), images=TRAINED, epochs=7)
+    assert trained(FEW, training).config.labels == ("0", "1", "2")
+    (output / "runs" / FEW.name).mkdir()
+    train_acting(FEW, Budget(folder=output, data=(str(data), None), share=1.0, epochs=4))
+    assert asked == [(FEW.network, "vanilla", 7, True), (FEW.name, "meta_neighborhoods", 4, True)]
 
 
 def test_the_perceptron_is_fitted_once(run_script: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def fitted(config: Any, options: Any) -> None:
-        asked.append((config.data.path, config.model.entries))
+        asked.append((config.data.path, config.model.entries, config.model.init))
         (options.runs / config.name / "artifact").mkdir(parents=True)
 
-    monkeypatch.setattr(adaptive_models, "fit", fitted)
+    monkeypatch.setattr("adapting.acting.fit", fitted)
     words = (tmp_path, "--regression", "table.csv", "--only", "mlp-1000")
     assert run_script("adaptive_models", *words).stdout == f"wrote {tmp_path / 'mlp-1000'}\n"
     assert run_script("adaptive_models", *words).stdout == ""
-    assert asked == [("table.csv", 1000)]
+    assert asked == [("table.csv", 1000, "data")]
 
 
-def test_a_model_that_cannot_be_made_is_one_sentence(run_script: Run, data: Path, output: Path, tmp_path: Path) -> None:
-    too_many = Size("convnet4", 3, 1000)
-    adaptive_models.SIZES += (too_many,)  # type: ignore[assignment]
+def test_a_model_that_cannot_be_made_is_one_sentence(run_script: Run, data: Path, tmp_path: Path) -> None:
+    missing = "there are no data for"
     for words, code, message in (
-        ((output, "--only", FEW.name), 2, f"{FEW.name} is made of CIFAR-10; give --data.path"),
-        ((output, "--only", "mlp-1000"), 2, "mlp-1000 is made of a table; give --regression"),
-        ((output, "--only", "bogus"), 2, "invalid choice: 'bogus'"),
-        ((output, "--epochs", "0"), 2, "argument --epochs: '0' is not a whole number above 0"),
-        ((tmp_path / "new", "--data.path", tmp_path / "gone", "--only", FEW.name), 1, "gone"),
-        ((output, "--data.path", data, "--only", too_many.name), 1, "needs 1000 keys, but"),
+        (("--only", FEW.name, "mlp-1000"), 2, f"{missing} {FEW.name}, mlp-1000; give --data.path, --many.path or"),
+        (("--data.path", data, "--only", MANY.name), 2, f"{missing} {MANY.name}; give"),
+        (("--only", "bogus"), 2, "invalid choice: 'bogus'"),
+        (("--epochs", "1"), 2, "argument --epochs: '1' leaves the network no epoch of its own"),
+        (("--data.path", tmp_path / "gone", "--only", FEW.name), 1, "gone holds no train.parquet"),
+        (("--data.path", data, "--only", FEW.name, "--share", 4), 1, "train.parquet has 30 rows, but 48 are needed"),
     ):
-        done = run_script("adaptive_models", *words)
+        done = run_script("adaptive_models", tmp_path, *words)
         assert (done.code, done.stdout) == (code, "")
         assert message in done.stderr
         assert "adaptive_models" in done.stderr
-    done = run_script("adaptive_models", output, "--data.path", data, "--only", FEW.name, "mlp-1000")
-    assert "mlp-1000: left out, --regression is not given" in done.stderr
     for classes, entries in ((1, 5), (6, 5)):
         with pytest.raises(ValueError, match="do not go together"):
             Size("convnet4", classes, entries)
+
+
+def test_what_has_no_data_is_left_out(
+    run_script: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(adaptive_models, "_make", lambda size, budget: made.append(size.name))
+    done = run_script("adaptive_models", tmp_path, "--data.path", data)
+    assert made == [FEW.name]
+    for name in (MANY.name, "mlp-1000"):
+        assert f"{name}: left out, there are no data for it" in done.stderr
 
 
 def test_adaptive_scaling_exports_measures_and_plots(

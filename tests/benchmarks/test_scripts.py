@@ -114,6 +114,14 @@ def test_adaptive_price_and_node_profile_measure_exported_models(
     assert all(item["ratio"]["spread"]["median"] > 0 for item in price["bench"]["results"])
     assert "convnet4-10-5000" in out
     assert "1.40 / 1.15 / 1.15" in out
+    acting = price["acting"]
+    assert acting["entries"] == 8
+    assert 0 <= acting["error"] <= 1e-3
+    metrics = json.loads((tmp_path / "convnet4-10-5000" / "config.json").read_text())["metrics"]
+    assert acting["weight_change"] == metrics["adaptation"]["weight_change"]
+    rank = "–" if acting["rank"] is None else str(acting["rank"])
+    assert f"{rank} of 8" in out
+    assert (acting["rank"] is None) == (f"convnet4-10-5000, {price['form']}: {acting['reason']}" in out)
 
     models = [str(tmp_path / "repository" / name) for name in ("convnet4-10-5000", "convnet4-10-5000-vanilla")]
     done = run_script("node_profile", *models, "--runs", 3, "--json", tmp_path / "profile.json")

@@ -1,6 +1,7 @@
 """Exports that tell their neighbors: the neighbors are those that the trained model attends to."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from google.protobuf import text_format
 from tritonclient.grpc import model_config_pb2
 
 from mnexport.errors import FormError, PublishError, UsageError
+from mnexport.export_source import read_source
+from mnexport.graph import GraphOptions
 from mnexport.options import ExportOptions
 from mnexport.parity.checks import ParityCheck
 from mnexport.parity.comparison import compare
@@ -90,6 +93,20 @@ def test_what_training_found_about_explanations_is_published_with_them(runs: Pat
     published(runs, repository, form="explicit")
     config = text_format.Parse((repository / "m/config.pbtxt").read_text(), model_config_pb2.ModelConfig())
     assert config.parameters["mn.finding"].string_value == text, "the same for every version"
+
+
+def test_nothing_is_noted_of_a_dictionary_that_acts_and_means_something(runs: Path) -> None:
+    source = read_source(runs / "meta_neighborhoods" / "artifact", "m", GraphOptions(), explain=NEIGHBORS)
+    assert "hardly acts" in source.finding
+    config = source.artifact.config
+    stored = config.metrics["adaptation"]
+    meant = {"share": 0.97, "chance": 0.1, "kappa": 0.96}
+    shares = {name: stored[name] | meant for name in ("consistency", "agreement")}
+    faithful = stored["faithfulness"] | {"named_size": 0.1, "random_size": 0.01}
+    acting = stored | shares | {"answer_change": 0.02, "faithfulness": faithful}
+    changed = replace(config, metrics=config.metrics | {"adaptation": acting})
+    artifact = replace(source.artifact, config=changed)  # type: ignore[arg-type]
+    assert replace(source, artifact=artifact).finding == ""
 
 
 def test_versions_of_one_model_give_the_same_outputs(runs: Path, repository: Path) -> None:
