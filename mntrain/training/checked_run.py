@@ -71,10 +71,32 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     weigh_classes(model, config.training, data.train.targets)
     first_epoch = 0 if start is None else start.epoch
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
-    trained = None if path is None or resumed else start_from_artifact(path, model, setup.artifact({}))
+    trained = None if path is None or resumed else _trained_start(config, setup, model, start)
     return CheckedRun(
         config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
     )
+
+
+def _trained_start(
+    config: ExperimentConfig, setup: RunSetup, model: Model, start: StartPlan | None
+) -> TrainedStartEntry:
+    """Copy the weights of the artifact to start from.
+
+    Raises:
+        ArtifactError: it cannot be read.
+        ConfigError: keys would be taken from features of a backbone that is trained in part only.
+    """
+    path = config.training.start
+    assert path is not None
+    found = start_from_artifact(path, model, setup.artifact({}), placed=start is not None)
+    new = [name for name in found["new"] if name.startswith("backbone.")]
+    if start is not None and start.epoch == 0 and new and plan_start(config, model) != start:
+        raise ConfigError(
+            f"training.start {path} leaves {len(new)} weights of the backbone untrained, and a "
+            "dictionary that starts from data at once would stand on their features; give meta_neighborhoods.warm_up, "
+            "such as 0.75, or an artifact with the same backbone."
+        )
+    return found
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

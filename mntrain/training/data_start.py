@@ -3,7 +3,9 @@
 Shapes: N examples.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from lightning_fabric import Fabric
 
 from mntrain.config import ExperimentConfig
 from mntrain.data.examples import IndexArray
+from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.models.data_start import StartsFromData
 from mntrain.models.neighbors import HasNeighbors
@@ -49,6 +52,31 @@ def plan_start(config: ExperimentConfig, model: Model, *, trained: bool = False)
     return None if epoch is None else StartPlan(epoch=epoch, seed=config.seed)
 
 
+def resumed_plan(plan: StartPlan | None, placed: Mapping[str, Any], epochs: int, run: Path) -> StartPlan | None:
+    """Plan the start of a run that goes on: a dictionary that was placed stays, however long the run is now.
+
+    Args:
+        plan: of the configuration to go on with.
+        placed: figures of the start that lies behind; empty before it.
+        epochs: number of epochs behind the run.
+        run: folder of the run.
+
+    Raises:
+        ConfigError: with these settings the start would lie behind, but the run has had none.
+    """
+    if plan is None:
+        return None
+    if placed:
+        return replace(plan, epoch=placed["warm_up"])
+    if epochs > plan.epoch:
+        raise ConfigError(
+            f"Run {run} has {epochs} epochs without a dictionary behind it; with these training.epochs its dictionary "
+            f"would have been placed after {plan.epoch}. Keep training.epochs as it was, or start again with "
+            "--overwrite."
+        )
+    return plan
+
+
 def place(plan: StartPlan, model: Model, data: TrainingData, fabric: Fabric) -> dict[str, Any]:
     """Place the dictionary on training examples as they are stored, not augmented; alike in every process.
 
@@ -74,7 +102,7 @@ def place(plan: StartPlan, model: Model, data: TrainingData, fabric: Fabric) -> 
         model.train(was_training)
     # Processes compute the same start; on different machines the last digits may not be.
     for value in [*model.parameters(), *model.buffers()] if fabric.world_size > 1 else []:
-        fabric.broadcast(value.data)
+        value.data.copy_(fabric.broadcast(value.data))
     return figures
 
 

@@ -17,6 +17,7 @@ from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
+from mntrain.training.data_start import resumed_plan
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.rates import check_resumed_rates
@@ -64,12 +65,13 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     fabric = _fabric(config, some_untrained=checked.start is not None and checked.start.epoch > 0)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training, checked.rates)
-    state = run.resumed(config, data)
+    state, start = run.resumed(config, data), checked.start
     if state is None:
         state = TrainingState(
             config=config.to_dict(), split_sha256=data.split.sha256, trained_start=dict(checked.trained_start or {})
         )
     else:
+        start = resumed_plan(start, state.start, state.epoch, run.path)
         state.config = config.to_dict()
         try:
             model.load_state_dict(state.model)
@@ -100,7 +102,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         config=config.training,
         run=run,
         seed=config.seed,
-        start=checked.start,
+        start=start,
         quiet=quiet,
     )
     if config.training.compile:

@@ -22,11 +22,14 @@ from mntrain.models.base import Model
 from mntrain.regular_files import regular
 
 _NETWORK = ("backbone.", "network.")
+_UNADAPTED = (*_NETWORK, "head.", "auxiliary_head.")
+"""Weights that a start of the dictionary from data leaves alone."""
+_REPLACED = "its dictionary is placed anew, since meta_neighborhoods.init is data (paper goes on with it)"
 _CLOSE = 0.01
 """Means closer than this share of a deviation, and deviations closer than this share, count as the same."""
 
 
-def start_from_artifact(path: str, model: Model, planned: ArtifactConfig) -> TrainedStartEntry:
+def start_from_artifact(path: str, model: Model, planned: ArtifactConfig, *, placed: bool = False) -> TrainedStartEntry:
     """Copy weights of an artifact into an untrained model where name and shape are the same.
 
     A weight of the network without adaptation has one name in all families. Where classes or targets differ, weights
@@ -36,6 +39,7 @@ def start_from_artifact(path: str, model: Model, planned: ArtifactConfig) -> Tra
         path: folder of the artifact.
         model: takes the weights; on ``meta`` it only counts them.
         planned: what the artifact of the run will say of inputs, classes and targets.
+        placed: whether the run places its dictionary on examples itself; that of the artifact is then left alone.
 
     Returns:
         What was taken, what was not, and what else differs.
@@ -52,6 +56,8 @@ def start_from_artifact(path: str, model: Model, planned: ArtifactConfig) -> Tra
         for name in ours.keys() & theirs.keys()
         if ours[name][1].shape == theirs[name][1].shape and not (answers_differ and _is_of_answers(name, ours))
     }
+    replaced = {name for name in taken if placed and not name.startswith(_UNADAPTED)}
+    taken -= replaced
     if not any(name.startswith(_NETWORK) and isinstance(ours[name][1], nn.Parameter) for name in taken):
         raise ConfigError(
             f"training.start {path} holds a model of family {artifact.config.family!r} on backbone "
@@ -68,7 +74,7 @@ def start_from_artifact(path: str, model: Model, planned: ArtifactConfig) -> Tra
         taken=len(taken),
         new=[full for name, (full, _) in ours.items() if name not in taken],
         unused=[full for name, (full, _) in theirs.items() if name not in taken],
-        notes=_notes(artifact, planned),
+        notes=[*([_REPLACED] if replaced else []), *_notes(artifact, planned)],
     )
 
 

@@ -43,7 +43,7 @@ class MetaNeighborhoodsConfig:
         dropout: share of entries dropped at random while training.
         dropout_mode: per_sample draws a mask for every query, per_batch one subset for the batch (cheaper).
         steps: inner gradient steps, all on the same attention (the paper uses 1, and 3 in an ablation).
-        step_size: initial value of the inner step size α.
+        step_size: initial value of the inner step size α, of init paper.
         learn_step_size: whether α is learned; otherwise it stays as it is.
         step_size_form: scalar, per_feature (one for each feature) or per_parameter (one for each weight).
         head: cosine or dot (dot product with bias).

@@ -27,7 +27,13 @@ from mntrain.models.meta_neighborhoods.dictionary import (
     initial_step_size,
 )
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
-from mntrain.models.meta_neighborhoods.start import CLASS_CHANGE, class_start, set_step_size, warm_up_epochs
+from mntrain.models.meta_neighborhoods.start import (
+    CLASS_CHANGE,
+    check_confidence,
+    class_start,
+    set_step_size,
+    warm_up_epochs,
+)
 from mntrain.models.neighbors import Prototypes
 from mntrain.models.queries import mean_weight_change, spread_queries
 from mntrain.models.vanilla.model import Vanilla
@@ -66,7 +72,12 @@ class MetaNeighborhoods(Classifier):
     def from_config(
         cls, config: MetaNeighborhoodsConfig, build_backbone: BuildBackbone, classes: int
     ) -> "MetaNeighborhoods":
-        """Build an untrained classifier of C ``classes`` on a new backbone."""
+        """Build an untrained classifier of C ``classes`` on a new backbone.
+
+        Raises:
+            ConfigError: with this confidence entries would not stand for the class of their examples.
+        """
+        check_confidence(config, classes)
         backbone = build_backbone()
         features = feature_count(backbone)
         # The head first: it starts as that of a vanilla network of the same seed.

@@ -217,7 +217,7 @@ def _check(config: MetaNeighborhoodsConfig) -> None:
             f"meta_neighborhoods.auxiliary is {config.auxiliary}; regression takes 0, since there are no features "
             "that a second head could share."
         )
-    for field in ("head", "scale", "value_logit_std"):
+    for field in ("head", "scale", "value_logit_std", "confidence", "entries_by"):
         value, usual = getattr(config, field), getattr(MetaNeighborhoodsConfig, field)
         if value != usual:
             raise ConfigError(

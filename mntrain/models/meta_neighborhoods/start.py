@@ -179,6 +179,19 @@ def row_start(rows: Tensor, values: Tensor, config: MetaNeighborhoodsConfig, see
     return found.keys, means
 
 
+def check_confidence(config: MetaNeighborhoodsConfig, classes: int) -> None:
+    """Refuse a share of an entry's class that is no more than the share of each other class.
+
+    Raises:
+        ConfigError: the confidence is at most 1 / C.
+    """
+    if config.init == "data" and classes > 1 and config.confidence * classes <= 1:
+        raise ConfigError(
+            f"meta_neighborhoods.confidence is {config.confidence}; among {classes} classes it must be above "
+            f"{1 / classes:.4g}, the share of a class in uniform values (0.99 is usual)."
+        )
+
+
 def confident_logits(counts: Counts, confidence: float) -> Tensor:
     """Value logits [S, C] whose softmax gives the class of every entry ``confidence``, and the others equal shares."""
     classes = len(counts)

@@ -144,9 +144,11 @@ def test_entries_drop_out_while_training_only(mode: str) -> None:
         assert torch.equal(model(x).values, model(x).values)
 
 
-@pytest.mark.parametrize(("field", "value"), [("steps", 3), ("step_size_form", "per_parameter")])
+@pytest.mark.parametrize(
+    ("field", "value"), [("steps", 3), ("step_size_form", "per_parameter"), ("confidence", 0.9), ("entries_by", "even")]
+)
 def test_refuses_what_only_a_classifier_can_have(field: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"meta_neighborhoods\.{field} is .*regression takes"):
+    with pytest.raises(ConfigError, match=rf"meta_neighborhoods\.{field} is .*regression (takes|has no classes)"):
         build("meta_neighborhoods", **{field: value})
 
 

@@ -159,6 +159,13 @@ def test_a_warm_up_that_leaves_no_epoch_is_refused() -> None:
         warm_up_epochs(config(warm_up=12), 12, needed=True)
 
 
+def test_a_confidence_no_better_than_uniform_values_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"confidence is 0\.3; among 3 classes it must be above 0\.3333"):
+        MetaNeighborhoods.from_config(config(confidence=0.3), Flat, CLASSES)
+    model = placed(confidence=0.4)
+    assert torch.bincount(model.entry_labels()).tolist() == [4, 4, 4]
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

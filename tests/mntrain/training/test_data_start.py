@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lightning_fabric import Fabric
 
 from mntrain.config import ExperimentConfig, load_experiment
 from mntrain.errors import ConfigError
+from mntrain.training.checked_run import check_run
 from mntrain.training.checkpoint import load_state
-from mntrain.training.data_start import _MOST_EXAMPLES, _chosen
+from mntrain.training.data_start import _MOST_EXAMPLES, _chosen, place
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 
@@ -76,6 +78,48 @@ def test_a_run_that_was_killed_starts_from_the_same_data(epochs: int, tmp_path: 
     states = [load_state(folder / "run" / "checkpoints" / "last.pt") for folder in (broken, whole)]
     assert states[0].history == states[1].history
     assert all(torch.equal(states[0].model[name], value) for name, value in states[1].model.items())
+
+
+def test_a_longer_run_keeps_its_dictionary_and_a_shorter_one_does_not_go_without(
+    tmp_path: Path, break_off: Any
+) -> None:
+    share = ("--meta_neighborhoods.init", "data", "--meta_neighborhoods.warm_up", "0.5", "--name", "run")
+    words = (
+        *share,
+        "--data.train_limit",
+        "64",
+        "--backbone.width",
+        "0.1",
+        "--meta_neighborhoods.entries",
+        "10",
+        "--training.drop_at",
+        "1",
+    )
+    options = FitOptions(runs=tmp_path, quiet=True)
+    break_off(experiment(*words, "--training.epochs", "6"), options, 2)
+    resume = FitOptions(runs=tmp_path, quiet=True, resume=True)
+    with pytest.raises(ConfigError, match=r"has 2 epochs without a dictionary behind it; .* placed after 1"):
+        fit(experiment(*words, "--training.epochs", "2"), resume)
+    break_off(experiment(*words, "--training.epochs", "4"), resume, 3)
+    placed = load_state(tmp_path / "run" / "checkpoints" / "last.pt").start
+    assert placed["warm_up"] == 2
+    longer = fit(experiment(*words, "--training.epochs", "6"), resume)
+    assert longer is not None
+    assert longer["start"] == placed, "epoch 4 neither warms up nor places entries again"
+
+
+def test_every_process_takes_the_start_that_the_first_one_sends() -> None:
+    checked = check_run(experiment(*WARM))
+    assert checked.start is not None
+
+    class OfTwo(Fabric):
+        world_size = 2
+
+        def broadcast(self, obj: Any, src: int = 0) -> Any:
+            return torch.full_like(obj, 7)
+
+    place(checked.start, checked.model, checked.setup.training_data(torch.device("cpu")), OfTwo(accelerator="cpu"))
+    assert all(bool((value == 7).all()) for value in checked.model.state_dict().values())
 
 
 def test_patience_does_not_end_a_run_before_its_dictionary(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from mntrain.training_config import TrainingConfig
 
 TINY = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "64", "--name", "run"]
 TINY += ["--training.epochs", "4", "--training.drop_at", "0.5", "--training.batch_size", "32"]
+TINY += ["--meta_neighborhoods.init", "paper"]
 AUTO = [f"--meta_neighborhoods.{rate}=auto" for rate in ("value_rate", "step_size_rate")]
 TRAINING = TrainingConfig(epochs=4, drop_at=0.5, learning_rate=1e-3, batch_size=32)
 

@@ -95,6 +95,33 @@ def test_a_regressor_starts_from_a_plain_one(trained: Path) -> None:
     assert start["notes"][:2] == ["its targets were others (d)", "its columns were others (a, b, c)"]
 
 
+def test_a_start_from_data_leaves_the_dictionary_of_the_artifact_alone(trained: Path, tmp_path: Path) -> None:
+    fit(digits("--meta_neighborhoods.init", "paper", "--name", "mn"), FitOptions(runs=tmp_path, quiet=True))
+    artifact = tmp_path / "mn" / "artifact"
+    stored = weights(artifact)
+    words = ("--training.start", str(artifact), "--meta_neighborhoods.init")
+    placed = ["raw_step_size", "dictionary.keys", "dictionary.value_logits"]
+    checked, start = started(digits(*words, "data"))
+    assert start["new"] == placed
+    assert start["notes"][0].startswith("its dictionary is placed anew, since meta_neighborhoods.init is data")
+    found = checked.model.state_dict()
+    assert found["raw_step_size"].item() == 0
+    assert torch.equal(found["head.weight"], stored["head.weight"])
+    checked, start = started(digits(*words, "paper"))
+    assert start["new"] == start["notes"] == []
+    assert all(torch.equal(checked.model.state_dict()[name], stored[name]) for name in placed)
+
+
+def test_a_backbone_trained_in_part_needs_a_warm_up_before_keys_are_taken_from_it(trained: Path) -> None:
+    words = ["--training.start", str(trained / "digits" / "artifact"), "--backbone.ifilm", "true"]
+    words += ["--meta_neighborhoods.init", "data", "--training.epochs", "4"]
+    with pytest.raises(ConfigError, match=r"leaves \d+ weights of the backbone untrained.*\.warm_up, such as 0\.75"):
+        check_run(digits(*words))
+    checked = check_run(digits(*words, "--meta_neighborhoods.warm_up", "0.5"))
+    assert checked.start is not None
+    assert checked.start.epoch == 2
+
+
 def test_a_run_tells_and_keeps_what_it_started_from(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], break_off: BreakOff
 ) -> None:
@@ -129,15 +156,14 @@ def test_a_run_tells_and_keeps_what_it_started_from(
     values["head.weight"] += 1
     save_file(values, str(moved / "model.safetensors"))
     without = digits(*words[:-2])
-    for refused in (
-        lambda: fit(digits(*words), resumed),
-        lambda: check_same_run(tmp_path / "run", digits(*words), split),
+    for config, message in (
+        (digits(*words), "started from other weights"),
+        (without, r"started from .*training\.start is null now"),
     ):
-        with pytest.raises(ConfigError, match="started from other weights"):
-            refused()
-    for refused in (lambda: fit(without, resumed), lambda: check_same_run(tmp_path / "run", without, split)):
-        with pytest.raises(ConfigError, match=r"started from .*training\.start is null now"):
-            refused()
+        with pytest.raises(ConfigError, match=message):
+            fit(config, resumed)
+        with pytest.raises(ConfigError, match=message):
+            check_same_run(tmp_path / "run", config, split)
 
 
 def test_other_classes_leave_head_and_dictionary_untrained(trained: Path, tmp_path: Path) -> None:
