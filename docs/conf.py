@@ -57,6 +57,7 @@ _TREE: Final = {
         "docs/benchmarks/measuring",
         "docs/benchmarks/accuracy",
         "docs/benchmarks/acting",
+        "docs/benchmarks/both-starts",
         "docs/benchmarks/adaptation",
         "docs/benchmarks/parity",
         "docs/benchmarks/serving",
