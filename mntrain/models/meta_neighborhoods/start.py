@@ -11,10 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import pairwise_distances_argmin
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import one_hot
@@ -112,6 +108,11 @@ def clusters(points: Tensor, count: int, config: MetaNeighborhoodsConfig, genera
         members = torch.full((total,), -1)
         members[drawn] = torch.arange(count)
         return Clusters(points[drawn], members)
+    # A start alone needs scikit-learn: trained models load on machines without it.
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
     search = KMeans(count, n_init=1, max_iter=_ITERATIONS, random_state=int(generator.integers(2**31)))
     with warnings.catch_warnings(), threadpool_limits(1):
         # Equal points leave some of the centers equal, which does no harm; sums of several threads are not repeatable.
@@ -175,7 +176,7 @@ def row_start(rows: Tensor, values: Tensor, config: MetaNeighborhoodsConfig, see
     means = sums / sizes.clamp_min(1)
     alone = sizes.squeeze(-1) == 0
     if alone.any():
-        means[alone] = values[torch.from_numpy(pairwise_distances_argmin(found.keys[alone].numpy(), rows.numpy()))]
+        means[alone] = values[torch.cdist(found.keys[alone], rows).argmin(dim=-1)]
     return found.keys, means
 
 

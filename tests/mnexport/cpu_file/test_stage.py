@@ -38,7 +38,7 @@ def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Artifact of Meta-Neighborhoods with iFiLM on digits."""
     folder = tmp_path_factory.mktemp("runs")
     words = ["--family", "meta_neighborhoods", "--name", "m", "--backbone.ifilm", "true", "--backbone.width", "0.5"]
-    words += ["--training.epochs", "1", "--meta_neighborhoods.entries", "40"]
+    words += ["--training.epochs", "1", "--meta_neighborhoods.entries", "40", "--meta_neighborhoods.init", "paper"]
     fit(load_experiment("digits", words), FitOptions(runs=folder, quiet=True))
     return folder / "m" / "artifact"
 

@@ -238,7 +238,7 @@ def test_fit_prints_the_summary_and_keeps_it(
     where = ["--runs", str(tmp_path), "--name", "told"]
     assert main(["fit", *words, *where]) == 0
     err = capsys.readouterr().err.splitlines()
-    lines = err[: err.index(next(line for line in err if line.startswith("epoch")))]
+    lines = err[: err.index(next(line for line in err if line.startswith(("epoch", "dictionary"))))]
     assert 5 <= len(lines) <= 12
     assert [line.split()[0] for line in lines[:3]] == ["data", "layout", "splits"]
     assert [line for line in lines if line.startswith("warning: ")] == lines[-2:]
