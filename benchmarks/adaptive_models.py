@@ -6,7 +6,7 @@
 
 The cost of a low-rank form depends on the rank that real attention needs, so random dictionaries do not suffice. Every
 model starts from data (`--meta_neighborhoods.init data`) as `mntrain fit` trains it, on a small budget: two epochs of
-the network alone and one with its dictionary, on 0.4 images for each entry. So two or three entries share an image
+the network alone and one with its dictionary, on 0.56 images for each entry. So about two entries share an image
 when they start; `--share 1.2` gives each its own, and takes three times as long.
 
 Beside each classifier NAME-calibrated has the same network, with a dictionary that is filled and not trained: keys are
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--regression", metavar="FILE", help="table for the perceptron")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--epochs", type=_several_epochs, default=3, help="all but the last without dictionary (3)")
-    parser.add_argument("--share", type=positive_number, default=0.4, help="training images for each entry (0.4)")
+    parser.add_argument("--share", type=positive_number, default=0.56, help="training images for each entry (0.56)")
     arguments = parser.parse_args()
     output: Path = arguments.output
     budget = Budget(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mntrain.models.base import Regressor
 from mntrain.models.neighbors import HasNeighbors, NeighborClassifier
-from mntrain.models.queries import query_batches
+from mntrain.models.queries import mean_weight_change, query_batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +37,12 @@ class Effect:
 def effect_on(model: HasNeighbors, queries: Tensor) -> Effect:
     """Measure the effect on queries z [N, d]."""
     parts = query_batches(model, queries)
-    moved = torch.cat([model.weight_change(part) for part in parts])
     changed = torch.cat([_answer_change(model, part) for part in parts])
     effective = torch.cat([effective_entries(model.attention_over_all(part)) for part in parts])
     classifies = isinstance(model, NeighborClassifier)
     return Effect(
         examples=len(queries),
-        weight_change=float(moved.double().mean()),
+        weight_change=mean_weight_change(model, queries),
         answer_change=float(changed.double().mean() if classifies else changed.double().mean().sqrt()),
         effective_entries=float(effective.double().mean()),
     )
