@@ -7,7 +7,7 @@
 The cost of a low-rank form depends on the rank that real attention needs, so random dictionaries do not suffice. Every
 model starts from data (`--meta_neighborhoods.init data`) as `mntrain fit` trains it, on a small budget: two epochs of
 the network alone and one with its dictionary, on 0.56 images for each entry. So about two entries share an image
-when they start; `--share 1.2` gives each its own, and takes three times as long.
+when they start; `--share 1.2` gives each its own, and takes twice as long.
 
 Beside each classifier NAME-calibrated has the same network, with a dictionary that is filled and not trained: keys are
 features of training images, values their classes with 90 % confidence, and α = 0.3.
