@@ -71,6 +71,7 @@ def held() -> Iterator[Held]:
     made = Held()
     yield made
     made.gate.set()
+    made.batcher.abort()  # ends the thread
 
 
 async def until(condition: Callable[[], bool]) -> None:
