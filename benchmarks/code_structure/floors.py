@@ -49,7 +49,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("process",),
         ("server",),
         ("rpc", "tuning"),
-        ("bench", "checking", "predicting", "observability"),
+        ("bench", "checking", "predicting", "observability", "remote"),
         ("models",),
         ("settings", "client", "batching"),
         ("repository", "access", "execution"),

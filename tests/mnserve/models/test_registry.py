@@ -26,7 +26,7 @@ from mnserve.errors import (
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.models.registry import Models
-from mnserve.models.served import ModelEntry
+from mnserve.models.entry import ModelEntry
 
 WriteModel = Callable[..., Path]
 
