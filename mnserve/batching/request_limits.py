@@ -85,10 +85,9 @@ def request_limits(
     Raises:
         InvalidRequestError: A parameter has no sense.
     """
-    deadline = None if remaining is None else now + remaining
     if not request.parameters:
-        policy = rules.policy_by_default
-        return RequestLimits(rules.default_level, deadline, policy.timeout, policy.delay_late)
+        return default_limits(rules, now=now, remaining=remaining)
+    deadline = None if remaining is None else now + remaining
     level = _level(request, rules)
     timeout = (_integer(request, "timeout", "0 (none) or more microseconds") or 0) / 1e6
     if rules.policy(level).limits_waiting:
@@ -96,6 +95,19 @@ def request_limits(
     if timeout:
         deadline = now + timeout if deadline is None else min(deadline, now + timeout)
     return RequestLimits.under(rules, level, deadline=deadline)
+
+
+def default_limits(rules: QueueRules, *, now: float, remaining: float | None) -> RequestLimits:
+    """Returns the limits of a request without parameters.
+
+    Args:
+        rules: Queue rules of the model.
+        now: Time on the event loop's clock.
+        remaining: Seconds until gRPC's deadline; None where there is none.
+    """
+    policy = rules.policy_by_default
+    deadline = None if remaining is None else now + remaining
+    return RequestLimits(rules.default_level, deadline, policy.timeout, policy.delay_late)
 
 
 def _level(request: pb.ModelInferRequest, rules: QueueRules) -> int:
