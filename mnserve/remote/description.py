@@ -139,6 +139,6 @@ class ModelRecord:
         return cls(
             name=fields["name"],
             loaded=fields["loaded"],
-            faults={version: reason for version, reason in fields["faults"]},
+            faults=dict(fields["faults"]),
             versions=tuple(VersionRecord.from_fields(version) for version in fields["versions"]),
         )

@@ -52,6 +52,7 @@ class RemoteEndpoint:
         self._description: Json = record.description
         self._default_limits = RequestLimits.under(self.queue_rules)
         self._places: Mapping[int, tuple[int, int]] = {}
+        self._retired = False
         self.update(record)
 
     def serves(self, record: VersionRecord) -> bool:
@@ -63,6 +64,10 @@ class RemoteEndpoint:
         self._places = record.places
         self.fault = record.reason if record.reason and not record.recovering else None
         self.recovering = record.reason if record.recovering else ""
+
+    def retire(self) -> None:
+        """Notes that another version, or none, has taken its place."""
+        self._retired = True
 
     def reject_early(self, rows: int, level: int = 0) -> None:
         """Lets every request through: its queue is in another process, which refuses those that are too many."""
@@ -80,15 +85,18 @@ class RemoteEndpoint:
         """
         limits = self._default_limits if limits is None else limits
         while True:
-            engine = self._engines.pick(self._places)
+            places = self._places
+            engine = self._engines.pick(places)
             if engine is None:
                 await self._recovered(limits)
                 continue
             try:
-                return await engine.link.infer(self._places[engine.index][1], work, limits, on_admitted)
+                return await engine.link.infer(places[engine.index][1], work, limits, on_admitted)
             except StaleEndpointError as error:
-                await self._engines.change(_CATALOGUE_SECONDS)
-                raise StoppingError(f"model '{self.name}' is stopping and takes no new requests; try again") from error
+                if self._places is places and not self._retired:
+                    await self._engines.change(_CATALOGUE_SECONDS)
+                if self._places is places:
+                    raise self._stopping() from error
             except EngineLostError as error:
                 suspects = await self._engines.suspects(engine)
                 if suspects is None or self.name in suspects:
@@ -97,10 +105,14 @@ class RemoteEndpoint:
                         "try again later"
                     ) from error
 
+    def _stopping(self) -> StoppingError:
+        return StoppingError(f"model '{self.name}' is stopping and takes no new requests; try again")
+
     async def _recovered(self, limits: RequestLimits) -> None:
         """Waits until an engine process serves the version.
 
         Raises:
+            StoppingError: Another version has taken its place.
             ModelNotReadyError: None does after a while, or the version will not come back.
             DeadlineExceededError: The caller's time is up.
         """
@@ -109,6 +121,8 @@ class RemoteEndpoint:
         if limits.deadline is not None:
             until = min(until, limits.deadline)
         while self._engines.pick(self._places) is None:
+            if self._retired:
+                raise self._stopping()
             if self.fault is not None:
                 raise ModelNotReadyError(f"model '{self.name}' is not ready: {self.fault}")
             if not await self._engines.change(until - loop.time()):

@@ -69,12 +69,13 @@ class RemoteModels(CatalogueView[RemoteEndpoint]):
         for record in models:
             entry = self._entries.setdefault(record.name, ModelEntry())
             entry.loaded, entry.faults = record.loaded, dict(record.faults)
-            entry.served = {
-                version.version: self._endpoint(record.name, version, entry.served.get(version.version))
-                for version in record.versions
-            }
+            before, entry.served = entry.served, {}
+            for version in record.versions:
+                entry.served[version.version] = self._endpoint(record.name, version, before.get(version.version))
+            _retire(before, entry.served)
         for name in gone:
-            self._entries.pop(name, None)
+            if (left := self._entries.pop(name, None)) is not None:
+                _retire(left.served, {})
         self._known = True
         self._engines.wake()
         self._on_change()
@@ -108,3 +109,9 @@ class RemoteModels(CatalogueView[RemoteEndpoint]):
 
     def _reason(self, served: RemoteEndpoint) -> str:
         return super()._reason(served) or served.recovering
+
+
+def _retire(before: Mapping[int, RemoteEndpoint], now: Mapping[int, RemoteEndpoint]) -> None:
+    for version, endpoint in before.items():
+        if now.get(version) is not endpoint:
+            endpoint.retire()
