@@ -55,7 +55,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("repository", "access", "execution"),
         ("engines",),
         ("failing",),
-        ("atomic_files", "codec", "status"),
+        ("atomic_files", "channel", "codec", "status"),
         ("text", "errors", "missing_packages", "protocol"),
     ),
 }

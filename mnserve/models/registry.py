@@ -21,13 +21,15 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
+from mnserve.models.catalogue import ModelState
 from mnserve.models.draining import DrainingModels
 from mnserve.models.lifecycle import load_versions
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.load_tasks import LoadTasks
-from mnserve.models.served import ModelEntry, ModelState, ServedModel
+from mnserve.models.served import ModelEntry, ServedModel
 from mnserve.models.statistics import ModelCounters
 from mnserve.models.version_lookup import LOADING, NOT_LOADED, find_version
+from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models
 from mnserve.repository.reader import list_versions
@@ -195,6 +197,15 @@ class Models:
     def counters(self) -> list[ModelCounters]:
         """Lists the counters of the models that were loaded."""
         return [state.served.counters for state in self.states() if state.served is not None]
+
+    async def statistics(self, name: str = "", version: str = "") -> list[pb.ModelStatistics]:
+        """Tells the counters of one model, or of all where no name is given."""
+        if not name:
+            counters = self.counters()
+        else:
+            found = self.find(name, version)
+            counters = [found.counters] if version else [entry for entry in self.counters() if entry.name == name]
+        return [entry.message() for entry in counters]
 
     @property
     def ready(self) -> bool:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from mnserve.batching.batcher import Batcher
+from mnserve.batching.queue_policy import QueueRules
+from mnserve.batching.request_limits import RequestLimits
+from mnserve.codec.decoding import InferenceWork
+from mnserve.codec.signature import RequestSignature
+from mnserve.codec.tensors import INLINE_BYTES
 from mnserve.execution.instances import Instance
+from mnserve.execution.results import NO_TIMES, InferenceResult
 from mnserve.models.loading import LoadedModel
+from mnserve.models.response_cache import response_key
 from mnserve.models.statistics import ModelCounters
+from mnserve.protocol.model_config_pb2 import ModelConfig
 
 
 class ServedModel:
@@ -30,6 +39,11 @@ class ServedModel:
         before: ServedModel | None = None,
     ) -> None:
         self.model = model
+        self.name: str = model.name
+        self.version: int = model.version
+        self.config: ModelConfig = model.config
+        self.signature: RequestSignature = model.signature
+        self.queue_rules: QueueRules = model.batching.queue
         self.fault: str | None = None
         """Reason for which it is not ready; None while it is."""
         self._instances = instances
@@ -45,6 +59,31 @@ class ServedModel:
             on_death=self._died,
             health=model.health,
         )
+
+    def reject_early(self, rows: int, level: int = 0) -> None:
+        """See :meth:`mnserve.batching.batcher.Batcher.reject_early`."""
+        self.batcher.reject_early(rows, level)
+
+    async def infer(
+        self,
+        work: InferenceWork,
+        limits: RequestLimits | None = None,
+        on_admitted: Callable[[int], None] | None = None,
+    ) -> InferenceResult:
+        """Answers a request from the kept answers, or by the batcher."""
+        responses = self.model.responses
+        if responses is None:
+            return await self.batcher.infer(work, limits, on_admitted)
+        started = time.perf_counter_ns()
+        large = work.nbytes > INLINE_BYTES or any(array.dtype == object for array in work.feeds.values())
+        key = await asyncio.to_thread(response_key, work) if large else response_key(work)
+        kept = responses.find(key)
+        lookup_ns = time.perf_counter_ns() - started
+        if kept is not None:
+            return InferenceResult(kept, 0, NO_TIMES, lookup_ns, kept=True)
+        result = await self.batcher.infer(work, limits, on_admitted)
+        responses.keep(key, result.arrays)
+        return result._replace(lookup_ns=lookup_ns)
 
     def take_over(self) -> None:
         """Takes the place of the version before: the counters tell the requests that wait here."""
@@ -85,27 +124,3 @@ class ModelEntry:
     faults: dict[int | None, str] = field(default_factory=dict)
     loaded: bool = True
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelState:
-    """State of one version in the list of models.
-
-    Attributes:
-        name: Name of the model.
-        version: Its version, or None where none was found.
-        served: The model, or None where it is not loaded.
-        reason: Reason for which it is not ready; empty where it is.
-        loaded: The model is to be served.
-    """
-
-    name: str
-    version: int | None
-    served: ServedModel | None
-    reason: str
-    loaded: bool = True
-
-    @property
-    def ready(self) -> bool:
-        """True if it answers requests."""
-        return not self.reason

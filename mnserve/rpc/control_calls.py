@@ -14,8 +14,8 @@ from mnserve.access.refused_calls import RefusedCalls
 from mnserve.codec.shared_memory import Region, Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnknownRegionError, UnsupportedError
 from mnserve.failing import fail
+from mnserve.models.catalogue import Catalogue
 from mnserve.models.polling import check_explicit_control
-from mnserve.models.registry import Models
 from mnserve.observability.log_settings import LogControl, LogValue
 from mnserve.observability.tracing import Tracing
 from mnserve.protocol import service_pb2 as pb
@@ -79,7 +79,7 @@ class ControlCalls(UnimplementedCalls):
         offered: Services beside inference.
     """
 
-    def __init__(self, models: Models, offered: ServiceOptions) -> None:
+    def __init__(self, models: Catalogue, offered: ServiceOptions) -> None:
         self._models = models
         self._offered = offered
 
