@@ -25,7 +25,8 @@ class Child:
         module: Module that the process runs, which calls :func:`mnserve.processes.child_side.supervised`.
         name: Its name, for the log.
         on_message: Takes each message of the process and its open files.
-        on_death: Called once, with its exit code, when the process has ended without :meth:`kill`. Negative is a signal.
+        on_death: Called once, with its exit code, when the process has ended without :meth:`kill`; negative is
+            a signal.
         environment: Variables of its environment beside ours.
     """
 
@@ -91,7 +92,7 @@ class Child:
         return self._ended.is_set()
 
     def _lost(self) -> None:
-        """The process has closed its socket, most likely since it has ended; nothing of it may go on beside a new one."""
+        """Ends what has closed its socket, most likely since it has ended: nothing may go on beside a new process."""
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._reaping = asyncio.get_running_loop().create_task(self._reap())

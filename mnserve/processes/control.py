@@ -129,8 +129,8 @@ class ControlChannel:
             fds = [self._fds.popleft() for _ in range(message["fds"])]
             try:
                 self._on_message(message, fds)
-            except Exception:
-                _log.exception("the control message '%s' between processes met a fault of this program", message["kind"])
+            except Exception:  # noqa: BLE001 (logged; the other side may be as healthy as before)
+                _log.exception("the control message '%s' met a fault of this program", message["kind"])
         del self._received[:start]
         return True
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mnserve.models.engine_page import EngineRow
 from mnserve.models.statistics import BatchCounters, Duration, ModelCounters
 from mnserve.processes.control import Message
 from mnserve.processes.request_counters import Key
+from mnserve.shared_catalogue.engine_page import EngineRow
 
 _Batches = dict[int, BatchCounters]
 
@@ -31,7 +31,7 @@ class EngineCounters:
         self._batches[engine] = {}
 
     def update(self, engine: int, message: Message) -> None:
-        """Takes what an engine process tells of one model; see ``mnserve.models.catalogue_message``."""
+        """Takes what an engine process tells of one model; see ``mnserve.shared_catalogue.catalogue_message``."""
         name = message["name"]
         loaded = {
             (name, version["version"]): version["id"]

@@ -1,7 +1,7 @@
 """The models of a server as its engine processes have them, put together for the front ends.
 
-A version is ready where at least one engine process serves it. ``mnserve.models.catalogue_message`` describes what the
-engine processes send. In what front ends get, each version also has
+A version is ready where at least one engine process serves it. What engine processes send is described in
+``mnserve.shared_catalogue.catalogue_message``. In what front ends get, each version also has
 
 - ``slot``: its slot in the pages of counters, null where it is not loaded;
 - ``endpoints``: pairs of an engine process and the number of the endpoint there, of those that serve it;

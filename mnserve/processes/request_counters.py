@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import TypeAlias
 
 from mnserve.access.refused_calls import REASONS, RefusedCalls
-from mnserve.models.shared_counters import SLOTS, add_up, refused_of, slot_of
 from mnserve.models.statistics import CELLS, LAST_MS
+from mnserve.shared_catalogue.shared_counters import SLOTS, add_up, refused_of, slot_of
 
 Key: TypeAlias = tuple[str, int]
 """Name and version of a model."""

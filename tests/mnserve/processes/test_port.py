@@ -51,5 +51,5 @@ def test_a_name_has_one_port_on_all_of_its_addresses() -> None:
     reserved = ReservedPort.reserve("localhost", 0)
     assert {one.getsockname()[1] for one in reserved._sockets} == {reserved.number}
     reserved.release()
-    with pytest.raises(StartError, match="no.such.host.invalid"):
+    with pytest.raises(StartError, match=r"no\.such\.host\.invalid"):
         ReservedPort.reserve("no.such.host.invalid", 0)

@@ -8,9 +8,9 @@ import pytest
 
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.execution.results import NO_TIMES
-from mnserve.models.shared_counters import PAGE_CELLS, refused_of, slot_of
 from mnserve.models.statistics import ModelCounters
 from mnserve.processes.request_counters import RequestCounters
+from mnserve.shared_catalogue.shared_counters import PAGE_CELLS, refused_of, slot_of
 
 
 def page() -> memoryview[int]:

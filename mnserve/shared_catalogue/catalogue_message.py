@@ -64,10 +64,7 @@ def queue_rules_from(message: Mapping[str, Any]) -> QueueRules:
 def _signature_message(signature: RequestSignature) -> dict[str, Any]:
     fields = {item.name: getattr(signature, item.name) for item in dataclasses.fields(signature)}
     for name in ("inputs", "outputs", "optional_inputs"):
-        fields[name] = [
-            {**{item.name: getattr(rule, item.name) for item in dataclasses.fields(rule)}, "datatype": rule.datatype.name}
-            for rule in fields[name]
-        ]
+        fields[name] = [{**vars(rule), "datatype": rule.datatype.name} for rule in fields[name]]
     fields["on_request"] = sorted(fields["on_request"])
     fields["labels"] = {name: list(labels) for name, labels in fields["labels"].items()}
     return fields

@@ -7,8 +7,8 @@ import json
 from mnserve.batching.queue_policy import QueuePolicy, QueueRules
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.signature import RequestSignature, TensorRule
-from mnserve.models.catalogue_message import config_from, queue_rules_from, signature_from, version_message
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.shared_catalogue.catalogue_message import config_from, queue_rules_from, signature_from, version_message
 
 
 def test_a_version_comes_back_as_it_was() -> None:
