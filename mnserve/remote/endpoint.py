@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from mnserve.batching.from_config import queue_rules
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import (
@@ -19,8 +18,9 @@ from mnserve.errors import (
 from mnserve.execution.results import InferenceResult
 from mnserve.models.statistics import ModelCounters
 from mnserve.remote.admission import OnAdmitted
-from mnserve.remote.description import Json, VersionRecord, described_config, described_signature
 from mnserve.remote.engines import RemoteEngines
+from mnserve.remote.records import Json, VersionRecord
+from mnserve.shared_catalogue.catalogue_message import config_from, queue_rules_from, signature_from
 
 RECOVERY_SECONDS: Final = 10.0
 """Longest time that a request waits for an engine process to be there again."""
@@ -41,9 +41,9 @@ class RemoteEndpoint:
     def __init__(self, model: str, record: VersionRecord, engines: RemoteEngines, counters: ModelCounters) -> None:
         self.name = model
         self.version = record.version
-        self.config = described_config(record.description)
-        self.signature = described_signature(model, record.description)
-        self.queue_rules = queue_rules(self.config)
+        self.config = config_from(record.description)
+        self.signature = signature_from(record.description)
+        self.queue_rules = queue_rules_from(record.description)
         self.counters = counters
         self.fault: str | None = None
         self.recovering = ""

@@ -11,9 +11,9 @@ from mnserve.models.entry import ModelEntry
 from mnserve.models.statistics import ModelCounters
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.remote.description import ModelRecord, VersionRecord
 from mnserve.remote.endpoint import RemoteEndpoint
 from mnserve.remote.engines import RemoteEngines
+from mnserve.remote.records import ModelRecord, VersionRecord
 
 
 class Authority(Protocol):

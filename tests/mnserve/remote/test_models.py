@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mnserve.batching.queue_policy import QueueRules
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.decoding import InferenceWork
@@ -27,22 +28,14 @@ from mnserve.models.statistics import ModelCounters
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.remote import endpoint as endpoint_module
-from mnserve.remote.description import ModelRecord, VersionRecord, describe_endpoint
 from mnserve.remote.engines import RemoteEngines
 from mnserve.remote.models import RemoteModels
+from mnserve.remote.records import ModelRecord, VersionRecord
+from mnserve.shared_catalogue.catalogue_message import version_message
 
 RULE = TensorRule(name="x", datatype=DATATYPES["FP32"], dims=(2,))
 SIGNATURE = RequestSignature(model="m", max_batch_size=4, inputs=(RULE,), outputs=(replace(RULE, name="y"),))
-
-
-class Served:
-    """What an engine process describes."""
-
-    name, version, queue_rules, counters, fault = "m", 1, None, None, None
-
-    def __init__(self, signature: RequestSignature = SIGNATURE) -> None:
-        self.signature = signature
-        self.config = ModelConfig(name="m", max_batch_size=signature.max_batch_size)
+CONFIG = ModelConfig(name="m", max_batch_size=4)
 
 
 class Link:
@@ -77,7 +70,7 @@ class Calls:
 def version(
     places: Mapping[int, tuple[int, int]], reason: str = "", recovering: bool = False, batch: int = 4
 ) -> VersionRecord:
-    description = describe_endpoint(Served(replace(SIGNATURE, max_batch_size=batch)))  # type: ignore[arg-type]
+    description = version_message(CONFIG, replace(SIGNATURE, max_batch_size=batch), QueueRules())
     return VersionRecord(
         version=1, slot=0, places=places, reason=reason, recovering=recovering, description=description
     )
@@ -108,7 +101,7 @@ async def test_what_an_engine_process_describes_is_found() -> None:
     found = models.find("m")
     assert ready == [False, True]
     assert found.signature == SIGNATURE
-    assert found.config == Served().config
+    assert found.config == CONFIG
     link = Link()
     engines.connect(0, 1, link)
     await found.infer(WORK)

@@ -1,73 +1,12 @@
-"""Description of a served version in values of JSON, for processes that have no engine of it."""
+"""Records of the catalogue that the supervisor sends to the front ends, in values of JSON."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from mnserve.codec.datatypes import DATATYPES
-from mnserve.codec.signature import RequestSignature, TensorRule
-from mnserve.models.catalogue import Endpoint
-from mnserve.protocol.model_config_pb2 import ModelConfig
-
 Json = Mapping[str, Any]
-
-
-def describe_endpoint(served: Endpoint) -> dict[str, Any]:
-    """Describes what a front end has to know of a version to check its requests and encode its answers."""
-    signature = served.signature
-    return {
-        "config": base64.b64encode(served.config.SerializeToString()).decode(),
-        "signature": {
-            "max_batch_size": signature.max_batch_size,
-            "inputs": [_rule_fields(rule) for rule in signature.inputs],
-            "outputs": [_rule_fields(rule) for rule in signature.outputs],
-            "optional_inputs": [_rule_fields(rule) for rule in signature.optional_inputs],
-            "on_request": sorted(signature.on_request),
-            "allow_non_finite": signature.allow_non_finite,
-            "allow_nan": signature.allow_nan,
-            "labels": {name: list(labels) for name, labels in signature.labels.items()},
-        },
-    }
-
-
-def described_config(fields: Json) -> ModelConfig:
-    """Reads the configuration out of :func:`describe_endpoint`."""
-    return ModelConfig.FromString(base64.b64decode(fields["config"]))
-
-
-def described_signature(model: str, fields: Json) -> RequestSignature:
-    """Reads the signature out of :func:`describe_endpoint`.
-
-    Args:
-        model: Name of the model.
-        fields: The description.
-    """
-    signature = fields["signature"]
-    return RequestSignature(
-        model=model,
-        max_batch_size=signature["max_batch_size"],
-        inputs=_rules(signature["inputs"]),
-        outputs=_rules(signature["outputs"]),
-        optional_inputs=_rules(signature["optional_inputs"]),
-        on_request=frozenset(signature["on_request"]),
-        allow_non_finite=signature["allow_non_finite"],
-        allow_nan=signature["allow_nan"],
-        labels={name: tuple(labels) for name, labels in signature["labels"].items()},
-    )
-
-
-def _rule_fields(rule: TensorRule) -> list[Any]:
-    return [rule.name, rule.datatype.name, list(rule.dims), rule.any_shape, rule.optional]
-
-
-def _rules(rows: Sequence[Sequence[Any]]) -> tuple[TensorRule, ...]:
-    return tuple(
-        TensorRule(name=name, datatype=DATATYPES[datatype], dims=tuple(dims), any_shape=any_shape, optional=optional)
-        for name, datatype, dims, any_shape, optional in rows
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +19,7 @@ class VersionRecord:
         places: Engine process -> generation of that process, and number of the version in it.
         reason: Reason for which it is not ready; empty where it is.
         recovering: It will be ready again by itself, so requests may wait for it.
-        description: See :func:`describe_endpoint`.
+        description: See :func:`mnserve.shared_catalogue.catalogue_message.version_message`.
     """
 
     version: int
