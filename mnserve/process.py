@@ -15,7 +15,7 @@ from rich.text import Text
 
 from mnserve.errors import MnServeError
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.models.served import ModelState
+from mnserve.models.catalogue import ModelState
 from mnserve.server import Addresses, Server
 from mnserve.settings import ServeSettings
 from mnserve.text.names import printable
@@ -109,7 +109,7 @@ def _table(states: list[ModelState]) -> Table:
     for state in states:
         batch = inputs = ""
         if state.served is not None:
-            rules = state.served.model.signature
+            rules = state.served.signature
             batch = str(rules.max_batch_size or "none")
             inputs = ", ".join(f"{rule.name} {rule.datatype.name} {list(rule.dims)}" for rule in rules.inputs)
         version = "" if state.version is None else str(state.version)

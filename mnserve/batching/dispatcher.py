@@ -129,6 +129,8 @@ class Dispatcher:
     def _put(self, requests: list[WaitingRequest]) -> Batch | None:
         if not requests:
             return None
+        for request in requests:
+            request.in_batch = True
         batch = Batch(requests, [request.work for request in requests])
         self._instances.put(batch)
         return batch

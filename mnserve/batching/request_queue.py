@@ -7,7 +7,6 @@ higher priority overtakes a lower one for as long as there is any of it.
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Hashable
 
@@ -17,8 +16,7 @@ from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import QueueFullError
 from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
-from mnserve.execution.request import WaitingRequest
-from mnserve.execution.results import InferenceResult
+from mnserve.execution.request import Reply, WaitingRequest
 
 
 class RequestQueue:
@@ -123,7 +121,7 @@ class RequestQueue:
     def add(
         self,
         work: InferenceWork,
-        future: asyncio.Future[InferenceResult],
+        reply: Reply,
         *,
         level: int = 0,
         deadline: float | None = None,
@@ -133,7 +131,7 @@ class RequestQueue:
 
         Args:
             work: The request.
-            future: Future on which its caller waits.
+            reply: Where its outcome goes.
             level: Its priority level.
             deadline: Time at which its caller's time is up, on the event loop's clock.
             delay_until: Time at which it ends the queue delay, on the same clock.
@@ -143,7 +141,7 @@ class RequestQueue:
             work=work,
             bucket=self._bucket_of(work),
             rank=(level, False),
-            future=future,
+            reply=reply,
             admitted_ns=self.clock.ns(),
         )
         self._arrivals += 1
@@ -188,7 +186,7 @@ class RequestQueue:
         """
         while self._by_priority:
             first = self._by_priority.first()
-            if not first.future.done():
+            if not first.reply.done():
                 break
             self.remove(first)  # it must not choose the bucket
         else:
@@ -204,7 +202,7 @@ class RequestQueue:
             if batch and rows + request.work.rows > limit:
                 break
             self.remove(request)
-            if not request.future.done():
+            if not request.reply.done():
                 batch.append(request)
                 rows += request.work.rows
         return batch
@@ -220,7 +218,7 @@ class RequestQueue:
         """Finds the largest preferred size that the first requests of a bucket make up; 0 where they make up none."""
         rows, size = 0, 0
         for request in bucket:
-            rows += 0 if request.future.done() else request.work.rows
+            rows += 0 if request.reply.done() else request.work.rows
             if rows > self._max_batch_size:
                 break
             if rows in self._preferred:

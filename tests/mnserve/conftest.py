@@ -13,7 +13,8 @@ import trustme
 
 from mnserve.commands import cli
 from mnserve.commands.serve import SERVE
-from mnserve.server import Server, StopTimes
+from mnserve.rpc.front_end import StopTimes
+from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
 

@@ -19,7 +19,8 @@ from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import ModelNotReadyError, StartError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
-from mnserve.server import Server, StopTimes
+from mnserve.rpc.front_end import StopTimes
+from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
 WriteModel = Callable[..., Path]
