@@ -49,7 +49,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("process",),
         ("processes", "server"),
         ("rpc", "tuning"),
-        ("bench", "checking", "predicting", "observability"),
+        ("bench", "checking", "predicting", "observability", "remote"),
         ("shared_catalogue",),
         ("models",),
         ("settings", "client", "batching"),

@@ -1,11 +1,10 @@
-"""Loaded version of a model with its batcher and counters, and the entry of a model's name."""
+"""Loaded version of a model with its batcher and its counters."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from mnserve.batching.batcher import Batcher
 from mnserve.batching.queue_policy import QueueRules
@@ -107,20 +106,3 @@ class ServedModel:
             return
         for instance in self._instances:
             instance.engine.close()
-
-
-@dataclass(kw_only=True)
-class ModelEntry:
-    """Versions under one name of the repository.
-
-    Attributes:
-        served: Versions that are loaded.
-        faults: Version -> reason for which it could not be loaded; None stands for a version that was not found.
-        loaded: The model is to be served at all.
-        lock: Held while the model is loaded or unloaded.
-    """
-
-    served: dict[int, ServedModel] = field(default_factory=dict)
-    faults: dict[int | None, str] = field(default_factory=dict)
-    loaded: bool = True
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
