@@ -35,6 +35,7 @@ class LoadOptions:
         factory: Loads model files.
         thorough_seconds: Time for further evidence on the batching of a model, once there is some.
         watch: Told of the runs of a model that is being loaded.
+        on_load: Called with the name of a model and True before it is loaded, and with False after that.
     """
 
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -49,6 +50,7 @@ class LoadOptions:
     factory: EngineFactory = OnnxRuntimeEngine
     thorough_seconds: float = 1.0
     watch: RunWatch = field(default_factory=RunWatch)
+    on_load: Callable[[str, bool], None] = lambda name, begins: None
 
     @classmethod
     def of_server(cls, settings: ServeSettings) -> Self:

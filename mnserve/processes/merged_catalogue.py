@@ -5,7 +5,7 @@ A version is ready where at least one engine process serves it. What an engine p
     {"name": str, "loaded": bool, "faults": [[version | null, reason], ...], "versions": [VERSION, ...]}
 
 or ``{"name": str, "gone": true}``. A VERSION has its ``version``, its endpoint's number ``id``, the ``reason`` for which
-it is not ready, and a ``description``, see ``mnserve.remote.description``.
+it is not ready, and a ``description``, see ``mnserve.remote.records``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mnserve.processes.control import Message
 from mnserve.processes.request_counters import RequestCounters
-from mnserve.remote.description import ModelRecord, VersionRecord
+from mnserve.remote.records import ModelRecord, VersionRecord
 
 RESTARTING: Final = "its engine process has ended and is being started again; try again later"
 """Reason of a version that is not ready for that."""
