@@ -4,40 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
-from mnserve.codec.shared_memory import Regions
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
-from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
-from mnserve.observability.trace_settings import TraceChoice, TraceSettings
 from mnserve.observability.tracing import Tracing
-from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.front_end import FrontEnd, StopTimes, rate_limits
-from mnserve.rpc.streaming import StreamMemory
+from mnserve.rpc.offered import offered_services, open_tracing
 from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
 from mnserve.starting.loading import load_at_start
 from mnserve.starting.verdict import check_loaded
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Addresses:
-    """Addresses that the server listens on, with the ports that were taken.
-
-    Attributes:
-        grpc: URL of the gRPC server.
-        metrics: URL of the metrics.
-    """
-
-    grpc: str
-    metrics: str
 
 
 class Server:
@@ -77,9 +60,7 @@ class Server:
             StartError: A port is in use, the repository has no model, or with ``strict`` a model cannot be served.
         """
         settings = self._settings
-        if settings.trace_endpoint:
-            choice = TraceSettings(TraceChoice(rate=settings.trace_rate))
-            self._tracing = Tracing.to_collector(settings.trace_endpoint, choice)
+        self._tracing = open_tracing(settings)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._front_end = front_end = FrontEnd(settings, self._models, self._limits, self._stop_times)
@@ -87,7 +68,8 @@ class Server:
         check_loaded(settings, self._models.states())
         if poller is not None:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
-        url = await front_end.start(self._offered(), port=settings.grpc_port)
+        offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
+        url = await front_end.start(offered, port=settings.grpc_port)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         return Addresses(grpc=url, metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
 
@@ -118,17 +100,3 @@ class Server:
     def _changed(self) -> None:
         if self._front_end is not None:
             self._front_end.update()
-
-    def _offered(self) -> ServiceOptions:
-        settings = self._settings
-        return ServiceOptions(
-            name=settings.server_name,
-            control=settings.model_control,
-            regions=Regions(max_bytes=settings.max_queue_bytes) if settings.offers_shared_memory else None,
-            log=LogControl(settings.log_format),
-            tracing=self._tracing,
-            limits=rate_limits(settings),
-            by_token=settings.security.token_file is not None,
-            refused=self._limits.refused,
-            stream_memory=StreamMemory(settings.max_queue_bytes),
-        )

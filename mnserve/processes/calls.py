@@ -14,7 +14,8 @@ from mnserve.channel.wire_errors import error_fields, error_from_fields
 from mnserve.processes.control import Message
 
 Arguments: TypeAlias = Mapping[str, Any]
-Methods: TypeAlias = Mapping[str, Callable[[Arguments], Awaitable[Any]]]
+Method: TypeAlias = Callable[[str, Arguments], Awaitable[Any]]
+"""Answers a call: the name of its method, and its arguments."""
 
 
 class Send(Protocol):
@@ -78,12 +79,12 @@ class Answerer:
     """Answers the calls of another process, side by side.
 
     Args:
-        methods: Name -> method, which takes the arguments.
+        method: Answers each of them.
         send: Sends a control message to it.
     """
 
-    def __init__(self, methods: Methods, send: Send) -> None:
-        self._methods = methods
+    def __init__(self, method: Method, send: Send) -> None:
+        self._method = method
         self._send = send
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -95,8 +96,14 @@ class Answerer:
 
     async def _answer(self, message: Message) -> None:
         try:
-            value = await self._methods[message["method"]](message["arguments"])
+            value = await self._method(message["method"], message["arguments"])
         except Exception as error:  # noqa: BLE001 (goes to the caller)
             self._send("reply", id=message["id"], error=error_fields(error))
         else:
             self._send("reply", id=message["id"], value=value)
+
+
+def taken(future: asyncio.Future[Any]) -> None:
+    """Takes the error of a future that nobody may wait for any more."""
+    if not future.cancelled():
+        future.exception()

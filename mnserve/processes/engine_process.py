@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import os
 import socket
 from base64 import b64decode
@@ -16,7 +16,6 @@ from mnserve.channel.pages import CounterPage
 from mnserve.channel.wire_errors import error_fields
 from mnserve.engine_links.front_end_link import FrontEndLink, LinkMemories
 from mnserve.errors import MnServeError
-from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.observability.log_settings import LogControl
@@ -31,8 +30,6 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.settings import ServeSettings
 from mnserve.starting.loading import load_at_start
 
-_log = logging.getLogger(__name__)
-
 
 class EngineProcess:
     """Loads the models, serves the links, and does what the supervisor asks for.
@@ -43,16 +40,14 @@ class EngineProcess:
 
     def __init__(self, supervision: Supervision) -> None:
         self._send = supervision.send
-        self._answerer = Answerer(
-            {
-                "load": self._load,
-                "unload": self._unload,
-                "batches": self._batches,
-                "log": self._change_log,
-                "drain": self._drain,
-            },
-            supervision.send,
-        )
+        self._methods = {
+            "load": self._load,
+            "unload": self._unload,
+            "batches": self._batches,
+            "log": self._change_log,
+            "drain": self._drain,
+        }
+        self._answerer = Answerer(lambda method, arguments: self._methods[method](arguments), supervision.send)
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
@@ -113,12 +108,11 @@ class EngineProcess:
         assert self._models is not None
         try:
             poller = await load_at_start(self._models, settings, message["left_out"])
-            for name, config in message["overrides"].items():
-                await self._load({"name": name, "config": config})
-        except MnServeError as error:
-            self._send("failed", error=error_fields(error))
-            return
-        except Exception as error:  # noqa: BLE001 (ends the server with a sentence and a traceback)
+            overrides = {name: config for name, config in message["wanted"].items() if config is not None}
+            for name, config in overrides.items():
+                with contextlib.suppress(MnServeError):  # logged, and a fault of the model
+                    await self._load({"name": name, "config": config})
+        except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))
             return
         self._changed()

@@ -105,11 +105,16 @@ class MergedCatalogue:
         copies: dict[int, list[tuple[int, Message]]] = {}
         faults: dict[int | None, str] = {}
         for number, message in told.items():
-            faults |= {version: reason for version, reason in message["faults"]}
+            faults |= dict(message["faults"])
             for version in message["versions"]:
                 copies.setdefault(version["version"], []).append((number, version))
         versions = tuple(self._merge_version(name, copies[version]) for version in sorted(copies))
-        if before is not None and self._incomplete and not versions and any(item.recovering for item in before.versions):
+        if (
+            before is not None
+            and self._incomplete
+            and not versions
+            and any(item.recovering for item in before.versions)
+        ):
             return _restarting(before)  # it is being loaded again
         return ModelRecord(
             name=name,
@@ -129,6 +134,10 @@ class MergedCatalogue:
             recovering=False,
             description=shown["description"],
         )
+
+
+def _recovers(model: ModelRecord) -> bool:
+    return any(version.recovering for version in model.versions)
 
 
 def _restarting(model: ModelRecord) -> ModelRecord:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -31,7 +30,7 @@ class Publisher:
         self._numbers = count(1)
         self._known: dict[ServedModel, tuple[int, dict[str, Any]]] = {}
         """Served version -> number of its endpoint, and its description."""
-        self._told: dict[str, Mapping[str, Any]] = {}
+        self._told: dict[str, dict[str, Any]] = {}
         self._hung: set[int] = set()
         self.endpoints: dict[int, ServedModel] = {}
         """Served versions by number."""
@@ -41,7 +40,9 @@ class Publisher:
         now: dict[str, dict[str, Any]] = {}
         served: set[ServedModel] = set()
         for state in self._models.states():
-            model = now.setdefault(state.name, {"name": state.name, "loaded": state.loaded, "faults": [], "versions": []})
+            model = now.setdefault(
+                state.name, {"name": state.name, "loaded": state.loaded, "faults": [], "versions": []}
+            )
             if isinstance(state.served, ServedModel):
                 served.add(state.served)
                 model["versions"].append(self._version(state.served))
