@@ -49,7 +49,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("process",),
         ("processes", "server"),
         ("rpc", "tuning"),
-        ("bench", "checking", "predicting", "observability", "remote"),
+        ("bench", "checking", "predicting", "observability", "remote", "engine_links"),
         ("shared_catalogue", "starting"),
         ("models",),
         ("settings", "client", "batching"),
