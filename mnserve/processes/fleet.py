@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
-from mnserve.processes.authority import Authority
+from mnserve.processes.administration import Administration
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
@@ -34,16 +34,16 @@ class Fleet:
         self.orders = StartOrders(settings=settings_message(settings))
         self.models = RemoteModels(
             RemoteEngines(),
-            _Nobody(),
+            _NoAuthority(),
             lambda name, version, _slot: ModelCounters(name, version, lambda: 0),
             lambda: None,
             empty_is_ready=True,
         )
         """Mirror of the catalogue."""
-        self.authority = Authority(
+        self.administration = Administration(
             self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format)
         )
-        self._catalogue = MergedCatalogue(self.authority.requests)
+        self._catalogue = MergedCatalogue(self.administration.requests)
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -68,7 +68,9 @@ class Fleet:
 
     def add_front_ends(self, count: int) -> None:
         """Starts front ends."""
-        events = FrontEndEvents(on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.authority.answer)
+        events = FrontEndEvents(
+            on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
+        )
         for _ in range(count):
             self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, events))
 
@@ -81,28 +83,28 @@ class Fleet:
     # What becomes of them -------------------------------------------------------------------------------------
 
     def _front_end_up(self, front_end: FrontEndPlace) -> None:
-        self.authority.requests.add_page(front_end.number, front_end.page.cells)
+        self.administration.requests.add_page(front_end.number, front_end.page.cells)
         for engine in self.engines:
             self._connect(front_end, engine)
         front_end.tell(self._catalogue.everything())
-        self.authority.replay(front_end)
+        self.administration.replay(front_end)
 
     def _front_end_lost(self, front_end: FrontEndPlace) -> None:
-        self.authority.requests.fold(front_end.number)
+        self.administration.requests.fold(front_end.number)
 
     def _engine_up(self, engine: EnginePlace) -> None:
         self._catalogue.begin(engine.number, engine.generation)
-        self.authority.batches.add_page(engine.number, engine.page.cells)
+        self.administration.batches.add_page(engine.number, engine.page.cells)
         for front_end in self.front_ends:
             self._connect(front_end, engine)
 
     def _engine_told(self, engine: EnginePlace, message: Message) -> None:
-        self.authority.batches.update(engine.number, message)
+        self.administration.batches.update(engine.number, message)
         self._tell(self._catalogue.update(engine.number, message))
 
     def _engine_lost(self, engine: EnginePlace) -> None:
-        suspects = self.authority.batches.running(engine.number)
-        self.authority.batches.fold(engine.number)
+        suspects = self.administration.batches.running(engine.number)
+        self.administration.batches.fold(engine.number)
         if suspects:
             _log.error("%s was running %s", engine.child.name, ", ".join(f"model '{name}'" for name in suspects))
         for front_end in self.front_ends:
@@ -119,9 +121,9 @@ class Fleet:
                 front_end.tell(change)
 
 
-class _Nobody:
+class _NoAuthority:
     """Stands for the authority where that is this process."""
 
     async def call(self, method: str, arguments: object) -> object:
-        """Does nothing: calls of front ends come to ``mnserve.processes.authority``."""
+        """Does nothing: calls of front ends come to ``mnserve.processes.administration``."""
         raise NotImplementedError(method)

@@ -75,7 +75,7 @@ class Supervisor:
         check_loaded(settings, self.states)
         if settings.model_control == "explicit":
             fleet.orders.wanted |= {state.name: None for state in self.states if state.loaded}
-        refused = AllRefused(fleet.authority.requests)
+        refused = AllRefused(fleet.administration.requests)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
         for front_end in fleet.front_ends:
             front_end.listen(self._port.number)
@@ -91,6 +91,9 @@ class Supervisor:
             True if every admitted request was finished in time.
         """
         fleet = self._fleet
+        if self._metrics is None:  # it has not started, and nobody was served
+            await self._end()
+            return True
         for place in fleet.places:
             place.close()
             place.child.send("stopping")
@@ -142,7 +145,7 @@ class Supervisor:
         """Adds the counters up on the event loop, for a thread of the metrics."""
 
         async def counters() -> list[ModelCounters]:
-            return self._fleet.authority.counters()
+            return self._fleet.administration.counters()
 
         return asyncio.run_coroutine_threadsafe(counters(), self._loop).result(_COUNTERS_SECONDS)
 

@@ -22,7 +22,7 @@ _BATCHES_SECONDS: Final = 2.0
 """Longest time that statistics wait for an engine process; what it told before is told again then."""
 
 
-class Authority:
+class Administration:
     """Answers the calls of front ends.
 
     Args:
