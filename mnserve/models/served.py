@@ -106,7 +106,7 @@ class ServedModel:
         if self.batcher.hung:
             return
         for instance in self._instances:
-            instance.engine.close()
+            instance.close()
 
 
 @dataclass(kw_only=True)
