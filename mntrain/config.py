@@ -86,7 +86,7 @@ class ExperimentConfig:
         training = values.get("training")
         if isinstance(training, dict) and "last_batch" not in training:
             values = values | {"training": training | {"last_batch": "drop"}}
-        return _assemble(recipe_parser("recipe").parse_object(values), values.get("name", "run"))
+        return _assemble(recipe_parser().parse_object(values), values.get("name", "run"))
 
 
 def recipe_names() -> list[str]:
@@ -111,7 +111,7 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
     words, chosen = expand_words(overrides)
     check_words(words, DEFAULT_FAMILY if chosen is None else chosen.family)
     text, default_name = _read_recipe(recipe)
-    parser = recipe_parser(recipe)
+    parser = recipe_parser()
     with _naming(recipe):
         values, own = expand_values(_parse(recipe, text))
         check_values(values, str(values.get("family", DEFAULT_FAMILY)))

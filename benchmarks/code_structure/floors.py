@@ -47,9 +47,10 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mnserve": (
         ("commands",),
         ("process",),
-        ("server",),
+        ("processes", "server"),
         ("rpc", "tuning"),
-        ("bench", "checking", "predicting", "observability"),
+        ("bench", "checking", "predicting", "observability", "remote", "engine_links"),
+        ("shared_catalogue",),
         ("models",),
         ("settings", "client", "batching"),
         ("repository", "access", "execution"),

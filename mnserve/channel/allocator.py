@@ -11,8 +11,6 @@ SPARE: Final = 64
 """Free blocks of each size that are kept as they are, to be taken again without being joined and split."""
 LARGE: Final = 2**16
 """Size from which a free block is worth giving back."""
-MUCH: Final = 2**26
-"""Bytes of large blocks that were freed, from which giving back pays."""
 
 
 class NoRoomError(Exception):
@@ -40,8 +38,6 @@ class Allocator:
         self.capacity = capacity
         self.used = 0
         """Bytes of the blocks that are taken."""
-        self.freed = 0
-        """Bytes of large blocks that were freed since memory was last given back."""
         orders = max(1, (capacity // SMALLEST).bit_length())
         self._taken: dict[int, int] = {}
         self._spare: list[list[int]] = [[] for _ in range(orders)]
@@ -85,10 +81,7 @@ class Allocator:
         order = self._taken.pop(offset, None)
         if order is None:
             raise ValueError(f"no block is taken at {offset}")
-        size = SMALLEST << order
-        self.used -= size
-        if size >= LARGE:
-            self.freed += size
+        self.used -= SMALLEST << order
         spare = self._spare[order]
         if len(spare) < SPARE:
             spare.append(offset)
@@ -102,7 +95,6 @@ class Allocator:
             give: Takes the offset and the bytes of each, such as ``SharedMemory.give_back``.
         """
         self._join_spare()
-        self.freed = 0
         for order in range((LARGE // SMALLEST).bit_length() - 1, len(self._free)):
             for offset in self._free[order]:
                 give(offset, SMALLEST << order)

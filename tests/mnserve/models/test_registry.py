@@ -23,10 +23,10 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
+from mnserve.models.entry import ModelEntry
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.models.registry import Models
-from mnserve.models.served import ModelEntry
 
 WriteModel = Callable[..., Path]
 
