@@ -76,7 +76,7 @@ class ServeSettings:
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
-    """Threads of an engine within one operator; 0 takes the CPUs this process may use, shared among its instances."""
+    """Threads of an engine within one operator; 0 measures what a model gains from the CPUs this process may use."""
     inter_op_threads: int = 1
     """Threads of an engine across operators; more than 1 run branches of a model side by side."""
     global_thread_pool: bool = False

@@ -18,6 +18,7 @@ import pytest
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # for tests that import ONNX Runtime before our packages do
 sys.path.insert(0, str(Path(__file__).parent / "browser"))
 sys.path.insert(0, str(Path(__file__).parent / "exporter"))
+sys.path.insert(0, str(Path(__file__).parent / "servers"))
 from chromium import Chromium
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")

@@ -102,7 +102,7 @@ def _started(
         served.batcher.start()
     except BaseException:
         for instance in instances:
-            instance.engine.close()
+            instance.close()
             instance.thread.close()
         raise
     return served
@@ -127,17 +127,17 @@ async def _open(
     threads = [EngineThread(name)]
     instances: list[Instance] = []
     try:
-        call = threads[0].call(load, unwanted=lambda model: model.engine.close())
+        call = threads[0].call(load, unwanted=lambda model: model.close())
         model = await _within_run_timeout(call, name, options)
-        instances.append(Instance(engine=model.engine, thread=threads[0]))
+        instances.append(Instance(engine=model.engine, thread=threads[0], lone=model.lone))
         while len(instances) < model.instances:
             threads.append(EngineThread(name))
             further = threads[-1].call(model.another, unwanted=lambda engine: engine.close())
             engine = await _within_run_timeout(further, name, options)
-            instances.append(Instance(engine=engine, thread=threads[-1]))
+            instances.append(Instance(engine=engine, thread=threads[-1], lone=model.lone))
     except BaseException:
         for instance in instances:
-            instance.engine.close()
+            instance.close()
         for thread in threads:
             thread.close()
         raise

@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 _THOROUGH_START: Final = 3.0
 """Seconds that the first load of all models may spend on further evidence about their batching."""
+_CHOICE_START: Final = 3.0
+"""Seconds that it may spend on runs that choose their threads."""
 
 
 class Models(CatalogueView[ServedModel]):
@@ -94,7 +96,8 @@ class Models(CatalogueView[ServedModel]):
             self._entries[name] = ModelEntry(loaded=only is None or name in only)
         count = sum(entry.loaded for entry in self._entries.values())
         thorough = min(self._options.thorough_seconds, _THOROUGH_START / max(1, count))
-        options = replace(self._options, thorough_seconds=thorough)
+        choice = min(self._options.choice_seconds, _CHOICE_START / max(1, count))
+        options = replace(self._options, thorough_seconds=thorough, choice_seconds=choice)
         loads: set[asyncio.Task[None]] = set()
         for name, entry in self._entries.items():
             if entry.loaded and name in left_out:
