@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -95,6 +96,9 @@ class Instances:
         self._batches: BatchQueue = SimpleQueue() if batches is None else batches
         self._lone_batches: BatchQueue = SimpleQueue()
         self._outstanding: set[Batch] = set()
+        self.running: MutableSequence[int] | memoryview[int] = array("q", bytes(8))
+        """Cells of the instances, which more instances share: not 0 while one runs a batch. May be replaced by memory
+        that other processes read."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -114,8 +118,8 @@ class Instances:
     def start(self) -> None:
         """Begins to take batches. Needs a running event loop."""
         loop = asyncio.get_running_loop()
-        for instance, batches in self._served():
-            instance.thread.post(partial(self._serve, instance.engine, batches, loop))
+        for index, (instance, batches) in enumerate(self._served()):
+            instance.thread.post(partial(self._serve, instance.engine, batches, loop, index))
 
     def put(self, batch: Batch) -> None:
         """Has a batch run, after those that were put before.
@@ -220,16 +224,19 @@ class Instances:
 
     # In the threads of the engines ----------------------------------------------------------------------------
 
-    def _serve(self, engine: Engine, batches: BatchQueue, loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self, engine: Engine, batches: BatchQueue, loop: asyncio.AbstractEventLoop, index: int) -> None:
         while (batch := batches.get()) is not None:
             outcome: BatchResult | BaseException | None = None
             batch.paused_seconds = self._paused_seconds
             batch.started_ns = self._clock.ns()
+            running = self.running
+            running[index % len(running)] = 1
             try:
                 if batch.has_waiters:
                     outcome = self._execute(engine, batch)
             except BaseException as error:  # noqa: BLE001 (goes to the callers)
                 outcome = error
+            running[index % len(running)] = 0
             try:
                 loop.call_soon_threadsafe(self._done, batch, outcome)
             except RuntimeError:  # the loop is closed, and no caller waits

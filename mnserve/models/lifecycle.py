@@ -49,6 +49,21 @@ async def load_versions(
     Returns:
         The loaded versions, and the reason for each version that could not be loaded.
     """
+    options.on_load(name, True)
+    try:
+        return await _load_selected(root, name, options, before, on_change, override)
+    finally:
+        options.on_load(name, False)
+
+
+async def _load_selected(
+    root: Path,
+    name: str,
+    options: LoadOptions,
+    before: Mapping[int, ServedModel],
+    on_change: Callable[[], None],
+    override: ModelConfig | None,
+) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
     loaded: dict[int, ServedModel] = {}
     faults: dict[int | None, str] = {}
     version: int | None = None

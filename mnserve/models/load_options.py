@@ -39,6 +39,7 @@ class LoadOptions:
         thorough_seconds: Time for further evidence on the batching of a model, once there is some.
         choice_seconds: Time of the runs that choose a model's threads and instances on CPUs; 0 for no choice.
         watch: Told of the runs of a model that is being loaded.
+        on_load: Called with the name of a model and True before it is loaded, and with False after that.
     """
 
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -54,6 +55,7 @@ class LoadOptions:
     thorough_seconds: float = 1.0
     choice_seconds: float = 0.0
     watch: RunWatch = field(default_factory=RunWatch)
+    on_load: Callable[[str, bool], None] = lambda name, begins: None
 
     @classmethod
     def of_server(cls, settings: ServeSettings) -> Self:
