@@ -123,6 +123,10 @@ class Batcher:
         """True if a batch did not end in time: its thread, and what it holds, are lost."""
         return self._instances.state is ServingState.BROKEN
 
+    def show_running_in(self, cells: memoryview[int]) -> None:
+        """Shows which engines run a batch in cells, such as memory that other processes read: not 0 while one does."""
+        self._instances.running = cells
+
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         self._instances.start()
@@ -152,12 +156,7 @@ class Batcher:
         """
         limits = self._default_limits if limits is None else limits
         future: asyncio.Future[InferenceResult] = asyncio.get_running_loop().create_future()
-        if on_admitted is None:
-            request = self.admit(work, limits, future)
-        else:
-            limits = await self._wait_for_room(work, limits)
-            request = self._enqueue(work, limits, future)
-            on_admitted(work.nbytes)
+        request = await self.admit_later(work, limits, future, on_admitted)
         try:
             return await future
         except asyncio.CancelledError:
@@ -188,6 +187,32 @@ class Batcher:
         """
         self._check_admission(work.rows, work.nbytes, limits.level)
         return self._enqueue(work, limits, reply)
+
+    async def admit_later(
+        self,
+        work: InferenceWork,
+        limits: RequestLimits,
+        reply: Reply,
+        on_admitted: Callable[[int], None] | None = None,
+    ) -> WaitingRequest:
+        """Queues a request as :meth:`admit` does, once there is room.
+
+        Args:
+            work: The request; at most ``max_batch_size`` rows.
+            limits: Its priority and times.
+            reply: Gets the outcome.
+            on_admitted: See :meth:`infer`; without one the request is refused where there is no room.
+
+        Raises:
+            QueueTimeoutError: It waited longer than it may.
+            QueueFullError, StoppingError, ModelNotReadyError, DeadlineExceededError: As from :meth:`admit`.
+        """
+        if on_admitted is None:
+            return self.admit(work, limits, reply)
+        limits = await self._wait_for_room(work, limits)
+        request = self._enqueue(work, limits, reply)
+        on_admitted(work.nbytes)
+        return request
 
     def withdraw(self, request: WaitingRequest) -> None:
         """Drops a request whose caller has left; its reply gets nothing any more. Does nothing after its end."""

@@ -79,6 +79,7 @@ class FrontEnd:
             () if file is None else (AuthorizationInterceptor(Path(file), rate_limits(settings), limits.refused),)
         )
         self._grpc: grpc.aio.Server | None = None
+        self._servicer: Servicer | None = None
         self._port = 0
 
     async def start(self, offered: ServiceOptions, *, port: int, share_port: bool = False) -> str:
@@ -95,7 +96,8 @@ class FrontEnd:
         Raises:
             StartError: The port cannot be bound.
         """
-        self._grpc = server = self._make_grpc(offered, share_port)
+        self._servicer = servicer = Servicer(self._models, self._settings.max_message_bytes, offered)
+        self._grpc = server = self._make_grpc(servicer, share_port)
         self._port = add_port(server, join_address(self._settings.host, port), self._credentials)
         self._health.update()
         await server.start()
@@ -105,6 +107,19 @@ class FrontEnd:
     def update(self) -> None:
         """Has the watchers of health look at the present state."""
         self._health.update()
+
+    def apply(self, method: str, message: bytes) -> None:
+        """Makes a change of settings that another front end was asked for.
+
+        Args:
+            method: Name of the call.
+            message: Its request.
+
+        Raises:
+            MnServeError: It cannot be made here.
+        """
+        if self._servicer is not None:
+            self._servicer.settings.apply(method, message)
 
     def refuse(self) -> None:
         """Takes no new calls of inference, and none that load a model, from now on."""
@@ -125,7 +140,7 @@ class FrontEnd:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._grpc.stop(times.closing), 2 * times.closing)
 
-    def _make_grpc(self, offered: ServiceOptions, share_port: bool) -> grpc.aio.Server:
+    def _make_grpc(self, servicer: Servicer, share_port: bool) -> grpc.aio.Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
             interceptors=self._authorization,
@@ -144,7 +159,6 @@ class FrontEnd:
                 *self._settings.transport.options,
             ),
         )
-        servicer = Servicer(self._models, limit, offered)
         services = Services(server, self._limits, servicer)
         services.add(add_GRPCInferenceServiceServicer_to_server, servicer)
         self._health.add_to(services)
