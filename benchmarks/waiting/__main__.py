@@ -31,12 +31,12 @@ from common.figures import write_json
 from common.loopback import exempt_loopback
 from common.options import add_json, add_timing, positive_integer, script_parser
 from rich.console import Console
-from waiting.load import Measured, load, write_body
-from waiting.networks import convolutions, dense, run_seconds
 
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol import service_pb2_grpc
 from mntrain.result_table import ResultTable
+from waiting.load import Measured, load, write_body
+from waiting.networks import convolutions, dense, run_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 _NETWORKS = {"dense": dense, "convolutions": convolutions}

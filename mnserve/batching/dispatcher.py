@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from mnserve.batching.moment import Moment
+from mnserve.batching.moment import WaitingMoment
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.queue_policy import QueueRules
 from mnserve.batching.request_limits import RequestLimits
@@ -54,7 +54,7 @@ class Dispatcher:
         self._clock = clock
         self._on_due = on_due
         self._max_delay = options.max_delay or 0.0
-        self._moment = Moment(queue) if options.max_delay is None else None
+        self._moment = WaitingMoment(queue) if options.max_delay is None else None
         self._delays = options.max_batch_size > 0 and options.max_delay != 0
         self._may_prepare = options.queue == QueueRules()  # elsewhere a later request may go first
         self._batch_seconds = 0.0

@@ -30,7 +30,7 @@ _JOINED_RUNS: Final = 8
 """Runs of one request each after which requests are not joined any more."""
 
 
-class Moment:
+class WaitingMoment:
     """Decides how long an idle engine waits for callers who were answered lately. It measures all that it needs.
 
     Args:

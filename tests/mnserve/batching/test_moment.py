@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mnserve.batching.batcher import Batcher
-from mnserve.batching.moment import DRY_GAPS, MAX_NS, Moment
+from mnserve.batching.moment import DRY_GAPS, MAX_NS, WaitingMoment
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.batching.request_queue import RequestQueue
@@ -38,7 +38,7 @@ class Callers:
         self.now = MS
         options = BatcherOptions(max_batch_size=MAX_ROWS, max_queue_rows=1000)
         self.queue = RequestQueue(options, name="m", clock=Clock(ns=lambda: self.now))
-        self.moment = Moment(self.queue)
+        self.moment = WaitingMoment(self.queue)
 
     def come(self, count: int = 1, *, gap: int = GAP) -> None:
         for _ in range(count):
