@@ -117,6 +117,13 @@ class Fleet:
     def _tell(self, change: CatalogueChange) -> None:
         if change.models or change.gone:
             self.models.apply(change.models, change.gone)
+            for model in change.models:
+                if model.loaded:
+                    self.orders.wanted.setdefault(model.name, None)
+                else:
+                    self.orders.wanted.pop(model.name, None)
+            for name in change.gone:
+                self.orders.wanted.pop(name, None)
             for front_end in self.front_ends:
                 front_end.tell(change)
 

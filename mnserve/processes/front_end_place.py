@@ -104,12 +104,12 @@ class FrontEndPlace:
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
+        if self._answerer.take(message):
+            return
         if kind == "ack":
             self._heard = message["seq"]
             if self._heard == self._told:
                 self._acked.set()
-        elif kind == "call":
-            self._answerer.answer(message)
         elif kind == "reply":
             self.calls.reply(message)
         elif kind == "prepared" and not self.prepared.done():

@@ -60,6 +60,8 @@ class FrontEndProcess:
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
+        if self._answerer.take(message):
+            return
         if kind == "start":
             self._begin(message, fds)
         elif kind == "link":
@@ -69,8 +71,6 @@ class FrontEndProcess:
             self._send("ack", seq=message["seq"])
         elif kind == "engine_lost":
             self._engines.lost(message["engine"], message["generation"], frozenset(message["suspects"]))
-        elif kind == "call":
-            self._answerer.answer(message)
         elif kind == "reply":
             self._authority.reply(message)
         elif kind == "apply":

@@ -73,8 +73,6 @@ class Supervisor:
         await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
         await asyncio.gather(*(engine.loaded for engine in fleet.engines))
         check_loaded(settings, self.states)
-        if settings.model_control == "explicit":
-            fleet.orders.wanted |= {state.name: None for state in self.states if state.loaded}
         refused = AllRefused(fleet.administration.requests)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
         for front_end in fleet.front_ends:
