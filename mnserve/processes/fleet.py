@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.administration import Administration
+from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
@@ -44,6 +45,7 @@ class Fleet:
             self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format)
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
+        self._limits = CommonLimits()
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -72,7 +74,7 @@ class Fleet:
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
-            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, events))
+            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, events))
 
     def kill(self) -> None:
         """Ends all processes at once."""
