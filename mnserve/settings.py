@@ -40,7 +40,7 @@ class ServeSettings:
     """Port for gRPC; 0 takes a free one, which is printed."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
-    front_ends: int = 0
+    front_ends: int = -1
     """Processes that take calls in; 0 does everything in one process, and -1 chooses by CPUs and models."""
     engine_processes: int = 1
     """Processes that run the models, each with its share of the CPUs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
@@ -27,9 +27,11 @@ class Fleet:
 
     Args:
         settings: Settings of the command line.
+        on_faster: Called when ``rows_per_second`` has grown.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, on_faster: Callable[[], None]) -> None:
+        self._on_faster = on_faster
         self.engines: list[EnginePlace] = []
         self.front_ends: list[FrontEndPlace] = []
         self.orders = StartOrders(settings=settings_message(settings))
@@ -41,6 +43,8 @@ class Fleet:
             empty_is_ready=True,
         )
         """Mirror of the catalogue."""
+        self.rows_per_second = 0.0
+        """What the fastest model that was loaded can answer; 0 where it is not known."""
         self.administration = Administration(
             self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format)
         )
@@ -102,6 +106,10 @@ class Fleet:
 
     def _engine_told(self, engine: EnginePlace, message: Message) -> None:
         self.administration.batches.update(engine.number, message)
+        rates = [version["rows_per_second"] for version in message.get("versions", ())]
+        if max(rates, default=0.0) > self.rows_per_second:
+            self.rows_per_second = max(rates)
+            self._on_faster()
         self._tell(self._catalogue.update(engine.number, message))
 
     def _engine_lost(self, engine: EnginePlace) -> None:
