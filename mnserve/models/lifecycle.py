@@ -102,7 +102,7 @@ def _started(
         served.batcher.start()
     except BaseException:
         for instance in instances:
-            instance.close()
+            instance.engine.close()
             instance.thread.close()
         raise
     return served
@@ -129,15 +129,18 @@ async def _open(
     try:
         call = threads[0].call(load, unwanted=lambda model: model.close())
         model = await _within_run_timeout(call, name, options)
-        instances.append(Instance(engine=model.engine, thread=threads[0], lone=model.lone))
-        while len(instances) < model.instances:
+        instances.append(Instance(engine=model.engine, thread=threads[0]))
+        if model.wide is not None:
+            threads.append(EngineThread(name))
+            instances.append(Instance(engine=model.wide, thread=threads[-1], lone_rows=model.wide_rows))
+        for _ in range(model.instances - 1):
             threads.append(EngineThread(name))
             further = threads[-1].call(model.another, unwanted=lambda engine: engine.close())
             engine = await _within_run_timeout(further, name, options)
-            instances.append(Instance(engine=engine, thread=threads[-1], lone=model.lone))
+            instances.append(Instance(engine=engine, thread=threads[-1]))
     except BaseException:
         for instance in instances:
-            instance.close()
+            instance.engine.close()
         for thread in threads:
             thread.close()
         raise

@@ -18,7 +18,6 @@ from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import CorruptModelError, EngineError, EngineRunError
 from mnserve.execution.health_options import EngineHealthOptions
-from mnserve.execution.lone_batches import LoneBatches
 from mnserve.models.findings import Findings
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.opening import open_engine, with_needed_graphs
@@ -46,7 +45,8 @@ class LoadedModel:
         config: Complete configuration.
         signature: Rules for requests.
         engine: First engine of the model.
-        lone: Its engine for batches that come alone, where it has another one for them.
+        wide: Its engine for batches that come alone; None where it has none for them.
+        wide_rows: Least rows of such a batch.
         file: Name of the file that computes the default outputs.
         findings: What was found out about it.
         batching: Limits of the batcher.
@@ -62,7 +62,8 @@ class LoadedModel:
     config: ModelConfig
     signature: RequestSignature
     engine: Engine
-    lone: LoneBatches | None
+    wide: Engine | None
+    wide_rows: int
     file: str
     findings: Findings
     batching: BatcherOptions
@@ -75,8 +76,8 @@ class LoadedModel:
     def close(self) -> None:
         """Closes the engines that it came with."""
         self.engine.close()
-        if self.lone is not None:
-            self.lone.engine.close()
+        if self.wide is not None:
+            self.wide.close()
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
@@ -153,7 +154,8 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         config=tried.config,
         signature=rules,
         engine=chosen.engine,
-        lone=None if chosen.wide is None else LoneBatches(engine=chosen.wide, rows=chosen.wide_rows),
+        wide=chosen.wide,
+        wide_rows=chosen.wide_rows,
         file=file,
         findings=replace(tried.findings, threads=chosen.text),
         batching=batching,
