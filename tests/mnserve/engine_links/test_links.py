@@ -447,4 +447,4 @@ async def test_layouts_start_anew_once_there_are_many(monkeypatch: pytest.Monkey
             (y,) = (await pair.front.infer(1, work(*range(rows)), RequestLimits())).arrays
             assert y[:, 0].tolist() == [2.0 * i for i in range(rows)]
         assert len(pair.engine._layouts._known) <= 3
-        assert len(pair.front._layouts._known) <= 3
+        assert len(pair.front._answers._layouts._known) <= 3
