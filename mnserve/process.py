@@ -7,17 +7,19 @@ import logging
 import os
 import signal
 import sys
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mnserve.errors import MnServeError
+from mnserve.engines.cpu import available_cpus
+from mnserve.errors import MnServeError, SettingsError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.catalogue import ModelState
-from mnserve.server import Addresses, Server
+from mnserve.processes.front_end_count import first_count, front_ends_work
 from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
 from mnserve.text.names import printable
 from mnserve.text.terminal import plain
 
@@ -59,7 +61,7 @@ def _end_at_once(code: int) -> NoReturn:
 async def _serve(settings: ServeSettings) -> bool:
     stop = asyncio.Event()
     _handle_signals(stop)
-    server = Server(settings)
+    server = _server(settings)
     start = asyncio.ensure_future(server.start())
     signalled = asyncio.ensure_future(stop.wait())
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
@@ -76,6 +78,34 @@ async def _serve(settings: ServeSettings) -> bool:
         start.cancel()
         await asyncio.wait((start,))
     return await server.stop()
+
+
+class _AnyServer(Protocol):
+    """A server, of one process or of several."""
+
+    @property
+    def states(self) -> list[ModelState]: ...
+
+    async def start(self) -> Addresses: ...
+
+    async def stop(self) -> bool: ...
+
+
+def _server(settings: ServeSettings) -> _AnyServer:
+    """Makes a server of as many processes as the settings say, or as make sense here."""
+    count = settings.front_ends if settings.front_ends >= 0 else first_count(available_cpus())
+    if count:
+        if not front_ends_work():
+            raise SettingsError(
+                f"--front-ends is {count}, and this system has no memory files for processes to share; give 0, one "
+                "process for all"
+            )
+        from mnserve.processes.supervisor import Supervisor
+
+        return Supervisor(settings)
+    from mnserve.server import Server  # loads the engine and gRPC, which the supervisor does without
+
+    return Server(settings)
 
 
 def _handle_signals(stop: asyncio.Event) -> None:

@@ -4,41 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
-from mnserve.codec.shared_memory import Regions
-from mnserve.errors import StartError, UnknownModelError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
-from mnserve.models.polling import LOAD_PATIENCE, Poller
 from mnserve.models.registry import Models
-from mnserve.observability.log_settings import LogControl
 from mnserve.observability.metrics import MetricsServer
-from mnserve.observability.trace_settings import TraceChoice, TraceSettings
 from mnserve.observability.tracing import Tracing
-from mnserve.repository.listing import look_through
-from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.front_end import FrontEnd, StopTimes, rate_limits
-from mnserve.rpc.streaming import StreamMemory
-from mnserve.settings import ALL_MODELS, ServeSettings
+from mnserve.rpc.offered import offered_services, open_tracing
+from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
+from mnserve.starting.loading import load_at_start
+from mnserve.starting.verdict import check_loaded
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Addresses:
-    """Addresses that the server listens on, with the ports that were taken.
-
-    Attributes:
-        grpc: URL of the gRPC server.
-        metrics: URL of the metrics.
-    """
-
-    grpc: str
-    metrics: str
 
 
 class Server:
@@ -78,29 +60,16 @@ class Server:
             StartError: A port is in use, the repository has no model, or with ``strict`` a model cannot be served.
         """
         settings = self._settings
-        if settings.trace_endpoint:
-            choice = TraceSettings(TraceChoice(rate=settings.trace_rate))
-            self._tracing = Tracing.to_collector(settings.trace_endpoint, choice)
+        self._tracing = open_tracing(settings)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._front_end = front_end = FrontEnd(settings, self._models, self._limits, self._stop_times)
-        explicit = settings.model_control == "explicit"
-        root = Path(settings.repository)
-        poller = Poller(root, self._models, settings.poll_seconds, allow_empty=settings.allow_empty)
-        if settings.model_control == "poll":
-            await poller.look()  # before the models are loaded, so that no change is missed
-        else:
-            (await asyncio.to_thread(look_through, root)).log_left_out()
-        try:
-            every = not explicit or ALL_MODELS in settings.load_model
-            patience = None if settings.strict else LOAD_PATIENCE
-            await self._models.load_all(None if every else settings.load_model, patience)
-        except UnknownModelError as error:
-            raise StartError(f"{error}; correct --load-model") from error
-        self._check_loaded()
-        if settings.model_control == "poll":
+        poller = await load_at_start(self._models, settings)
+        check_loaded(settings, self._models.states())
+        if poller is not None:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
-        url = await front_end.start(self._offered(), port=settings.grpc_port)
+        offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
+        url = await front_end.start(offered, port=settings.grpc_port)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         return Addresses(grpc=url, metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
 
@@ -128,37 +97,6 @@ class Server:
             await asyncio.to_thread(self._tracing.close)
         return finished
 
-    def _check_loaded(self) -> None:
-        if self._settings.model_control != "none" and not self._settings.strict:
-            return  # models may come later
-        states = [state for state in self._models.states() if state.loaded]
-        failed = [state for state in states if not state.ready]
-        if not states and self._settings.model_control == "none" and not self._settings.allow_empty:
-            raise StartError(
-                f"model repository '{self._settings.repository}' has no models; put each one into a folder "
-                "NAME/1/model.onnx, or start with --allow-empty"
-            )
-        if failed and len(failed) == len(states):
-            reasons = "; ".join(state.reason for state in failed)
-            raise StartError(f"no model of '{self._settings.repository}' can be served: {reasons}")
-        if failed and self._settings.strict:
-            reasons = "; ".join(state.reason for state in failed)
-            raise StartError(f"--strict is set and not every model can be served: {reasons}")
-
     def _changed(self) -> None:
         if self._front_end is not None:
             self._front_end.update()
-
-    def _offered(self) -> ServiceOptions:
-        settings = self._settings
-        return ServiceOptions(
-            name=settings.server_name,
-            control=settings.model_control,
-            regions=Regions(max_bytes=settings.max_queue_bytes) if settings.offers_shared_memory else None,
-            log=LogControl(settings.log_format),
-            tracing=self._tracing,
-            limits=rate_limits(settings),
-            by_token=settings.security.token_file is not None,
-            refused=self._limits.refused,
-            stream_memory=StreamMemory(settings.max_queue_bytes),
-        )

@@ -50,7 +50,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("processes", "server"),
         ("rpc", "tuning"),
         ("bench", "checking", "predicting", "observability", "remote", "engine_links"),
-        ("shared_catalogue",),
+        ("shared_catalogue", "starting"),
         ("models",),
         ("settings", "client", "batching"),
         ("repository", "access", "execution"),

@@ -112,10 +112,11 @@ class CallLimits:
 
     Args:
         max_inference: Most calls of inference in progress; 0 is no limit.
+        refused: Counts refused calls; None makes a counter.
     """
 
-    def __init__(self, max_inference: int = 0) -> None:
-        self.refused = RefusedCalls()
+    def __init__(self, max_inference: int = 0, refused: RefusedCalls | None = None) -> None:
+        self.refused = RefusedCalls() if refused is None else refused
         self.inference = LargeCalls(
             max_inference,
             "calls of inference",

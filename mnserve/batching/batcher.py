@@ -123,6 +123,10 @@ class Batcher:
         """True if a batch did not end in time: its thread, and what it holds, are lost."""
         return self._instances.state is ServingState.BROKEN
 
+    def show_running_in(self, cells: memoryview[int]) -> None:
+        """Shows which engines run a batch in cells, such as memory that other processes read: not 0 while one does."""
+        self._instances.running = cells
+
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         self._instances.start()

@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -22,6 +23,7 @@ from mnserve.execution.batch import Batch, execute
 from mnserve.execution.batch_memory import BatchMemory, Lease
 from mnserve.execution.clock import Clock
 from mnserve.execution.engine_thread import EngineThread
+from mnserve.execution.lone_batches import LoneBatches
 from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import BatchResult
 from mnserve.execution.state import ServingState
@@ -40,10 +42,18 @@ class Instance:
         engine: The engine; its owner closes it.
         thread: The one thread that it runs in, best that which loaded it: CUDA graphs belong to the thread that
             captured them.
+        lone: Chooses another engine for batches that come alone; the same for all instances of a model.
     """
 
     engine: Engine
     thread: EngineThread
+    lone: LoneBatches | None = None
+
+    def close(self) -> None:
+        """Closes the engines; the shared one is closed by whichever instance comes first."""
+        self.engine.close()
+        if self.lone is not None:
+            self.lone.engine.close()
 
 
 BatchQueue: TypeAlias = SimpleQueue[Batch | None]
@@ -88,6 +98,9 @@ class Instances:
         self._memory = BatchMemory(max_rows, spare=len(self._instances) + 1)
         self._batches: BatchQueue = SimpleQueue() if batches is None else batches
         self._outstanding: set[Batch] = set()
+        self.running: MutableSequence[int] | memoryview[int] = array("q", bytes(8))
+        """Cells of the instances, which more instances share: not 0 while one runs a batch. May be replaced by memory
+        that other processes read."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -107,8 +120,8 @@ class Instances:
     def start(self) -> None:
         """Begins to take batches. Needs a running event loop."""
         loop = asyncio.get_running_loop()
-        for instance in self._instances:
-            instance.thread.post(partial(self._serve, instance.engine, loop))
+        for index, instance in enumerate(self._instances):
+            instance.thread.post(partial(self._serve, instance, loop, index))
 
     def put(self, batch: Batch) -> None:
         """Has a batch run, after those that were put before.
@@ -210,21 +223,31 @@ class Instances:
 
     # In the threads of the engines ----------------------------------------------------------------------------
 
-    def _serve(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+    def _serve(self, instance: Instance, loop: asyncio.AbstractEventLoop, index: int) -> None:
+        engine, lone = instance.engine, instance.lone
         while (batch := self._batches.get()) is not None:
             outcome: BatchResult | BaseException | None = None
             batch.paused_seconds = self._paused_seconds
             batch.started_ns = self._clock.ns()
+            running = self.running
+            running[index % len(running)] = 1
             try:
                 if batch.has_waiters:
+                    if lone is not None:
+                        engine = lone.choose(instance.engine, batch.rows, alone=self._is_alone(batch))
                     outcome = self._execute(engine, batch)
             except BaseException as error:  # noqa: BLE001 (goes to the callers)
                 outcome = error
+            running[index % len(running)] = 0
             try:
                 loop.call_soon_threadsafe(self._done, batch, outcome)
             except RuntimeError:  # the loop is closed, and no caller waits
                 return
             del batch, outcome
+
+    def _is_alone(self, batch: Batch) -> bool:
+        """True if nothing else runs; where one instance runs everything, a batch of several shows that others came."""
+        return len(self._outstanding) == 1 and (len(self._instances) > 1 or len(batch.works) == 1)
 
     def _execute(self, engine: Engine, batch: Batch) -> BatchResult:
         feeds, lease = batch.feeds, batch.lease

@@ -49,6 +49,21 @@ async def load_versions(
     Returns:
         The loaded versions, and the reason for each version that could not be loaded.
     """
+    options.on_load(name, True)
+    try:
+        return await _load_selected(root, name, options, before, on_change, override)
+    finally:
+        options.on_load(name, False)
+
+
+async def _load_selected(
+    root: Path,
+    name: str,
+    options: LoadOptions,
+    before: Mapping[int, ServedModel],
+    on_change: Callable[[], None],
+    override: ModelConfig | None,
+) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
     loaded: dict[int, ServedModel] = {}
     faults: dict[int | None, str] = {}
     version: int | None = None
@@ -87,7 +102,7 @@ def _started(
         served.batcher.start()
     except BaseException:
         for instance in instances:
-            instance.engine.close()
+            instance.close()
             instance.thread.close()
         raise
     return served
@@ -112,17 +127,17 @@ async def _open(
     threads = [EngineThread(name)]
     instances: list[Instance] = []
     try:
-        call = threads[0].call(load, unwanted=lambda model: model.engine.close())
+        call = threads[0].call(load, unwanted=lambda model: model.close())
         model = await _within_run_timeout(call, name, options)
-        instances.append(Instance(engine=model.engine, thread=threads[0]))
+        instances.append(Instance(engine=model.engine, thread=threads[0], lone=model.lone))
         while len(instances) < model.instances:
             threads.append(EngineThread(name))
             further = threads[-1].call(model.another, unwanted=lambda engine: engine.close())
             engine = await _within_run_timeout(further, name, options)
-            instances.append(Instance(engine=engine, thread=threads[-1]))
+            instances.append(Instance(engine=engine, thread=threads[-1], lone=model.lone))
     except BaseException:
         for instance in instances:
-            instance.engine.close()
+            instance.close()
         for thread in threads:
             thread.close()
         raise

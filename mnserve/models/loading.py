@@ -18,11 +18,14 @@ from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import CorruptModelError, EngineError, EngineRunError
 from mnserve.execution.health_options import EngineHealthOptions
+from mnserve.execution.lone_batches import LoneBatches
 from mnserve.models.findings import Findings
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.opening import open_engine, with_needed_graphs
 from mnserve.models.response_cache import ModelResponses
-from mnserve.models.trying import try_out, warm_up_further
+from mnserve.models.thread_choice.choosing import choose_engines, warm_up_chosen
+from mnserve.models.thread_choice.run_costs import RunCosts
+from mnserve.models.trying import TriedModel, try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
@@ -43,11 +46,13 @@ class LoadedModel:
         config: Complete configuration.
         signature: Rules for requests.
         engine: First engine of the model.
+        lone: Its engine for batches that come alone, where it has another one for them.
         file: Name of the file that computes the default outputs.
         findings: What was found out about it.
         batching: Limits of the batcher.
         instances: Number of engines that run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
+        run_costs: Times of its runs; None where nothing was run.
         health: Rules by which an engine counts as broken.
         responses: Cached answers of the model; None without a cache.
     """
@@ -57,13 +62,21 @@ class LoadedModel:
     config: ModelConfig
     signature: RequestSignature
     engine: Engine
+    lone: LoneBatches | None
     file: str
     findings: Findings
     batching: BatcherOptions
     instances: int
     another: Callable[[], Engine]
+    run_costs: RunCosts | None
     health: EngineHealthOptions
     responses: ModelResponses | None
+
+    def close(self) -> None:
+        """Closes the engines that it came with."""
+        self.engine.close()
+        if self.lone is not None:
+            self.lone.engine.close()
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
@@ -129,20 +142,26 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         batching = batcher_options(
             tried.config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
+        chosen = choose_engines(engine, files, variant, options, tried)
     except BaseException:
         engine.close()
         raise
+    costs = tried.warm_up.costs if chosen.costs is None and tried.warm_up is not None else chosen.costs
     return LoadedModel(
         name=files.name,
         version=files.version,
         config=tried.config,
         signature=rules,
-        engine=engine,
+        engine=chosen.engine,
+        lone=None if chosen.wide is None else LoneBatches(engine=chosen.wide, rows=chosen.wide_rows),
         file=file,
-        findings=tried.findings,
+        findings=replace(tried.findings, threads=chosen.text),
         batching=batching,
-        instances=1 if options.alone else instance_count(tried.config),
-        another=partial(_load_another, files, variant, options, tried.rules),
+        instances=1 if options.alone else max(chosen.instances, instance_count(tried.config)),
+        another=partial(
+            _load_another, files, variant, replace(options, engine=chosen.options), tried, chosen.instances > 1
+        ),
+        run_costs=costs,
         health=EngineHealthOptions(
             run_timeout=options.run_timeout, probe=None if tried.warm_up is None else tried.warm_up.probe
         ),
@@ -150,11 +169,16 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
     )
 
 
-def _load_another(files: ModelFiles, variant: Path | None, options: LoadOptions, rules: RequestSignature) -> Engine:
-    """Loads one more engine of a loaded model."""
+def _load_another(
+    files: ModelFiles, variant: Path | None, options: LoadOptions, tried: TriedModel, unasked: bool
+) -> Engine:
+    """Loads one more engine of a loaded model, which the configuration asks for or not."""
     engine, _ = open_engine(files, variant, options)
     try:
-        warm_up_further(engine, files, rules, options)
+        if unasked:
+            warm_up_chosen(engine, files, options, tried)
+        else:
+            warm_up_further(engine, files, tried.rules, options)
     except BaseException:
         engine.close()
         raise

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from mnserve.errors import (
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 _THOROUGH_START: Final = 3.0
 """Seconds that the first load of all models may spend on further evidence about their batching."""
+_CHOICE_START: Final = 3.0
+"""Seconds that it may spend on runs that choose their threads."""
 
 
 class Models(CatalogueView[ServedModel]):
@@ -47,7 +50,7 @@ class Models(CatalogueView[ServedModel]):
     Args:
         root: The repository.
         options: Options for every model.
-        on_change: Called when readiness changes after the start.
+        on_change: Called when readiness changes.
         empty_is_ready: Be ready without any model that is to be served.
     """
 
@@ -65,9 +68,13 @@ class Models(CatalogueView[ServedModel]):
         self._on_change = on_change
         self._loads = LoadTasks()
         self._draining = DrainingModels()
-        self._started = False
 
-    async def load_all(self, only: Collection[str] | None = None, patience: float | None = None) -> None:
+    async def load_all(
+        self,
+        only: Collection[str] | None = None,
+        patience: float | None = None,
+        left_out: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Loads models, one after the other, and starts their batchers.
 
         A load that takes long goes on beside the next ones. It is waited for only while no model can be served; its
@@ -76,6 +83,7 @@ class Models(CatalogueView[ServedModel]):
         Args:
             only: Names of the models to load; None loads all.
             patience: Seconds after which a load counts as long; None waits for every load.
+            left_out: Name -> reason for which a model is not loaded now.
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
@@ -88,10 +96,13 @@ class Models(CatalogueView[ServedModel]):
             self._entries[name] = ModelEntry(loaded=only is None or name in only)
         count = sum(entry.loaded for entry in self._entries.values())
         thorough = min(self._options.thorough_seconds, _THOROUGH_START / max(1, count))
-        options = replace(self._options, thorough_seconds=thorough)
+        choice = min(self._options.choice_seconds, _CHOICE_START / max(1, count))
+        options = replace(self._options, thorough_seconds=thorough, choice_seconds=choice)
         loads: set[asyncio.Task[None]] = set()
         for name, entry in self._entries.items():
-            if entry.loaded:
+            if entry.loaded and name in left_out:
+                entry.faults = {None: left_out[name]}
+            elif entry.loaded:
                 entry.faults = {None: LOADING}
                 load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name, options))
                 loads.add(load)
@@ -100,7 +111,6 @@ class Models(CatalogueView[ServedModel]):
             if any(state.ready for state in self.states()):
                 break
             await asyncio.wait(loads, timeout=patience)
-        self._started = True
         for name, entry in self._entries.items():
             if LOADING in entry.faults.values():
                 _log.warning("model '%s' is still being loaded; the others are served without it until then", name)
@@ -108,8 +118,7 @@ class Models(CatalogueView[ServedModel]):
     async def _load_first(self, entry: ModelEntry[ServedModel], name: str, options: LoadOptions) -> None:
         served, faults = await load_versions(self._root, name, options, {}, self._on_change)
         self._draining.add(_replace(entry, served, faults).values())
-        if self._started:
-            self._on_change()
+        self._on_change()
 
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.

@@ -81,15 +81,28 @@ class ModelCounters:
         self.version = version
         self.pending = pending
         """Counts the requests that wait now."""
-        self.runs = 0
-        """Successful batches."""
+        self._runs: Cells = array("q", (0,))
         self.batches: dict[int, BatchCounters] = {}
         """Rows of a batch -> durations of such batches."""
         self._cells: Cells = array("q", bytes(8 * CELLS)) if cells is None else cells
 
+    @property
+    def runs(self) -> int:
+        """Successful batches."""
+        return self._runs[0]
+
+    @runs.setter
+    def runs(self, count: int) -> None:
+        self._runs[0] = count
+
+    def count_runs_in(self, cell: Cells) -> None:
+        """Counts successful batches in one cell from now on, such as memory that other processes read."""
+        cell[0] = self.runs
+        self._runs = cell
+
     def record_batch(self, result: BatchResult) -> None:
         """Counts one successful batch."""
-        self.runs += 1
+        self._runs[0] += 1
         batch = self.batches.get(result.rows)
         if batch is None:
             batch = self.batches[result.rows] = BatchCounters()

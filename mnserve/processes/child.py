@@ -51,8 +51,7 @@ class Child:
         self._channel = ControlChannel(ours, on_message, self._lost)
         self._ended = asyncio.Event()
         self._reaping: asyncio.Task[None] | None = None
-        self.killed = False
-        """True once it was told to end here, so that its end is no fault."""
+        self._expected = False
 
     @property
     def pid(self) -> int:
@@ -70,11 +69,15 @@ class Child:
 
     def expect_end(self) -> None:
         """Takes the end of the process for what was asked for, from now on."""
-        self.killed = True
+        self._expected = True
 
-    def kill(self) -> None:
-        """Ends the process at once."""
-        self.killed = True
+    def kill(self, *, expected: bool = True) -> None:
+        """Ends the process at once.
+
+        Args:
+            expected: Take its end for what was asked for, so that it is no death.
+        """
+        self._expected = self._expected or expected
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -101,7 +104,7 @@ class Child:
         """Waits for the last moments of the process, which may have gigabytes to give back."""
         code = await asyncio.to_thread(self._process.wait)
         self._ended.set()
-        if not self.killed:
+        if not self._expected:
             self._on_death(code)
 
 

@@ -87,12 +87,29 @@ class RequestCounters:
         counts[LAST_MS] = last
         return counts
 
-    def refused(self) -> RefusedCalls:
-        """Adds the refused calls up."""
+    def refused(self) -> dict[str, int]:
+        """Adds the refused calls up: reason -> calls."""
         rows = [self._refused, *(list(refused_of(page)) for page in tuple(self._pages.values()))]
-        return RefusedCalls([sum(column) for column in zip(*rows, strict=True)])
+        return {reason: sum(column) for reason, *column in zip(REASONS, *rows, strict=True)}
 
     def _sum(self, slot: int) -> list[int]:
         base = self._base.get(slot)
         rows = [slot_of(page, slot) for page in tuple(self._pages.values())]
         return add_up(rows if base is None else [base, *rows])
+
+
+class AllRefused(RefusedCalls):
+    """Refused calls of all front ends, to be read.
+
+    Args:
+        counters: Has them.
+    """
+
+    def __init__(self, counters: RequestCounters) -> None:
+        super().__init__()
+        self._counters = counters
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Reason -> refused calls."""
+        return self._counters.refused()

@@ -71,6 +71,11 @@ class RemoteEngines:
         self._engines[index] = ConnectedEngine(index, generation, link)
         self.wake()
 
+    @property
+    def outstanding(self) -> int:
+        """Requests without an end, in all engine processes."""
+        return sum(engine.link.outstanding for engine in self._engines.values() if not engine.link.closed)
+
     def lost(self, index: int, generation: int, suspects: frozenset[str]) -> None:
         """Notes that an engine process has ended.
 

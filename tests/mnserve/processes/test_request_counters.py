@@ -42,7 +42,7 @@ def test_the_sum_goes_on_where_a_front_end_has_died_and_begins_anew_after_an_unl
     sums.fold(1)
     sums.add_page(1, page())
     assert shown(sums) == (4, 2, 1)
-    assert sums.refused().counts["RATE"] == 2
+    assert sums.refused()["RATE"] == 2
     sums.forget(("m", 1))
     assert sums.slot(("n", 1)) != slot
     assert sums.slot(("m", 1)) == slot  # none was left but that one
