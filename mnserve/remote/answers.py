@@ -30,7 +30,7 @@ from mnserve.execution.results import NO_TIMES, BatchTimes, InferenceResult
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-class AnswerReader:
+class IncomingAnswers:
     """Reads the answers of one link, and gives their places back.
 
     Args:

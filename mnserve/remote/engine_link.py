@@ -36,7 +36,7 @@ from mnserve.engine_links.front_end_link import LinkMemories
 from mnserve.errors import EngineLostError
 from mnserve.execution.results import InferenceResult
 from mnserve.remote.admission import OnAdmitted
-from mnserve.remote.answers import AnswerReader
+from mnserve.remote.answers import IncomingAnswers
 from mnserve.remote.placing import NO_PLACE, Placing
 
 
@@ -73,7 +73,7 @@ class EngineLink:
         self._memories = memories
         self._arena = Arena(memories.requests)
         self._placing = Placing(self._link, self._arena)
-        self._answers = AnswerReader(self._link, memories.answers.view.toreadonly(), self._answered)
+        self._answers = IncomingAnswers(self._link, memories.answers.view.toreadonly(), self._answered)
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
         self._calls: dict[int, _SentRequest] = {}
