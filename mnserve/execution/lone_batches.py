@@ -1,42 +1,35 @@
-"""Engine for batches that come alone: it uses every CPU, while the engines of a model use one each.
+"""Batches that come alone: which of them run on an engine of their own, while the engines of a model use one CPU each.
 
 Engines side by side answer more callers than one that divides each run among all CPUs. A single caller would wait
-longer for them. Its batches come alone, one after the other, and run here.
+longer for them. Its batches come alone, one after the other, and run on an engine with a thread for each CPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 
-from mnserve.engines.base import Engine
-
-
-@dataclass(kw_only=True)
 class LoneBatches:
-    """Chooses the engine of each batch; one object for all instances of a model.
+    """Tells which batches come alone, one after the other.
 
-    Attributes:
-        engine: Engine with a thread for each CPU; its owner closes it.
-        rows: Least rows of a batch that gains from it.
+    Args:
+        rows: Least rows of a batch that gains from all CPUs.
     """
 
-    engine: Engine
-    rows: int = 1
-    _in_a_row: int = field(default=0, init=False)
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._in_a_row = 0
 
-    def choose(self, own: Engine, rows: int, *, alone: bool) -> Engine:
-        """Returns the engine that runs a batch. Called in the thread of the instance that took it.
+    def has(self, rows: int, *, alone: bool) -> bool:
+        """Returns True for a batch that is to run with all CPUs. To be asked for every batch, in their order.
 
-        The threads of the wide engine look for work for some time after a run, and take CPUs from everything else. So
-        the first batch that comes alone does not run there yet.
+        Threads of an engine look for work for some time after a run, and take CPUs from everything else. So the first
+        batch that comes alone is not among them: it may be the first of many.
 
         Args:
-            own: Engine of the instance.
             rows: Rows of the batch.
             alone: Nothing else runs or waits.
         """
         if not alone:
             self._in_a_row = 0
-            return own
+            return False
         self._in_a_row += 1
-        return self.engine if self._in_a_row > 1 and rows >= self.rows else own
+        return self._in_a_row > 1 and rows >= self._rows

@@ -13,12 +13,11 @@ from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.backend_parameters import with_backend_parameters
 from mnserve.engines.base import Engine
-from mnserve.engines.instance_groups import instance_count, instance_options
+from mnserve.engines.instance_groups import instance_options, instances_here
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import CorruptModelError, EngineError, EngineRunError
 from mnserve.execution.health_options import EngineHealthOptions
-from mnserve.execution.lone_batches import LoneBatches
 from mnserve.models.findings import Findings
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.opening import open_engine, with_needed_graphs
@@ -46,7 +45,8 @@ class LoadedModel:
         config: Complete configuration.
         signature: Rules for requests.
         engine: First engine of the model.
-        lone: Its engine for batches that come alone, where it has another one for them.
+        wide: Its engine for batches that come alone; None where it has none for them.
+        wide_rows: Least rows of such a batch.
         file: Name of the file that computes the default outputs.
         findings: What was found out about it.
         batching: Limits of the batcher.
@@ -62,7 +62,8 @@ class LoadedModel:
     config: ModelConfig
     signature: RequestSignature
     engine: Engine
-    lone: LoneBatches | None
+    wide: Engine | None
+    wide_rows: int
     file: str
     findings: Findings
     batching: BatcherOptions
@@ -75,8 +76,8 @@ class LoadedModel:
     def close(self) -> None:
         """Closes the engines that it came with."""
         self.engine.close()
-        if self.lone is not None:
-            self.lone.engine.close()
+        if self.wide is not None:
+            self.wide.close()
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
@@ -104,7 +105,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     verify(files)
     count, engine = 1, options.engine
     if not options.alone:
-        count = instance_count(files.config)
+        count = max(1, instances_here(files.config, engine))
         engine = instance_options(files.config, engine, count)
     options = replace(options, engine=with_backend_parameters(files.config, engine, count))
     return _load_best_files(files, replace(options, engine=with_needed_graphs(files, options)))
@@ -153,11 +154,12 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         config=tried.config,
         signature=rules,
         engine=chosen.engine,
-        lone=None if chosen.wide is None else LoneBatches(engine=chosen.wide, rows=chosen.wide_rows),
+        wide=chosen.wide,
+        wide_rows=chosen.wide_rows,
         file=file,
         findings=replace(tried.findings, threads=chosen.text),
         batching=batching,
-        instances=1 if options.alone else max(chosen.instances, instance_count(tried.config)),
+        instances=1 if options.alone else max(chosen.instances, instances_here(tried.config, options.engine)),
         another=partial(
             _load_another, files, variant, replace(options, engine=chosen.options), tried, chosen.instances > 1
         ),

@@ -162,7 +162,7 @@ class ServedModel:
         if self.batcher.hung:
             return
         for instance in self._instances:
-            instance.close()
+            instance.engine.close()
 
 
 async def _response_key(work: InferenceWork) -> bytes:

@@ -104,8 +104,8 @@ class ThreadTrial:
     ) -> None:
         self._wide, self._options, self._rules, self._plan = engine, options, rules, plan
         self._open = open_engine
-        self._fed = 0.0
-        """Largest part of the CPUs that a run with all threads has got so far."""
+        self._fed: dict[int, float] = {}
+        """Rows -> largest part of the CPUs that a run of so many with all threads has got so far."""
         self._ends = time.monotonic() + plan.seconds
 
     def run(self) -> ChosenEngines:
@@ -141,7 +141,7 @@ class ThreadTrial:
         sizes = sorted({1, shares(rows, self._plan.cpus), rows})
         times = self._quickest([(single, size) for size in sizes] + [(self._wide, size) for size in {1, rows}])
         for _ in range(self._plan.retries):
-            if self._fed >= _FED or times[single, rows] < GAIN_SECONDS:
+            if min(self._fed.values()) >= _FED or times[single, rows] < GAIN_SECONDS:
                 break
             time.sleep(_PAUSE_SECONDS)
             self._improve(times)
@@ -220,7 +220,8 @@ class ThreadTrial:
         self._answer(engine, feeds)
         seconds = time.perf_counter() - started
         if engine is self._wide:
-            self._fed = max(self._fed, (time.process_time() - cpu) / seconds / self._plan.cpus)
+            fed = (time.process_time() - cpu) / seconds / self._plan.cpus
+            self._fed[rows] = max(self._fed.get(rows, 0.0), fed)
         return seconds
 
     def _answer(self, engine: Engine, feeds: Feeds) -> list[Array]:

@@ -13,7 +13,6 @@ import pytest
 from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.fake import FakeEngine
-from mnserve.execution.lone_batches import LoneBatches
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import LoadedModel, load
 from mnserve.models.registry import Models
@@ -80,7 +79,7 @@ def test_a_model_that_gains_nothing_has_one_thread_and_nothing_else_stays_open(
     machine = Machine(monkeypatch)
     with caplog.at_level("INFO"):
         model = load_model(machine.options())
-    assert (machine.open_threads, model.instances, model.lone) == ([1], 1, None)
+    assert (machine.open_threads, model.instances, model.wide) == ([1], 1, None)
     assert "model 'm': 1 engine of 1 thread: 2 threads gain too little" in caplog.text
     assert model.findings.threads in caplog.text
     model.close()
@@ -116,7 +115,7 @@ def test_a_model_that_one_run_answers_best_keeps_all_threads_and_lets_them_sleep
     """Its runs take as long for one row as for four, so that two engines would run twice for a crowd."""
     machine = Machine(monkeypatch, one=0.006, wide=0.003, asleep=0.003)
     model = load_model(machine.options())
-    assert (model.instances, model.lone) == (1, None)
+    assert (model.instances, model.wide) == (1, None)
     assert "they sleep between runs" in model.findings.threads
     assert [options.session.spinning for options, engine in machine.opened if not engine.closed] == [False]
     model.close()
@@ -190,12 +189,3 @@ def test_a_model_whose_answers_depend_on_threads_keeps_them(
     model = load_model(LoadOptions(factory=factory, choice_seconds=0.05))
     assert "gives other answers" in model.findings.threads
     assert [engine.closed for engine in opened] == [False, True]
-
-
-def test_batches_run_wide_once_two_in_a_row_came_alone_and_are_large_enough() -> None:
-    wide, own = FakeEngine(), FakeEngine()
-    lone = LoneBatches(engine=wide, rows=2)
-    seen = [(2, True), (2, True), (1, True), (2, True), (2, False), (2, True), (2, True)]
-    assert [lone.choose(own, rows, alone=alone) is wide for rows, alone in seen] == [
-        False, True, False, True, False, False, True,
-    ]  # fmt: skip
