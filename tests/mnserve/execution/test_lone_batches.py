@@ -11,6 +11,7 @@ import pytest
 
 from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.batching.request_limits import RequestLimits
 from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import StoppingError
@@ -96,9 +97,11 @@ async def test_what_its_engine_has_not_begun_is_taken_back() -> None:
     try:
         async with asyncio.timeout(20):
             await side.batcher.infer(work())
-            call = asyncio.ensure_future(side.batcher.infer(work()))
+            call = asyncio.get_running_loop().create_future()
+            request = side.batcher.admit(work(), RequestLimits(), call)
             await asyncio.sleep(0.01)
             side.batcher.abort()
+            assert not request.in_batch, "its tensors may go"
             with pytest.raises(StoppingError):
                 await call
     finally:
