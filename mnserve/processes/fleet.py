@@ -102,6 +102,7 @@ class Fleet:
     def _engine_up(self, engine: EnginePlace) -> None:
         self._catalogue.begin(engine.number, engine.generation)
         self.administration.batches.add_page(engine.number, engine.page.cells)
+        self.administration.replay_log(engine)
         for front_end in self.front_ends:
             self._connect(front_end, engine)
 
