@@ -11,6 +11,7 @@ from mnserve.processes.administration import Administration
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
+from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.links import connect, link_bytes
 from mnserve.processes.merged_catalogue import CatalogueChange, MergedCatalogue
@@ -57,11 +58,11 @@ class Fleet:
         """Places of all processes."""
         return [*self.front_ends, *self.engines]
 
-    def add_engines(self, shares: Sequence[Sequence[int]]) -> None:
+    def add_engines(self, shares: Sequence[EngineShare]) -> None:
         """Starts engine processes.
 
         Args:
-            shares: CPUs of each; none leaves them as they are.
+            shares: What each may use of the machine.
         """
         events = EngineEvents(
             on_up=self._engine_up,
@@ -101,6 +102,7 @@ class Fleet:
     def _engine_up(self, engine: EnginePlace) -> None:
         self._catalogue.begin(engine.number, engine.generation)
         self.administration.batches.add_page(engine.number, engine.page.cells)
+        self.administration.replay_log(engine)
         for front_end in self.front_ends:
             self._connect(front_end, engine)
 
