@@ -13,6 +13,7 @@ from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.links import connect, link_bytes
+from mnserve.processes.listeners import Listeners
 from mnserve.processes.merged_catalogue import CatalogueChange, MergedCatalogue
 from mnserve.processes.settings_message import settings_message
 from mnserve.remote.engines import RemoteEngines
@@ -50,6 +51,7 @@ class Fleet:
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
         self._limits = CommonLimits()
+        self._listeners = Listeners()
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -78,7 +80,9 @@ class Fleet:
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
-            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, events))
+            self.front_ends.append(
+                FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, self._listeners, events)
+            )
 
     def kill(self) -> None:
         """Ends all processes at once."""
