@@ -43,7 +43,7 @@ class ServeSettings:
     front_ends: int = -1
     """Processes that take calls in; 0 does everything in one process, and -1 chooses by CPUs and models."""
     engine_processes: int = 1
-    """Processes that run the models, each with its share of the CPUs."""
+    """Processes that run the models, each with its share of the CPUs; where there are several GPUs, one for each."""
     server_name: str = "mnserve"
     """Name of the server in ServerMetadata, for clients that expect another one, such as triton."""
     strict: bool = False

@@ -83,8 +83,9 @@ class EngineProcess:
         configure(settings.log_level, settings.log_format)
         if message["cpus"]:
             os.sched_setaffinity(0, message["cpus"])
+        device, devices = message["device"], tuple(message["devices"])
         page = CounterPage.from_fd(fds[0])
-        options = replace(LoadOptions.of_server(settings), on_load=self._tell_of_load)
+        options = replace(LoadOptions.of_server(settings, device, devices), on_load=self._tell_of_load)
         self._models = models = Models(Path(settings.repository), options, self._changed)
         self._log_control = LogControl(settings.log_format)
         self._publisher = Publisher(models, page.cells, self._send)

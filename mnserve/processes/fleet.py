@@ -11,6 +11,7 @@ from mnserve.processes.administration import Administration
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
+from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.links import connect, link_bytes
 from mnserve.processes.listeners import Listeners
@@ -59,11 +60,11 @@ class Fleet:
         """Places of all processes."""
         return [*self.front_ends, *self.engines]
 
-    def add_engines(self, shares: Sequence[Sequence[int]]) -> None:
+    def add_engines(self, shares: Sequence[EngineShare]) -> None:
         """Starts engine processes.
 
         Args:
-            shares: CPUs of each; none leaves them as they are.
+            shares: What each may use of the machine.
         """
         events = EngineEvents(
             on_up=self._engine_up,

@@ -8,12 +8,13 @@ from typing import Final
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
+from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
-from mnserve.processes.cpu_shares import cpu_shares
+from mnserve.processes.engine_shares import engine_shares
 from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_count import count_for, first_count
 from mnserve.processes.port import ReservedPort
@@ -69,7 +70,7 @@ class Supervisor:
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
-        fleet.add_engines(cpu_shares(settings.engine_processes))
+        fleet.add_engines(engine_shares(settings.engine_processes, server_devices(settings.engine_options)))
         fleet.add_front_ends(first_count(self._cpus) if settings.front_ends < 0 else settings.front_ends)
         await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
         await asyncio.gather(*(engine.loaded for engine in fleet.engines))
