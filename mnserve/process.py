@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from rich.console import Console
@@ -38,8 +39,9 @@ def serve(settings: ServeSettings) -> int:
     Raises:
         MnServeError: The server cannot start.
     """
+    make_server = _kind_of_server(settings)  # while signals still end the process at once
     try:
-        finished = asyncio.run(_serve(settings))
+        finished = asyncio.run(_serve(make_server, settings))
     except MnServeError as error:
         if EngineThread.any_alive():
             sys.stderr.write(f"mnserve: {printable(str(error))}\n")
@@ -58,10 +60,10 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _serve(settings: ServeSettings) -> bool:
+async def _serve(make_server: Callable[[ServeSettings], _AnyServer], settings: ServeSettings) -> bool:
     stop = asyncio.Event()
     _handle_signals(stop)
-    server = _server(settings)
+    server = make_server(settings)
     start = asyncio.ensure_future(server.start())
     signalled = asyncio.ensure_future(stop.wait())
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
@@ -91,8 +93,8 @@ class _AnyServer(Protocol):
     async def stop(self) -> bool: ...
 
 
-def _server(settings: ServeSettings) -> _AnyServer:
-    """Makes a server of as many processes as the settings say, or as make sense here."""
+def _kind_of_server(settings: ServeSettings) -> Callable[[ServeSettings], _AnyServer]:
+    """Imports the server of as many processes as the settings say, or as make sense here."""
     count = settings.front_ends if settings.front_ends >= 0 else first_count(available_cpus())
     if count:
         if not front_ends_work():
@@ -102,10 +104,10 @@ def _server(settings: ServeSettings) -> _AnyServer:
             )
         from mnserve.processes.supervisor import Supervisor
 
-        return Supervisor(settings)
+        return Supervisor
     from mnserve.server import Server  # loads the engine and gRPC, which the supervisor does without
 
-    return Server(settings)
+    return Server
 
 
 def _handle_signals(stop: asyncio.Event) -> None:

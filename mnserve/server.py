@@ -13,8 +13,8 @@ from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
-from mnserve.rpc.front_end import FrontEnd, StopTimes, rate_limits
-from mnserve.rpc.offered import offered_services, open_tracing
+from mnserve.rpc.front_end import FrontEnd, StopTimes
+from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
 from mnserve.settings import ServeSettings
 from mnserve.starting.addresses import Addresses
 from mnserve.starting.loading import load_at_start
@@ -63,7 +63,9 @@ class Server:
         self._tracing = open_tracing(settings)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
-        self._front_end = front_end = FrontEnd(settings, self._models, self._limits, self._stop_times)
+        self._front_end = front_end = FrontEnd(
+            settings, self._models, self._limits, rate_limits(settings), self._stop_times
+        )
         poller = await load_at_start(self._models, settings)
         check_loaded(settings, self._models.states())
         if poller is not None:

@@ -20,7 +20,8 @@ ALL_MODELS: Final = "*"
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 _MAX_NAME: Final = 128
-_MAX_PROCESSES: Final = 64
+MAX_PROCESSES: Final = 64
+"""Most front ends, and most engine processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class ServeSettings:
     """Port for gRPC; 0 takes a free one, which is printed."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
-    front_ends: int = 0
+    front_ends: int = -1
     """Processes that take calls in; 0 does everything in one process, and -1 chooses by CPUs and models."""
     engine_processes: int = 1
     """Processes that run the models, each with its share of the CPUs."""
@@ -120,13 +121,13 @@ class ServeSettings:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
         if self.grpc_port == self.metrics_port != 0:
             raise SettingsError(f"--grpc-port and --metrics-port are both {self.grpc_port}; choose two")
-        if not -1 <= self.front_ends <= _MAX_PROCESSES:
+        if not -1 <= self.front_ends <= MAX_PROCESSES:
             raise SettingsError(
                 f"--front-ends is {self.front_ends}; it must be -1 (automatic), 0 (one process for all) or up to "
-                f"{_MAX_PROCESSES}"
+                f"{MAX_PROCESSES}"
             )
-        if not 1 <= self.engine_processes <= _MAX_PROCESSES:
-            raise SettingsError(f"--engine-processes is {self.engine_processes}; it must be from 1 to {_MAX_PROCESSES}")
+        if not 1 <= self.engine_processes <= MAX_PROCESSES:
+            raise SettingsError(f"--engine-processes is {self.engine_processes}; it must be from 1 to {MAX_PROCESSES}")
         if self.engine_processes > 1 and not self.front_ends:
             raise SettingsError(
                 f"--engine-processes {self.engine_processes} needs front ends, and --front-ends is 0, one process for "

@@ -77,6 +77,9 @@ class Administration:
         self._orders.left_out.pop(name, None)
         try:
             await self._everywhere("load", arguments)
+        except asyncio.CancelledError:
+            self._orders.wanted[name] = config  # it goes on
+            raise
         except EngineLostError as error:
             if name in self._orders.left_out:
                 reason = self._orders.left_out[name]
@@ -86,7 +89,6 @@ class Administration:
         await self._known()
 
     async def _unload(self, arguments: Arguments) -> None:
-        self._orders.wanted.pop(arguments["name"], None)
         await self._everywhere("unload", arguments)
         await self._known()
 

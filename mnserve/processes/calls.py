@@ -1,6 +1,7 @@
 """Calls from one process to another, over their control messages.
 
-A ``call`` has an id, a method and its arguments; the ``reply`` to it has the id, and a value of JSON or an error.
+A ``call`` has an id, a method and its arguments; the ``reply`` to it has the id, and a value of JSON or an error. A
+``cancel`` with the id tells that nobody waits for it any more.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ class Caller:
         self._send("call", id=number, method=method, arguments=dict(arguments))
         try:
             return await future
+        except asyncio.CancelledError:
+            self._send("cancel", id=number)
+            raise
         finally:
             del self._waiting[number]
 
@@ -86,13 +90,19 @@ class Answerer:
     def __init__(self, method: Method, send: Send) -> None:
         self._method = method
         self._send = send
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    def answer(self, message: Message) -> None:
-        """Begins to answer a call."""
-        task = asyncio.get_running_loop().create_task(self._answer(message))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def take(self, message: Message) -> bool:
+        """Begins to answer a call, or ends one that was cancelled; False for any other message."""
+        number = message.get("id", 0)
+        if message["kind"] == "call":
+            task = self._tasks[number] = asyncio.get_running_loop().create_task(self._answer(message))
+            task.add_done_callback(lambda _: self._tasks.pop(number, None))
+        elif message["kind"] != "cancel":
+            return False
+        elif number in self._tasks:
+            self._tasks[number].cancel()
+        return True
 
     async def _answer(self, message: Message) -> None:
         try:

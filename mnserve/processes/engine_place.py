@@ -50,7 +50,7 @@ class StartOrders:
 
     Attributes:
         settings: Settings of the server, values of JSON.
-        wanted: Models that callers have loaded -> configuration in base64 in place of their file's, or None.
+        wanted: Models that are loaded -> configuration in base64 in place of that of the repository, or None.
         left_out: Model -> reason for which it is not loaded, as it ended a process before.
     """
 
@@ -98,6 +98,7 @@ class EnginePlace:
             (self.page.fd,),
             settings=orders.settings,
             wanted=orders.wanted,
+            again=self.loaded.done(),
             left_out=orders.left_out,
             cpus=self._cpus,
         )

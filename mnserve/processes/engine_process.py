@@ -27,6 +27,7 @@ from mnserve.processes.engine_counters import batches_message
 from mnserve.processes.publishing import Publisher
 from mnserve.processes.settings_message import settings_from_message
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.listing import list_models
 from mnserve.settings import ServeSettings
 from mnserve.starting.loading import load_at_start
 
@@ -64,12 +65,12 @@ class EngineProcess:
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
+        if self._answerer.take(message):
+            return
         if kind == "start":
             self._begin(message, fds)
         elif kind == "link":
             self._link(fds)
-        elif kind == "call":
-            self._answerer.answer(message)
         elif kind == "stopping":
             self._stop()
         elif kind == "end":
@@ -106,10 +107,13 @@ class EngineProcess:
 
     async def _load_all(self, settings: ServeSettings, message: Message) -> None:
         assert self._models is not None
+        wanted: dict[str, str | None] = message["wanted"]
         try:
+            if message["again"] and settings.model_control == "explicit":
+                there = await asyncio.to_thread(list_models, Path(settings.repository))
+                settings = replace(settings, load_model=tuple(name for name in there if wanted.get(name, "") is None))
             poller = await load_at_start(self._models, settings, message["left_out"])
-            overrides = {name: config for name, config in message["wanted"].items() if config is not None}
-            for name, config in overrides.items():
+            for name, config in ((name, config) for name, config in wanted.items() if config is not None):
                 with contextlib.suppress(MnServeError):  # logged, and a fault of the model
                     await self._load({"name": name, "config": config})
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.administration import Administration
+from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
@@ -26,9 +27,11 @@ class Fleet:
 
     Args:
         settings: Settings of the command line.
+        on_faster: Called when ``rows_per_second`` has grown.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, on_faster: Callable[[], None]) -> None:
+        self._on_faster = on_faster
         self.engines: list[EnginePlace] = []
         self.front_ends: list[FrontEndPlace] = []
         self.orders = StartOrders(settings=settings_message(settings))
@@ -40,10 +43,13 @@ class Fleet:
             empty_is_ready=True,
         )
         """Mirror of the catalogue."""
+        self.rows_per_second = 0.0
+        """What the fastest model that was loaded can answer; 0 where it is not known."""
         self.administration = Administration(
             self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format)
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
+        self._limits = CommonLimits()
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -72,7 +78,7 @@ class Fleet:
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
-            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, events))
+            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, events))
 
     def kill(self) -> None:
         """Ends all processes at once."""
@@ -100,6 +106,10 @@ class Fleet:
 
     def _engine_told(self, engine: EnginePlace, message: Message) -> None:
         self.administration.batches.update(engine.number, message)
+        rates = [version["rows_per_second"] for version in message.get("versions", ())]
+        if max(rates, default=0.0) > self.rows_per_second:
+            self.rows_per_second = max(rates)
+            self._on_faster()
         self._tell(self._catalogue.update(engine.number, message))
 
     def _engine_lost(self, engine: EnginePlace) -> None:
@@ -117,6 +127,13 @@ class Fleet:
     def _tell(self, change: CatalogueChange) -> None:
         if change.models or change.gone:
             self.models.apply(change.models, change.gone)
+            for model in change.models:
+                if model.loaded:
+                    self.orders.wanted.setdefault(model.name, None)
+                else:
+                    self.orders.wanted.pop(model.name, None)
+            for name in change.gone:
+                self.orders.wanted.pop(name, None)
             for front_end in self.front_ends:
                 front_end.tell(change)
 

@@ -13,6 +13,7 @@ from mnserve.channel.wire_errors import error_from_fields
 from mnserve.errors import StartError, UnavailableError
 from mnserve.processes.calls import Answerer, Arguments, Caller, taken
 from mnserve.processes.child import Child
+from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.ending import ending
 from mnserve.processes.merged_catalogue import CatalogueChange
@@ -45,12 +46,13 @@ class FrontEndPlace:
     Args:
         number: Number of the place.
         settings: Settings of the server, values of JSON.
+        limits: What all front ends count together.
         events: Hears what becomes of it.
     """
 
-    def __init__(self, number: int, settings: dict[str, Any], events: FrontEndEvents) -> None:
+    def __init__(self, number: int, settings: dict[str, Any], limits: CommonLimits, events: FrontEndEvents) -> None:
         self.number = number
-        self._settings, self._events = settings, events
+        self._settings, self._limits, self._events = settings, limits, events
         self._restarts = Restarts()
         self._port = 0
         self._task: asyncio.Task[None] | None = None
@@ -72,7 +74,8 @@ class FrontEndPlace:
         self.child = Child(_MODULE, f"front end {self.number}", self._take, self._died)
         self.calls = Caller(self.child.send)
         self._answerer = Answerer(self._answer, self.child.send)
-        self.child.send("start", (self.page.fd,), settings=self._settings)
+        fds = (self.page.fd, *self._limits.fds)
+        self.child.send("start", fds, settings=self._settings, place=self.number, key=self._limits.key)
         self._events.on_up(self)
         if self._port:
             self.listen(self._port)
@@ -104,12 +107,12 @@ class FrontEndPlace:
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
+        if self._answerer.take(message):
+            return
         if kind == "ack":
             self._heard = message["seq"]
             if self._heard == self._told:
                 self._acked.set()
-        elif kind == "call":
-            self._answerer.answer(message)
         elif kind == "reply":
             self.calls.reply(message)
         elif kind == "prepared" and not self.prepared.done():
@@ -135,6 +138,7 @@ class FrontEndPlace:
         how = ending(code)
         self.calls.end(UnavailableError(f"a front end has ended {how}"))
         self._acked.set()
+        self._limits.calls.cells[self.number] = 0
         self._events.on_lost(self)
         self.page.close()
         for waiting in (self.prepared, self.ready):

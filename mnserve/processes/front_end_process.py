@@ -10,6 +10,8 @@ from typing import Final
 
 from mnserve.access.call_limits import CallLimits
 from mnserve.access.refused_calls import RefusedCalls
+from mnserve.access.shared_rate_limits import RateTable
+from mnserve.channel.locked import LockedCells
 from mnserve.channel.memory import SharedMemory
 from mnserve.channel.pages import CounterPage
 from mnserve.channel.wire_errors import error_fields
@@ -25,8 +27,8 @@ from mnserve.remote.engine_link import EngineLink
 from mnserve.remote.engines import RemoteEngines
 from mnserve.remote.models import RemoteModels
 from mnserve.remote.records import ModelRecord
-from mnserve.rpc.front_end import FrontEnd, rate_limits
-from mnserve.rpc.offered import offered_services, open_tracing
+from mnserve.rpc.front_end import FrontEnd
+from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
 from mnserve.rpc.process_settings import ProcessSettings
 from mnserve.settings import ServeSettings
 from mnserve.shared_catalogue.shared_counters import refused_of, slot_of
@@ -60,6 +62,8 @@ class FrontEndProcess:
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
+        if self._answerer.take(message):
+            return
         if kind == "start":
             self._begin(message, fds)
         elif kind == "link":
@@ -69,8 +73,6 @@ class FrontEndProcess:
             self._send("ack", seq=message["seq"])
         elif kind == "engine_lost":
             self._engines.lost(message["engine"], message["generation"], frozenset(message["suspects"]))
-        elif kind == "call":
-            self._answerer.answer(message)
         elif kind == "reply":
             self._authority.reply(message)
         elif kind == "apply":
@@ -87,8 +89,10 @@ class FrontEndProcess:
     def _begin(self, message: Message, fds: list[int]) -> None:
         settings = settings_from_message(ServeSettings, message["settings"])
         configure(settings.log_level, settings.log_format)
-        page = CounterPage.from_fd(fds[0]).cells
-        self._limits = CallLimits(settings.max_concurrent_requests, RefusedCalls(refused_of(page)))
+        page, counts = (CounterPage.from_fd(fd).cells for fd in fds[:2])
+        tables = [RateTable(LockedCells.from_fd(fd), bytes.fromhex(message["key"])) for fd in fds[2:]]
+        shared = (counts, message["place"])
+        self._limits = CallLimits(settings.max_concurrent_requests, RefusedCalls(refused_of(page)), shared)
         self._models = RemoteModels(
             self._engines,
             self._authority,
@@ -98,11 +102,11 @@ class FrontEndProcess:
         )
         try:
             self._tracing: Tracing | None = open_tracing(settings)
-            self._front_end = FrontEnd(settings, self._models, self._limits)
+            self._front_end = FrontEnd(settings, self._models, self._limits, rate_limits(settings, tables[0]))
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))
             return
-        offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
+        offered = offered_services(settings, self._tracing, rate_limits(settings, tables[1]), self._limits.refused)
         self._offered = replace(offered, spread=self._spread)
         self._process_settings = ProcessSettings(offered.regions, offered.log, offered.tracing)
         self._send("prepared")

@@ -5,7 +5,7 @@ A version is ready where at least one engine process serves it. What an engine p
     {"name": str, "loaded": bool, "faults": [[version | null, reason], ...], "versions": [VERSION, ...]}
 
 or ``{"name": str, "gone": true}``. A VERSION has its ``version``, its endpoint's number ``id``, the ``reason`` for
-which it is not ready, and a ``description``, see ``mnserve.remote.records``.
+which it is not ready, a ``description``, see ``mnserve.remote.records``, and an estimate of ``rows_per_second``.
 """
 
 from __future__ import annotations

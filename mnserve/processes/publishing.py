@@ -6,6 +6,7 @@ import asyncio
 from itertools import count
 from typing import Any, Final
 
+from mnserve.models.loading import LoadedModel
 from mnserve.models.registry import Models
 from mnserve.models.served import ServedModel
 from mnserve.processes.calls import Send
@@ -78,10 +79,21 @@ class Publisher:
             self._known[served] = (number, description)
             self.endpoints[number] = served
         number, description = self._known[served]
-        return {"version": served.version, "id": number, "reason": served.fault or "", "description": description}
+        return {
+            "version": served.version,
+            "id": number,
+            "reason": served.fault or "",
+            "description": description,
+            "rows_per_second": _rows_per_second(served.model),
+        }
 
     def _tell_of_hangs(self) -> None:
         for number, served in self.endpoints.items():
             if served.batcher.hung and number not in self._hung:
                 self._hung.add(number)
                 self._send("hung", name=served.name)
+
+
+def _rows_per_second(model: LoadedModel) -> float:
+    """Estimates what the engines of a model answer together; 0 where no run was timed."""
+    return 0.0 if model.run_costs is None else model.instances / model.run_costs.row

@@ -38,9 +38,11 @@ class Supervisor:
 
     def __init__(self, settings: ServeSettings) -> None:
         self._settings = settings
-        self._fleet = Fleet(settings)
+        self._fleet = Fleet(settings, self._grow)
+        self._cpus = available_cpus()
         self._port: ReservedPort | None = None
         self._metrics: MetricsServer | None = None
+        self._listening = False
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -67,21 +69,17 @@ class Supervisor:
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
-        cpus, automatic = available_cpus(), settings.front_ends < 0
         fleet.add_engines(cpu_shares(settings.engine_processes))
-        fleet.add_front_ends(first_count(cpus) if automatic else settings.front_ends)
+        fleet.add_front_ends(first_count(self._cpus) if settings.front_ends < 0 else settings.front_ends)
         await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
         await asyncio.gather(*(engine.loaded for engine in fleet.engines))
         check_loaded(settings, self.states)
-        if settings.model_control == "explicit":
-            fleet.orders.wanted |= {state.name: None for state in self.states if state.loaded}
         refused = AllRefused(fleet.administration.requests)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
+        self._listening = True
         for front_end in fleet.front_ends:
             front_end.listen(self._port.number)
         urls = await asyncio.gather(*(front_end.ready for front_end in fleet.front_ends))
-        if automatic:
-            self._add_front_ends(count_for(cpus, 0.0) - len(fleet.front_ends))
         return Addresses(grpc=urls[0], metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
 
     async def stop(self) -> bool:
@@ -133,13 +131,14 @@ class Supervisor:
         if self._port is not None:
             self._port.release()
 
-    def _add_front_ends(self, count: int) -> None:
-        """Starts more front ends beside those that listen; nobody waits for them."""
-        assert self._port is not None
-        before = len(self._fleet.front_ends)
-        self._fleet.add_front_ends(count)
-        for front_end in self._fleet.front_ends[before:]:
-            front_end.listen(self._port.number)
+    def _grow(self) -> None:
+        """Starts the front ends that models are worth which turned out to be fast, where their number is ours."""
+        fleet = self._fleet
+        if self._settings.front_ends < 0 and self._port is not None:
+            before = len(fleet.front_ends)
+            fleet.add_front_ends(count_for(self._cpus, fleet.rows_per_second) - before)
+            for front_end in fleet.front_ends[before:] if self._listening else ():
+                front_end.listen(self._port.number)
 
     def _counters_from_thread(self) -> list[ModelCounters]:
         """Adds the counters up on the event loop, for a thread of the metrics."""

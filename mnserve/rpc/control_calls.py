@@ -15,7 +15,6 @@ from mnserve.codec.shared_memory import Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnknownRegionError, UnsupportedError
 from mnserve.failing import fail
 from mnserve.models.catalogue import Catalogue
-from mnserve.models.polling import check_explicit_control
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.tracing import Tracing
 from mnserve.protocol import service_pb2 as pb
@@ -30,6 +29,7 @@ from mnserve.text.names import printable, shortened
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _CONFIG: Final = "config"
+_EXPLICIT: Final = "explicit"
 _LOG_PARAMETERS: Final = {bool: "bool_param", int: "uint32_param", str: "string_param"}
 
 
@@ -120,7 +120,7 @@ class ControlCalls(UnimplementedCalls):
         The configuration is that of the repository, or one that the call brings.
         """
         try:
-            check_explicit_control(self._offered.control)
+            _check_explicit(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
         except MnServeError as error:
@@ -140,7 +140,7 @@ class ControlCalls(UnimplementedCalls):
     ) -> pb.RepositoryModelUnloadResponse:
         """Takes a model out; requests that it had admitted are still answered after this."""
         try:
-            check_explicit_control(self._offered.control)
+            _check_explicit(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
             await self._models.unload(request.model_name)
@@ -225,6 +225,13 @@ class ControlCalls(UnimplementedCalls):
         for name, values in settings.of(request.model_name).values().items():
             response.settings[name].value.extend(values)
         return response
+
+
+def _check_explicit(control: Control) -> None:
+    if control != _EXPLICIT:
+        raise UnsupportedError(
+            f"callers load and unload models with --model-control {_EXPLICIT} alone, and this server has {control}"
+        )
 
 
 def _check_repository(name: str) -> None:

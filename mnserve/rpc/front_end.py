@@ -59,6 +59,7 @@ class FrontEnd:
         settings: Settings of the command line.
         models: The models.
         limits: Bounds of the calls in progress.
+        failures: Limits of the calls without a good token of each address; None for no limit.
         stop_times: Seconds of each step of a stop.
 
     Raises:
@@ -66,7 +67,12 @@ class FrontEnd:
     """
 
     def __init__(
-        self, settings: ServeSettings, models: Catalogue, limits: CallLimits, stop_times: StopTimes | None = None
+        self,
+        settings: ServeSettings,
+        models: Catalogue,
+        limits: CallLimits,
+        failures: RateLimits | None = None,
+        stop_times: StopTimes | None = None,
     ) -> None:
         self._settings = settings
         self._models = models
@@ -76,7 +82,7 @@ class FrontEnd:
         self._credentials = server_credentials(settings.security)
         file = settings.security.token_file
         self._authorization: tuple[grpc.aio.ServerInterceptor, ...] = (
-            () if file is None else (AuthorizationInterceptor(Path(file), rate_limits(settings), limits.refused),)
+            () if file is None else (AuthorizationInterceptor(Path(file), failures, limits.refused),)
         )
         self._grpc: grpc.aio.Server | None = None
         self._servicer: Servicer | None = None
@@ -171,13 +177,6 @@ class FrontEnd:
             reflecting = reflection.aio.ReflectionServicer(names, pool=_reflection_pool())
             services.add(reflection_pb2_grpc.add_ServerReflectionServicer_to_server, reflecting)
         return server
-
-
-def rate_limits(settings: ServeSettings) -> RateLimits | None:
-    """Makes the limits of requests of each caller that the settings ask for; None for no limit."""
-    if not settings.rate_limit:
-        return None
-    return RateLimits(settings.rate_limit, settings.rate_burst or max(1, round(settings.rate_limit)))
 
 
 def _reflection_pool() -> DescriptorPool:

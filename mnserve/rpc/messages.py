@@ -160,12 +160,11 @@ class CheckedService(grpc.GenericRpcHandler):
             self._handlers[method] = handler
         large = self._large.get(method)
         if large is not None:
-            if len(large.tasks) >= large.most:
+            if not large.has_room():
                 return large.refusing
             task = asyncio.current_task()  # the whole call, from here to its end
             if task is not None:
-                large.tasks.add(task)
-                task.add_done_callback(large.tasks.discard)
+                large.begin(task)
         return handler
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.refused_calls import RefusedCalls
+from mnserve.access.shared_rate_limits import RateTable, SharedRateLimits
 from mnserve.codec.shared_memory import Regions
 from mnserve.observability.log_settings import LogControl
 from mnserve.observability.trace_settings import TraceChoice, TraceSettings
@@ -11,6 +12,21 @@ from mnserve.observability.tracing import Tracing
 from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.streaming import StreamMemory
 from mnserve.settings import ServeSettings
+
+
+def rate_limits(settings: ServeSettings, table: RateTable | None = None) -> RateLimits | None:
+    """Makes the limits of requests of each caller that the settings ask for; None for no limit.
+
+    Args:
+        settings: Settings of the command line.
+        table: Callers of all processes of the server; None where this is the only one.
+    """
+    if not settings.rate_limit:
+        return None
+    burst = settings.rate_burst or max(1, round(settings.rate_limit))
+    if table is None:
+        return RateLimits(settings.rate_limit, burst)
+    return SharedRateLimits(settings.rate_limit, burst, table)
 
 
 def open_tracing(settings: ServeSettings) -> Tracing | None:

@@ -103,6 +103,9 @@ def test_a_load_and_an_unload_are_seen_by_every_front_end_at_once(server: Any) -
             assert not any(caller.is_model_ready("plain") for caller in callers)
         with pytest.raises(InferenceServerException, match="failed to load 'broken'"):
             callers[2].load_model("broken")
+        assert not any(caller.is_server_ready() for caller in callers)
+        callers[2].unload_model("broken")
+        assert all(caller.is_server_ready() for caller in callers)
         callers[3].update_log_settings({"log_verbose_level": 1})
         levels = [caller.get_log_settings().settings["log_verbose_level"].uint32_param for caller in callers]
         assert levels == [1] * 8

@@ -56,26 +56,41 @@ async def test_what_is_no_message_ends_the_channel(caplog: pytest.LogCaptureFixt
 
 
 async def test_calls_are_answered_side_by_side_and_errors_keep_their_class() -> None:
+    left: list[Any] = []
+
     async def method(name: str, arguments: Arguments) -> Any:
         if name == "wait":
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.append(arguments["value"])
         if name == "fail":
             raise LoadFailedError("model 'm' cannot be loaded")
         return arguments["value"]
 
     ours, theirs = socket.socketpair()
-    there = ControlChannel(theirs, lambda message, fds: answerer.answer(message), lambda: None)
+
+    def take(message: Message) -> None:
+        assert answerer.take(message)
+
+    there = ControlChannel(theirs, lambda message, fds: take(message), lambda: None)
     here = ControlChannel(ours, lambda message, fds: caller.reply(message), lambda: None)
     answerer, caller = Answerer(method, there.send), Caller(here.send)
-    waiting = asyncio.ensure_future(caller.call("wait", {}))
+    waiting = asyncio.ensure_future(caller.call("wait", {"value": 1}))
+    leaving = asyncio.ensure_future(caller.call("wait", {"value": 2}))
     assert await caller.call("give", {"value": [1, None]}) == [1, None]
     with pytest.raises(LoadFailedError, match="model 'm'"):
         await caller.call("fail", {})
+    leaving.cancel()
+    async with asyncio.timeout(10):
+        while not left:
+            await asyncio.sleep(0)
+    assert left == [2]
     caller.end(UnavailableError("it has ended"))
     for call in (waiting, caller.call("give", {})):
         with pytest.raises(UnavailableError, match="it has ended"):
             await call
     here.close()
     there.close()
-    for task in list(answerer._tasks):
+    for task in list(answerer._tasks.values()):
         task.cancel()

@@ -1,0 +1,29 @@
+"""What all front ends count together: calls in progress, and callers with their rates."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from mnserve.access.shared_rate_limits import TABLE_CELLS
+from mnserve.channel.locked import LockedCells
+from mnserve.channel.pages import CounterPage
+from mnserve.settings import MAX_PROCESSES
+
+_KEY_BYTES: Final = 16
+
+
+class CommonLimits:
+    """Memory of the limits of one server."""
+
+    def __init__(self) -> None:
+        self.calls = CounterPage.create(MAX_PROCESSES)
+        """Calls of inference in progress in each front end, which writes its own cell."""
+        self.key = os.urandom(_KEY_BYTES).hex()
+        """Key of the hashes of callers, in hexadecimal digits."""
+        self._tables = (LockedCells.create(TABLE_CELLS), LockedCells.create(TABLE_CELLS))
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        """Open files: calls in progress, callers without a good token, and callers of inference."""
+        return (self.calls.fd, *(table.fd for table in self._tables))
