@@ -324,7 +324,7 @@ class Batcher:
 
     def _done(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
         """Ends a batch. An engine is given the next one first, then callers get their answers."""
-        self._dispatcher.on_done(batch)
+        self._dispatcher.on_done(batch, outcome)
         if isinstance(outcome, BatchResult):
             self._form_batches()
         try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from mnserve.codec.decoding import InferenceWork
 from mnserve.execution.results import InferenceResult
+
+Rank: TypeAlias = tuple[int, bool]
+"""Priority level, of which the lowest number goes first; within it late requests go last."""
 
 
 class Reply(Protocol):
@@ -43,33 +45,42 @@ class _Nobody:
 _NOBODY = _Nobody()
 
 
-@dataclass(kw_only=True, eq=False, slots=True)
 class WaitingRequest:
     """An admitted request.
 
-    Attributes:
+    Args:
         number: Number of the arrival, counted from 0.
         work: The decoded request.
-        bucket: Requests of equal buckets may share a batch.
-        rank: Priority level, of which the lowest number goes first; within it late requests go last.
         reply: Where its outcome goes.
+        rank: Its place among the others.
+        bucket: Bucket of the queue; requests of one bucket may share a batch.
         admitted_ns: Time of the admission, on the monotonic clock.
-        timers: Timers of its limits; none where it has no limits.
-        in_batch: A batch has it, and an engine may read its tensors, also after it has ended early: its caller left,
-            or its time was up.
-        on_unread: Called on the loop once no engine reads the tensors of a request that ended early in a batch; never
-            if its run never ends. For owners of memory that is used again; None where nobody asks.
     """
 
-    number: int
-    work: InferenceWork
-    bucket: Hashable
-    rank: tuple[int, bool]
-    reply: Reply
-    admitted_ns: int
-    timers: Iterable[asyncio.TimerHandle] = ()
-    in_batch: bool = False
+    in_batch = False
+    """A batch has it. An engine may read its tensors then, also if it has ended early: its caller left, or its time was
+    up."""
+    timers: Sequence[asyncio.TimerHandle] = ()
+    """Timers of its limits; none where it has no limits."""
     on_unread: Callable[[], object] | None = None
+    """Called on the loop once no engine reads the tensors of a request that ended early in a batch; never if its run
+    never ends. For owners of memory that is used again; None where nobody asks."""
+
+    def __init__(
+        self,
+        number: int,
+        work: InferenceWork,
+        reply: Reply,
+        rank: Rank,
+        bucket: Any,
+        admitted_ns: int,
+    ) -> None:
+        self.number = number
+        self.work = work
+        self.reply = reply
+        self.rank = rank
+        self.bucket = bucket
+        self.admitted_ns = admitted_ns
 
     def fail(self, error: BaseException) -> None:
         """Ends the request with an error, unless it has ended."""

@@ -166,7 +166,7 @@ def test_limits_come_from_the_configuration(repository: Path, double_model: Writ
     options = LoadOptions(engine=EngineOptions(intra_op_threads=1), default_max_batch_size=16)
     double_model("bare")
     batching = load(repository, "bare", 1, options).batching
-    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (16, 1024, 0)
+    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (16, 1024, None)
     double_model(
         "full",
         config="max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2500 "
