@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 import simpy
 
-from mnserve.batching.moment import Moment
+from mnserve.batching.moment import WaitingMoment
 
 
 @dataclass
@@ -105,7 +105,7 @@ class NoMoment:
 
 def served_rule(waiting: Waiting) -> Rule:
     """The rule that mnserve follows where no delay is configured, under simulated time."""
-    return Moment(cast(Any, waiting))
+    return WaitingMoment(cast(Any, waiting))
 
 
 def no_moment(waiting: Waiting) -> Rule:

@@ -16,7 +16,7 @@ MANY = 64
 """Callers of the load that shows the costs of a busy server."""
 SIZES = (1, 2, 4, 8, 16, 32)
 """Rows at which runs are timed, as far as the largest batch goes."""
-_ROUNDS = 4
+_ROUNDS = 3
 """Rounds in which the turns of threads and their costs are found from one another."""
 _PARTS = ("client", "transport", "front_end", "engine")
 
@@ -70,7 +70,7 @@ def fit(alone: Load, many: Load, runs: Runs, *, cores: int, max_batch: int = 32)
     """
     client, transport, front_end, engine = (Work(0.0, cpu) for cpu in _cpu(many))
     costs = Costs(client, transport, front_end, engine, 0.0, runs)
-    base = Setup(costs=costs, cores=cores, max_batch=max_batch, seconds=0.6)
+    base = Setup(costs=costs, cores=cores, max_batch=max_batch, seconds=0.3, warm_up=0.1)
     for _ in range(_ROUNDS):
         singly, busy = (simulate(replace(base, costs=costs, callers=callers)) for callers in (1, MANY))
         works = [

@@ -40,6 +40,7 @@ class Load:
         cpu: CPU of the server's threads for a call, in seconds.
         runs: runs for a call.
         spread: callers on each front end.
+        others: cores that other work on the machine took meanwhile.
     """
 
     rate: float
@@ -50,6 +51,7 @@ class Load:
     cpu: Cpu
     runs: float
     spread: tuple[int, ...]
+    others: float
 
 
 def write_body(model: Path, rows: int, file: Path) -> None:
@@ -105,7 +107,7 @@ def load(
         ]
         command += ["-H", "content-type: application/grpc", "-H", "te: trailers", "--log-file", str(log)]
         command += ["-D", f"{round((seconds + warm_up) * 1000)}ms", f"http://{server.address}/{_METHOD}"]
-        cpu, runs = server.cpu(), server.runs()
+        cpu, runs, busy, began = server.cpu(), server.runs(), _busy_seconds(), time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as client:
             time.sleep(warm_up)
             spread = [count * streams for count in server.connections()]
@@ -113,7 +115,8 @@ def load(
             printed = client.stdout.read()
             _, _, usage = os.wait4(client.pid, 0)
             client.returncode = 0
-        after, later = server.cpu(), server.runs()
+        after, later, busy = server.cpu(), server.runs(), _busy_seconds() - busy
+        lasted = time.perf_counter() - began
         calls = [tuple(map(int, line.split("\t"))) for line in log.read_text().splitlines()]
     done = re.search(r"(\d+) done", printed)
     count = sum(later.counts.values()) - sum(runs.counts.values())
@@ -122,14 +125,22 @@ def load(
         raise LoadError(f"the server answered {answered:,.0f} of {len(calls):,} calls of h2load: {printed[-200:]}")
     begin = min(start for start, _, _ in calls) + warm_up * 1e6
     times = sorted(took / 1e6 for start, _, took in calls if start + took >= begin)
-    used = [(getattr(after, name) - getattr(cpu, name)) / len(calls) for name in vars(after)]
+    used = [getattr(after, name) - getattr(cpu, name) for name in vars(after)]
+    client_seconds = usage.ru_utime + usage.ru_stime
     return Load(
         rate=len(times) / seconds,
         p50=times[len(times) // 2],
         p99=times[min(len(times) - 1, int(len(times) * 0.99))],
         rows=answered * rows / count,
-        client=(usage.ru_utime + usage.ru_stime) / len(calls),
-        cpu=Cpu(*used),
+        client=client_seconds / len(calls),
+        cpu=Cpu(*(seconds / len(calls) for seconds in used)),
         runs=count / len(calls),
         spread=tuple(spread),
+        others=max(0.0, busy - sum(used) - client_seconds) / lasted,
     )
+
+
+def _busy_seconds() -> float:
+    """CPU time of everything on the machine so far, in seconds."""
+    user, nice, system, _, _, irq, soft, *_ = map(int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")

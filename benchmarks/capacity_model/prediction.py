@@ -80,8 +80,8 @@ def forecast(
                 spread=[CALLERS] * count,
                 client_here=False,
                 max_batch=max_batch,
-                seconds=0.4,
-                warm_up=0.2,
+                seconds=0.3,
+                warm_up=0.1,
             )
             full = simulate(base)
             eased = simulate(replace(base, callers=0, spread=(), rate=EASE * full.rate))

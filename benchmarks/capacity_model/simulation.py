@@ -66,13 +66,14 @@ class Outcome:
 
     Args:
         rate: answered calls a second.
-        p50, p99: seconds from sending a call to reading its answer.
+        mean, p50, p99: seconds from sending a call to reading its answer.
         rows: rows of a run, in the mean.
         turns: turns of each kind of thread for a call, by field of :class:`Costs`.
         use: share of the time in which each part is busy; the busiest front end counts.
     """
 
     rate: float
+    mean: float
     p50: float
     p99: float
     rows: float
@@ -230,6 +231,7 @@ def _outcome(setup: Setup, latencies: list[float], spent: Counter[str]) -> Outco
         use["cores"] = spent["cores s"] / seconds / setup.cores
     return Outcome(
         rate=len(latencies) / seconds,
+        mean=sum(ranked) / len(ranked),
         p50=ranked[len(ranked) // 2],
         p99=ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))],
         rows=spent["rows"] / max(1, spent["runs"]),
