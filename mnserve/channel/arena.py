@@ -73,11 +73,7 @@ class Arena:
                     raise
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                self._wake()  # the turn may have been this one's
-                raise
+            await turn
         raise NoRoomError(nbytes, self.capacity)
 
     def free(self, place: int) -> None:
@@ -98,6 +94,7 @@ class Arena:
             self._timer.cancel()
 
     def _wake(self) -> None:
+        """Has all look again; those who cannot have a place wait on, in the same order."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -43,7 +43,7 @@ class AnswerSender:
     def send(self, ticket: int, result: InferenceResult) -> None:
         """Sends an answer: at once if it is small, or after its copy in a thread."""
         try:
-            tensors = self._layout(result.arrays)[1]
+            number, tensors = self._layout(result.arrays)
             nbytes = tensors.nbytes
             if nbytes is None:
                 if tensors.elements > FEW_STRINGS:
@@ -53,9 +53,9 @@ class AnswerSender:
                 if len(payload) > INLINE_PAYLOAD:
                     self._send_later(ticket, result, tensors)
                     return
-                self._send_inline(ticket, result, payload)
+                self._send_inline(ticket, number, result, payload)
             elif nbytes <= INLINE_PAYLOAD:
-                self._send_inline(ticket, result, tensors.pack(result.arrays))
+                self._send_inline(ticket, number, result, tensors.pack(result.arrays))
             elif nbytes <= INLINE_BYTES:
                 try:
                     place = self._arena.allocate(nbytes)
@@ -63,7 +63,7 @@ class AnswerSender:
                     self._send_later(ticket, result, tensors)
                     return
                 tensors.write(result.arrays, self._arena.view, place)
-                self._send_placed(ticket, result, place, nbytes)
+                self._link.send(pack_answer(_answer(ticket, number, result, 0, place, nbytes)))
             else:
                 self._send_later(ticket, result, tensors)
         except Exception as error:  # noqa: BLE001 (goes to the caller)
@@ -92,7 +92,8 @@ class AnswerSender:
                 await asyncio.to_thread(tensors.write, result.arrays, view, place)
             else:
                 tensors.write(result.arrays, view, place)
-            self._send_placed(ticket, result, place, nbytes)
+            number, _ = self._layout(result.arrays)
+            self._link.send(pack_answer(_answer(ticket, number, result, 0, place, nbytes)))
         except NoRoomError as error:
             self._on_error(
                 ticket,
@@ -105,26 +106,8 @@ class AnswerSender:
             if not self._link.closed:
                 self._on_error(ticket, error)
 
-    def _send_inline(self, ticket: int, result: InferenceResult, payload: bytes) -> None:
-        self._link.send(pack_answer(self._fields(ticket, result, INLINE, 0, len(payload)), payload))
-
-    def _send_placed(self, ticket: int, result: InferenceResult, place: int, nbytes: int) -> None:
-        self._link.send(pack_answer(self._fields(ticket, result, 0, place, nbytes)))
-
-    def _fields(self, ticket: int, result: InferenceResult, flags: int, place: int, nbytes: int) -> Answer:
-        times = result.times
-        return Answer(
-            ticket,
-            self._layout(result.arrays)[0],
-            flags | CACHED if result.kept else flags,
-            result.queue_ns,
-            times.input_ns,
-            times.infer_ns,
-            times.output_ns,
-            result.lookup_ns,
-            place,
-            nbytes,
-        )
+    def _send_inline(self, ticket: int, number: int, result: InferenceResult, payload: bytes) -> None:
+        self._link.send(pack_answer(_answer(ticket, number, result, INLINE, 0, len(payload)), payload))
 
     def _layout(self, arrays: Sequence[Array]) -> tuple[int, PackedTensors]:
         """Finds the layout of an answer, or tells the front end a new one."""
@@ -137,6 +120,22 @@ class AnswerSender:
             self._link.send(pack_layout(ANSWER_LAYOUT, number, text))
             known = (number, layout)
         return known
+
+
+def _answer(ticket: int, layout: int, result: InferenceResult, flags: int, place: int, nbytes: int) -> Answer:
+    times = result.times
+    return Answer(
+        ticket,
+        layout,
+        flags | CACHED if result.kept else flags,
+        result.queue_ns,
+        times.input_ns,
+        times.infer_ns,
+        times.output_ns,
+        result.lookup_ns,
+        place,
+        nbytes,
+    )
 
 
 def _copy(payload: bytes, view: memoryview, place: int) -> None:

@@ -163,7 +163,7 @@ def _available(path: Path, options: EngineOptions, *, graphs: bool) -> list[tupl
         if name not in available:
             continue
         given = {option.key: option.value for option in options.provider_options if option.provider == name}
-        settings = {**default_options(name, path), **given}
+        settings = {**default_options(name, path, options.device), **given}
         if graphs and name == CUDA:
             settings["enable_cuda_graph"] = "1"
         for key, value in settings.items():

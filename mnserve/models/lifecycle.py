@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mnserve.engines.instance_groups import instances_here
 from mnserve.errors import EngineLoadError, MnServeError, ModelNotReadyError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
@@ -47,7 +48,8 @@ async def load_versions(
         override: Configuration in place of config.pbtxt.
 
     Returns:
-        The loaded versions, and the reason for each version that could not be loaded.
+        The loaded versions, and the reason for each version that could not be loaded. Both are empty for a model that
+        runs on other GPUs than this process.
     """
     options.on_load(name, True)
     try:
@@ -72,6 +74,9 @@ async def _load_selected(
         version = on_disk[-1] if on_disk else None
         config = await asyncio.to_thread(read_config, root, name) if override is None else override
         selected = served_versions(config, on_disk)
+        if not options.alone and not instances_here(config, options.engine):
+            _log.info("model '%s' runs on other GPUs than %d, that of this process", name, options.engine.device)
+            return {}, {}
         if not selected:
             raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
     except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -58,10 +58,16 @@ class LoadOptions:
     on_load: Callable[[str, bool], None] = lambda name, begins: None
 
     @classmethod
-    def of_server(cls, settings: ServeSettings) -> Self:
-        """Returns the options that a server gives all its models."""
+    def of_server(cls, settings: ServeSettings, device: int | None = None, devices: tuple[int, ...] = ()) -> Self:
+        """Returns the options that a server gives all its models.
+
+        Args:
+            settings: Settings of the server.
+            device: GPU of this process, where each has its own; None for one process, which has all models.
+            devices: All GPUs of the server.
+        """
         return cls(
-            engine=settings.engine_options,
+            engine=replace(settings.engine_options, device=device, devices=devices),
             default_max_batch_size=settings.default_max_batch_size,
             max_queue_rows=settings.max_queue_rows,
             max_queue_bytes=settings.max_queue_bytes,

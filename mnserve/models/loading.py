@@ -13,7 +13,7 @@ from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.backend_parameters import with_backend_parameters
 from mnserve.engines.base import Engine
-from mnserve.engines.instance_groups import instance_count, instance_options
+from mnserve.engines.instance_groups import instance_options, instances_here
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import CorruptModelError, EngineError, EngineRunError
@@ -105,7 +105,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     verify(files)
     count, engine = 1, options.engine
     if not options.alone:
-        count = instance_count(files.config)
+        count = max(1, instances_here(files.config, engine))
         engine = instance_options(files.config, engine, count)
     options = replace(options, engine=with_backend_parameters(files.config, engine, count))
     return _load_best_files(files, replace(options, engine=with_needed_graphs(files, options)))
@@ -159,7 +159,7 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         file=file,
         findings=replace(tried.findings, threads=chosen.text),
         batching=batching,
-        instances=1 if options.alone else max(chosen.instances, instance_count(tried.config)),
+        instances=1 if options.alone else max(chosen.instances, instances_here(tried.config, options.engine)),
         another=partial(
             _load_another, files, variant, replace(options, engine=chosen.options), tried, chosen.instances > 1
         ),

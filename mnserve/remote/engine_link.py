@@ -6,9 +6,6 @@ import asyncio
 import math
 import socket
 from collections.abc import Callable
-from typing import Any, TypeAlias
-
-import numpy as np
 
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.channel.arena import Arena
@@ -17,8 +14,6 @@ from mnserve.channel.records import (
     ADMITTED,
     ANSWER,
     ANSWER_LAYOUT,
-    ANSWER_REST,
-    CACHED,
     CANCEL,
     DELAY_LATE,
     FAIL,
@@ -26,31 +21,23 @@ from mnserve.channel.records import (
     FREED,
     HELD,
     INLINE,
-    LAYOUT_REST,
-    RELEASE,
     STREAMED,
     DamagedRecordsError,
     Submit,
     pack_number,
     pack_submit,
     unpack_admitted,
-    unpack_answer,
     unpack_fail,
-    unpack_layout,
     unpack_number,
 )
 from mnserve.channel.wire_errors import unpack_error
 from mnserve.codec.decoding import InferenceWork
-from mnserve.codec.packed_tensors import PackedTensors
-from mnserve.codec.tensors import INLINE_BYTES
-from mnserve.engine_links.front_end_link import STRING_BYTES, LinkMemories
-from mnserve.engine_links.layouts import HeardLayouts, parse_answer_layout
+from mnserve.engine_links.front_end_link import LinkMemories
 from mnserve.errors import EngineLostError
-from mnserve.execution.results import NO_TIMES, BatchTimes, InferenceResult
+from mnserve.execution.results import InferenceResult
 from mnserve.remote.admission import OnAdmitted
+from mnserve.remote.answers import IncomingAnswers
 from mnserve.remote.placing import NO_PLACE, Placing
-
-Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class _SentRequest:
@@ -86,16 +73,13 @@ class EngineLink:
         self._memories = memories
         self._arena = Arena(memories.requests)
         self._placing = Placing(self._link, self._arena)
-        self._payloads = memories.answers.view.toreadonly()
+        self._answers = IncomingAnswers(self._link, memories.answers.view.toreadonly(), self._answered)
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
-        self._layouts: HeardLayouts[PackedTensors] = HeardLayouts()
         self._calls: dict[int, _SentRequest] = {}
         self._held: dict[int, int] = {}
         self._tickets = 0
-        self._times: BatchTimes = NO_TIMES
         self._reason = ""
-        self._taking: set[asyncio.Task[None]] = set()
 
     @property
     def closed(self) -> bool:
@@ -184,7 +168,7 @@ class EngineLink:
 
     def _take(self, kind: int, buffer: bytes, start: int, end: int) -> None:
         if kind == ANSWER:
-            self._answer(buffer, start, end)
+            self._answers.take(buffer, start, end)
         elif kind == FAIL:
             ticket, flags = unpack_fail(buffer, start)
             call = self._end(ticket, held=flags & HELD != 0)
@@ -201,9 +185,12 @@ class EngineLink:
                 raise DamagedRecordsError(f"the place of request {ticket} is not held")
             self._arena.free(self._held.pop(ticket))
         elif kind == ANSWER_LAYOUT:
-            self._layouts.add(unpack_layout(buffer, start)[0], parse_answer_layout(buffer[start + LAYOUT_REST : end]))
+            self._answers.take_layout(buffer, start, end)
         else:
             raise DamagedRecordsError(f"an engine process sent a record of kind {kind}")
+
+    def _answered(self, ticket: int) -> asyncio.Future[InferenceResult]:
+        return self._end(ticket).future
 
     def _end(self, ticket: int, *, held: bool = False) -> _SentRequest:
         """Ends a request, and frees its place unless an engine holds it."""
@@ -217,59 +204,6 @@ class EngineLink:
                 self._arena.free(call.place)
         return call
 
-    def _answer(self, buffer: bytes, start: int, end: int) -> None:
-        (ticket, number, flags, queue_ns, input_ns, infer_ns, output_ns, lookup_ns, place, nbytes) = unpack_answer(
-            buffer, start
-        )
-        layout = self._layouts.get(number)
-        inline = flags & INLINE
-        if nbytes != end - start - ANSWER_REST if inline else place + nbytes > len(self._payloads):
-            raise DamagedRecordsError(f"the answer of request {ticket} claims {nbytes} bytes at {place}")
-        call = self._end(ticket)
-        times = self._times
-        if infer_ns != times.infer_ns or input_ns != times.input_ns or output_ns != times.output_ns:
-            times = self._times = BatchTimes(input_ns=input_ns, infer_ns=infer_ns, output_ns=output_ns)
-        result = InferenceResult([], queue_ns, times, lookup_ns, flags & CACHED != 0)
-        if not inline and nbytes > (STRING_BYTES if layout.nbytes is None else INLINE_BYTES):
-            task = self._loop.create_task(self._take_later(call.future, result, layout, place, nbytes))
-            self._taking.add(task)
-            task.add_done_callback(self._taking.discard)
-            return
-        if inline:
-            payload = buffer[start + ANSWER_REST : end]
-        else:
-            payload = bytes(self._payloads[place : place + nbytes])
-            self._link.send(pack_number(RELEASE, place))
-        if not call.future.done():
-            try:
-                result.arrays.extend(layout.unpack(payload))
-            except ValueError as error:
-                call.future.set_exception(self._lost())
-                raise DamagedRecordsError(f"the answer of request {ticket}: {error}") from None
-            call.future.set_result(result)
-
-    async def _take_later(
-        self,
-        future: asyncio.Future[InferenceResult],
-        result: InferenceResult,
-        layout: PackedTensors,
-        place: int,
-        nbytes: int,
-    ) -> None:
-        """Takes a large answer in a thread."""
-        view = self._payloads[place : place + nbytes]
-        try:
-            if not future.done():
-                result.arrays.extend(await asyncio.to_thread(_unpacked, layout, view))
-        except ValueError as error:
-            if not future.done():
-                future.set_exception(self._lost())
-            self._link.close(f"the answer of a request is damaged ({error})")
-            return
-        self._link.send(pack_number(RELEASE, place))
-        if not future.done():
-            future.set_result(result)
-
     def _closed(self, reason: str) -> None:
         self._reason = reason
         calls = list(self._calls.values())
@@ -278,11 +212,7 @@ class EngineLink:
             if not call.future.done():
                 call.future.set_exception(self._lost())
         self._arena.close()
-        self._payloads = memoryview(b"")
+        self._answers.close()
         for memory in self._memories:
             memory.close()
         self._on_closed(reason)
-
-
-def _unpacked(layout: PackedTensors, view: memoryview) -> list[Array]:
-    return layout.unpack(bytes(view))

@@ -68,12 +68,17 @@ def test_records_are_the_same_however_the_stream_is_cut(sent: list[bytes], cuts:
     assert collected.records == sent
 
 
-def test_records_are_the_same_byte_by_byte() -> None:
+def test_records_are_the_same_byte_by_byte_and_for_every_cut() -> None:
     sent = [pack_number(records.CANCEL, 7), pack_layout(records.LAYOUT, 1, b"{}"), pack_number(records.CANCEL, 8)]
-    collected = Collected()
-    for byte in b"".join(sent):
+    stream, collected = b"".join(sent), Collected()
+    for byte in stream:
         collected.reader.feed(bytes([byte]))
     assert collected.records == sent
+    for cut in range(len(stream)):
+        collected = Collected()
+        collected.reader.feed(stream[:cut])
+        collected.reader.feed(stream[cut:])
+        assert collected.records == sent
 
 
 @given(SUBMITS, ANSWERS, BYTES)

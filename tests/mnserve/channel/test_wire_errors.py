@@ -23,7 +23,10 @@ def test_a_fault_of_ours_is_logged_under_the_id_that_arrives(caplog: pytest.LogC
     class QueueFullError(Exception):
         """Has the name of an error of ours, and is none."""
 
-    for fault in (ZeroDivisionError("secret"), QueueFullError("secret")):
+    class StoppingError(errors.MnServeError):
+        """Belongs to our tree, and is not the one of this name."""
+
+    for fault in (ZeroDivisionError("secret"), QueueFullError("secret"), StoppingError("secret")):
         caplog.clear()
         arrived = unpack_error(pack_error(fault))
         assert type(arrived) is errors.EngineProcessError

@@ -380,16 +380,17 @@ async def test_the_end_of_either_side_ends_all_requests() -> None:
             assert len(engine.calls) == 1
 
 
+LAYOUT_JSON = b'{"inputs": [["x", "FP32", [1, 4]]], "outputs": ["y"], "rows": 1, "alone": false}'
 DAMAGED = [
     pack_submit(Submit(1, 1, 0, 0, 0, math.inf, 0.0, 0, 16)),  # its layout was not told
-    pack_layout(LAYOUT, 1, b"{}"),  # not the next number
+    pack_layout(LAYOUT, 1, LAYOUT_JSON),  # not the next number
     pack_layout(LAYOUT, 0, b"{"),
     pack_layout(LAYOUT, 0, b'{"inputs": [["x", "FP32", [1, -4]]], "outputs": ["y"], "rows": 1, "alone": false}'),
     pack_layout(LAYOUT, 0, b'{"inputs": [["x", "FP32", [1]]], "outputs": ["y"], "rows": 0, "alone": false}'),
     pack_number(RELEASE, 4096),
     pack_number(FREED, 1),
 ]
-TOLD = pack_layout(LAYOUT, 0, b'{"inputs": [["x", "FP32", [1, 4]]], "outputs": ["y"], "rows": 1, "alone": false}')
+TOLD = pack_layout(LAYOUT, 0, LAYOUT_JSON)
 DAMAGED += [
     TOLD + pack_submit(Submit(1, 1, 0, 0, 0, math.inf, 0.0, 2**24 - 15, 16)),  # beyond the memory
     TOLD + pack_submit(Submit(1, 1, 0, 0, 0, math.inf, 0.0, 2**64 - 1, 16)),
@@ -408,7 +409,8 @@ async def test_damaged_records_end_the_link_of_an_engine_process(
         async with asyncio.timeout(5):
             while not pair.front.closed:
                 await asyncio.sleep(0.001)
-        assert "a link between processes ended" in caplog.text
+        assert "a link between processes ended: " in caplog.text
+        assert pair.ends == ["the other side has ended"]
         assert pair.engine.outstanding == 0
 
 
@@ -447,4 +449,4 @@ async def test_layouts_start_anew_once_there_are_many(monkeypatch: pytest.Monkey
             (y,) = (await pair.front.infer(1, work(*range(rows)), RequestLimits())).arrays
             assert y[:, 0].tolist() == [2.0 * i for i in range(rows)]
         assert len(pair.engine._layouts._known) <= 3
-        assert len(pair.front._layouts._known) <= 3
+        assert len(pair.front._answers._layouts._known) <= 3
