@@ -161,6 +161,13 @@ async def test_after_a_while_nobody_is_on_the_way_any_more(callers: Callers) -> 
     callers.run()
     callers.come()
     assert callers.remaining == 0
+    callers = Callers()
+    callers.learn(4)
+    callers.now += 100 * MS
+    callers.come(2)
+    callers.run()  # the engine was not idle, so that nobody asked for a moment
+    callers.come(2)
+    assert callers.remaining == 0
 
 
 async def test_where_requests_are_not_joined_nobody_waits(callers: Callers) -> None:
