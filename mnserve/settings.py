@@ -43,7 +43,7 @@ class ServeSettings:
     front_ends: int = -1
     """Processes that take calls in; 0 does everything in one process, and -1 chooses by CPUs and models."""
     engine_processes: int = 1
-    """Processes that run the models, each with its share of the CPUs."""
+    """Processes that run the models, each with its share of the CPUs; where there are several GPUs, one for each."""
     server_name: str = "mnserve"
     """Name of the server in ServerMetadata, for clients that expect another one, such as triton."""
     strict: bool = False
@@ -65,7 +65,8 @@ class ServeSettings:
     max_queue_bytes: int = 1024 * _MEBIBYTE
     """Most bytes of tensors that may wait for one model, or that streams hold; their messages are in memory beside."""
     run_timeout: float = 300.0
-    """Seconds that a run of an engine may take; beyond it the model goes not ready for good. 0 is no limit."""
+    """Seconds that a run of an engine may take; beyond it the model is not ready until it is loaded again, which front
+    ends have done at once. 0 is no limit."""
     cache_bytes: int = 0
     """Most bytes of answers to keep, for models with response_cache { enable: true } in config.pbtxt; 0 keeps none."""
     rate_limit: float = 0.0

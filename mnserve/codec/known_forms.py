@@ -126,7 +126,7 @@ class RequestForms:
         """
         key = layout_key(request, signature)
         layout = None if key is None else signature.layouts.get(key)
-        if layout is None or not _has_fixed_sizes(layout):
+        if layout is None or not request.raw_input_contents or not _has_fixed_sizes(layout):
             return
         cuts, marks, tail = _places(request, layout)
         head = len(data) - tail

@@ -10,7 +10,7 @@ from typing import Any, Final
 from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
-from mnserve.processes.calls import Arguments
+from mnserve.processes.calls import Arguments, outcomes_of
 from mnserve.processes.engine_counters import EngineCounters
 from mnserve.processes.engine_place import EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndPlace
@@ -18,6 +18,8 @@ from mnserve.processes.journal import Journal
 from mnserve.processes.request_counters import RequestCounters
 from mnserve.remote.models import RemoteModels
 
+_PATIENCE: Final = 10.0
+"""Longest time that a call waits for a front end which does nothing."""
 _BATCHES_SECONDS: Final = 2.0
 """Longest time that statistics wait for an engine process; what it told before is told again then."""
 
@@ -93,22 +95,27 @@ class Administration:
         await self._known()
 
     async def _everywhere(self, method: str, arguments: Arguments) -> None:
-        """Has all engine processes do something, side by side, and each to its end.
+        """Has all engine processes do something: first one of them, and then the others side by side.
+
+        What ends the first one, or cannot be done there, is not tried in the others.
 
         Raises:
             MnServeError: The error of the first that could not; where there are several, its message names it.
         """
-        calls = (engine.calls.call(method, arguments) for engine in self._engines)
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        for engine, outcome in zip(self._engines, outcomes, strict=True):
+        first, *others = self._engines
+        outcomes = list(await asyncio.gather(first.calls.call(method, arguments), return_exceptions=True))
+        if not isinstance(outcomes[0], BaseException):
+            calls = (engine.calls.call(method, arguments) for engine in others)
+            outcomes.extend(await asyncio.gather(*calls, return_exceptions=True))
+        for engine, outcome in zip(self._engines, outcomes, strict=False):
             if isinstance(outcome, MnServeError) and len(self._engines) > 1:
                 raise type(outcome)(f"engine process {engine.number}: {outcome}") from outcome
             if isinstance(outcome, BaseException):
                 raise outcome
 
     async def _known(self) -> None:
-        """Waits until every front end has heard of the last change of the models."""
-        await asyncio.gather(*(front_end.knows() for front_end in self._front_ends))
+        """Waits until every front end has heard of the last change of the models, unless it is stuck."""
+        await outcomes_of((front_end.knows() for front_end in self._front_ends), _PATIENCE)
 
     async def _statistics(self, arguments: Arguments) -> list[str]:
         name, version = arguments["name"], arguments["version"]
@@ -136,13 +143,18 @@ class Administration:
         async with self._changing:
             others = [front_end for front_end in self._front_ends if front_end is not asking]
             calls = (front_end.calls.call("apply", arguments) for front_end in others)
-            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            outcomes = await outcomes_of(calls, _PATIENCE)
             if log_changes := self.journal.add(method, message):
-                changes = (engine.calls.call("log", {"changes": log_changes}) for engine in self._engines)
-                await asyncio.gather(*changes, return_exceptions=True)
+                for engine in self._engines:
+                    engine.child.send("log", changes=log_changes)
             for front_end, outcome in zip(others, outcomes, strict=True):
                 if isinstance(outcome, BaseException) and front_end.child.alive:
                     raise outcome
+
+    def replay_log(self, engine: EnginePlace) -> None:
+        """Has a new engine process make the changes of the log settings that the others have made."""
+        if changes := self.journal.log_changes:
+            engine.child.send("log", changes=changes)
 
     def replay(self, front_end: FrontEndPlace) -> None:
         """Has a new front end make the changes that the others have made."""

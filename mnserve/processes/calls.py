@@ -7,7 +7,7 @@ A ``call`` has an id, a method and its arguments; the ``reply`` to it has the id
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from itertools import count
 from typing import Any, Protocol, TypeAlias
 
@@ -117,3 +117,13 @@ def taken(future: asyncio.Future[Any]) -> None:
     """Takes the error of a future that nobody may wait for any more."""
     if not future.cancelled():
         future.exception()
+
+
+async def outcomes_of(calls: Iterable[Coroutine[Any, Any, Any]], timeout: float) -> list[Any]:
+    """Waits for calls, for some seconds at most; lists their results and their errors."""
+
+    async def outcome(call: Coroutine[Any, Any, Any]) -> Any:
+        async with asyncio.timeout(timeout):
+            return await call
+
+    return await asyncio.gather(*map(outcome, calls), return_exceptions=True)

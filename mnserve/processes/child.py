@@ -27,7 +27,6 @@ class Child:
         on_message: Takes each message of the process and its open files.
         on_death: Called once, with its exit code, when the process has ended without :meth:`kill`; negative is
             a signal.
-        environment: Variables of its environment beside ours.
     """
 
     def __init__(
@@ -36,17 +35,17 @@ class Child:
         name: str,
         on_message: Callable[[Message, list[int]], None],
         on_death: Callable[[int], None],
-        environment: dict[str, str] | None = None,
     ) -> None:
         self.name = name
         self._on_death = on_death
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs, _signals_blocked():
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+                # The folder that the server was started in is no place for modules, unless it was one before.
+                [sys.executable, "-P", "-m", module, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
-                env=None if environment is None else {**os.environ, **environment},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
             )
         self._channel = ControlChannel(ours, on_message, self._lost)
         self._ended = asyncio.Event()

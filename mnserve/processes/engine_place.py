@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from mnserve.channel.pages import CounterPage
@@ -15,6 +15,7 @@ from mnserve.processes.calls import Caller, taken
 from mnserve.processes.child import Child
 from mnserve.processes.control import Message
 from mnserve.processes.ending import ending
+from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.restarts import Restarts
 from mnserve.shared_catalogue.engine_page import PAGE_CELLS
 
@@ -66,17 +67,17 @@ class EnginePlace:
         number: Number of the place.
         orders: What each process is told.
         events: Hears what becomes of it.
-        cpus: CPUs that its threads may run on; none leaves them as they are.
+        share: What it may use of the machine.
     """
 
-    def __init__(self, number: int, orders: StartOrders, events: EngineEvents, cpus: Sequence[int] = ()) -> None:
+    def __init__(self, number: int, orders: StartOrders, events: EngineEvents, share: EngineShare) -> None:
         self.number = number
         self.generation = 0
         """Counts the processes of this place."""
         self.loaded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Set once everything is loaded for the first time, or cannot be."""
         self.loaded.add_done_callback(taken)
-        self._orders, self._events, self._cpus = orders, events, tuple(cpus)
+        self._orders, self._events, self._share = orders, events, share
         self._restarts = Restarts()
         self._failures = 0
         self._loading: list[str] = []
@@ -100,7 +101,7 @@ class EnginePlace:
             wanted=orders.wanted,
             again=self.loaded.done(),
             left_out=orders.left_out,
-            cpus=self._cpus,
+            **asdict(self._share),
         )
         self._events.on_up(self)
 

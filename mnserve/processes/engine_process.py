@@ -18,7 +18,7 @@ from mnserve.engine_links.front_end_link import FrontEndLink, LinkMemories
 from mnserve.errors import MnServeError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
-from mnserve.observability.log_settings import LogControl
+from mnserve.observability.log_settings import LogControl, LogValue
 from mnserve.observability.logs import configure
 from mnserve.processes.calls import Answerer, Arguments
 from mnserve.processes.child_side import Supervision, supervised
@@ -45,10 +45,10 @@ class EngineProcess:
             "load": self._load,
             "unload": self._unload,
             "batches": self._batches,
-            "log": self._change_log,
             "drain": self._drain,
         }
         self._answerer = Answerer(lambda method, arguments: self._methods[method](arguments), supervision.send)
+        self._loaded = asyncio.Event()
         self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
@@ -71,6 +71,8 @@ class EngineProcess:
             self._begin(message, fds)
         elif kind == "link":
             self._link(fds)
+        elif kind == "log":
+            self._change_log(message["changes"])
         elif kind == "stopping":
             self._stop()
         elif kind == "end":
@@ -81,8 +83,9 @@ class EngineProcess:
         configure(settings.log_level, settings.log_format)
         if message["cpus"]:
             os.sched_setaffinity(0, message["cpus"])
+        device, devices = message["device"], tuple(message["devices"])
         page = CounterPage.from_fd(fds[0])
-        options = replace(LoadOptions.of_server(settings), on_load=self._tell_of_load)
+        options = replace(LoadOptions.of_server(settings, device, devices), on_load=self._tell_of_load)
         self._models = models = Models(Path(settings.repository), options, self._changed)
         self._log_control = LogControl(settings.log_format)
         self._publisher = Publisher(models, page.cells, self._send)
@@ -115,12 +118,13 @@ class EngineProcess:
             poller = await load_at_start(self._models, settings, message["left_out"])
             for name, config in ((name, config) for name, config in wanted.items() if config is not None):
                 with contextlib.suppress(MnServeError):  # logged, and a fault of the model
-                    await self._load({"name": name, "config": config})
+                    await self._models.load(name, ModelConfig.FromString(b64decode(config)))
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))
             return
         self._changed()
         self._send("started")
+        self._loaded.set()
         if poller is not None:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
 
@@ -133,25 +137,28 @@ class EngineProcess:
 
     async def _load(self, arguments: Arguments) -> None:
         assert self._models is not None
+        await self._loaded.wait()
         config = arguments["config"]
         override = None if config is None else ModelConfig.FromString(b64decode(config))
         await self._models.load(arguments["name"], override)
 
     async def _unload(self, arguments: Arguments) -> None:
         assert self._models is not None
+        await self._loaded.wait()
         await self._models.unload(arguments["name"])
 
     async def _batches(self, _: Arguments) -> list[dict[str, Any]]:
         assert self._models is not None
         return [batches_message(counters) for counters in self._models.counters()]
 
-    async def _change_log(self, arguments: Arguments) -> None:
+    def _change_log(self, changes: dict[str, LogValue]) -> None:
         assert self._log_control is not None
-        self._log_control.change(arguments["changes"])
+        self._log_control.change(changes)
 
     # End ------------------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
+        self._loaded.set()  # loads that wait are refused
         if self._polling is not None:
             self._polling.cancel()
         if self._models is not None:

@@ -11,8 +11,10 @@ from mnserve.processes.administration import Administration
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
+from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.links import connect, link_bytes
+from mnserve.processes.listeners import Listeners
 from mnserve.processes.merged_catalogue import CatalogueChange, MergedCatalogue
 from mnserve.processes.settings_message import settings_message
 from mnserve.remote.engines import RemoteEngines
@@ -50,6 +52,7 @@ class Fleet:
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
         self._limits = CommonLimits()
+        self._listeners = Listeners()
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -57,11 +60,11 @@ class Fleet:
         """Places of all processes."""
         return [*self.front_ends, *self.engines]
 
-    def add_engines(self, shares: Sequence[Sequence[int]]) -> None:
+    def add_engines(self, shares: Sequence[EngineShare]) -> None:
         """Starts engine processes.
 
         Args:
-            shares: CPUs of each; none leaves them as they are.
+            shares: What each may use of the machine.
         """
         events = EngineEvents(
             on_up=self._engine_up,
@@ -78,7 +81,9 @@ class Fleet:
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
-            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, events))
+            self.front_ends.append(
+                FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, self._listeners, events)
+            )
 
     def kill(self) -> None:
         """Ends all processes at once."""
@@ -101,6 +106,7 @@ class Fleet:
     def _engine_up(self, engine: EnginePlace) -> None:
         self._catalogue.begin(engine.number, engine.generation)
         self.administration.batches.add_page(engine.number, engine.page.cells)
+        self.administration.replay_log(engine)
         for front_end in self.front_ends:
             self._connect(front_end, engine)
 

@@ -98,8 +98,12 @@ class MergedCatalogue:
         return CatalogueChange(tuple(changed), tuple(gone))
 
     def _merge(self, name: str) -> ModelRecord | None:
-        told = {number: models[name] for number, models in sorted(self._engines.items()) if name in models}
         before = self._merged.get(name)
+        told = {
+            number: models[name]
+            for number, models in sorted(self._engines.items())
+            if name in models and (models[name]["loaded"] or before is None or number not in self._incomplete)
+        }  # a process that has not loaded it yet may do so soon
         if not told:
             return None if before is None or not self._incomplete else _restarting(before)
         copies: dict[int, list[tuple[int, Message]]] = {}

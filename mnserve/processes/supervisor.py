@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
-from typing import Any, Final
+from typing import Final
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
+from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
-from mnserve.processes.cpu_shares import cpu_shares
+from mnserve.processes.calls import outcomes_of
+from mnserve.processes.engine_shares import engine_shares
 from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_count import count_for, first_count
 from mnserve.processes.port import ReservedPort
@@ -69,7 +70,7 @@ class Supervisor:
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
-        fleet.add_engines(cpu_shares(settings.engine_processes))
+        fleet.add_engines(engine_shares(settings.engine_processes, server_devices(settings.engine_options)))
         fleet.add_front_ends(first_count(self._cpus) if settings.front_ends < 0 else settings.front_ends)
         await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
         await asyncio.gather(*(engine.loaded for engine in fleet.engines))
@@ -103,7 +104,7 @@ class Supervisor:
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         closing = (front_end.calls.call("close", {}) for front_end in fleet.front_ends)
-        await _outcomes(closing, _CLOSING_SECONDS)
+        await outcomes_of(closing, _CLOSING_SECONDS)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         for place in fleet.places:
@@ -115,10 +116,10 @@ class Supervisor:
         """Has front ends pass on what they have, and engine processes finish it; True if they did in time."""
         deadline = self._loop.time() + timeout
         calls = (front_end.calls.call("drain", {"timeout": timeout}) for front_end in self._fleet.front_ends)
-        await _outcomes(calls, timeout + _CLOSING_SECONDS)
+        await outcomes_of(calls, timeout + _CLOSING_SECONDS)
         remaining = max(0.0, deadline - self._loop.time())
         calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in self._fleet.engines)
-        return all(outcome is True for outcome in await _outcomes(calls, remaining + _CLOSING_SECONDS))
+        return all(outcome is True for outcome in await outcomes_of(calls, remaining + _CLOSING_SECONDS))
 
     async def _end(self, patience: float = 0.0) -> None:
         """Ends all processes, and gives the port up."""
@@ -147,13 +148,3 @@ class Supervisor:
             return self._fleet.administration.counters()
 
         return asyncio.run_coroutine_threadsafe(counters(), self._loop).result(_COUNTERS_SECONDS)
-
-
-async def _outcomes(calls: Iterable[Coroutine[Any, Any, Any]], timeout: float) -> list[Any]:
-    """Waits for calls, for some seconds at most; lists their results and their errors."""
-
-    async def outcome(call: Coroutine[Any, Any, Any]) -> Any:
-        async with asyncio.timeout(timeout):
-            return await call
-
-    return await asyncio.gather(*map(outcome, calls), return_exceptions=True)

@@ -33,25 +33,25 @@ def test_training_cost_compares_every_variant_with_vanilla(tmp_path: Path) -> No
     assert "ratio to vanilla" in out
 
 
-def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
+def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(run_script: Callable[..., Any], tmp_path: Path) -> None:
     words = [
-        "benchmarks/gpu_training.py",
         "--recipe",
         "digits",
         "--accelerator",
         "cpu",
         "--minutes",
-        "0.05",
+        "0.02",
         "--probe",
         "128",
     ]
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
-    out = run(*words, *small, "--json", str(tmp_path / "gpu.json"))
+    done = run_script("gpu_training", *words, *small, "--json", tmp_path / "gpu.json")
+    assert done.code == 0, done.stderr
     models = json.loads((tmp_path / "gpu.json").read_text())["models"]
     assert [model["model"] for model in models] == ["vanilla", "MN+iFiLM"]
     assert all(model["images_per_second"] > 0 and model["epochs"] >= 1 for model in models)
     assert models[1]["unadapted_accuracy"] is not None
-    assert "images/s" in out
+    assert "images/s" in done.stdout
 
 
 def test_gpu_training_passes_the_data_path_on(run_script: Callable[..., Any], tmp_path: Path) -> None:
@@ -106,7 +106,9 @@ def test_adaptive_price_and_node_profile_measure_exported_models(
     # A name of the published table: only models of that table are measured.
     (tmp_path / "runs" / "small" / "artifact").rename(tmp_path / "convnet4-10-5000")
     short = ["--seconds", "0.02", "--rounds", "2", "--json", str(tmp_path / "price.json")]
-    out = run("benchmarks/adaptive_price.py", str(tmp_path), "--only", "convnet4-10-5000", *short)
+    done = run_script("adaptive_price", tmp_path, "--only", "convnet4-10-5000", *short)
+    assert done.code == 0, done.stderr
+    out = done.stdout
     price = json.loads((tmp_path / "price.json").read_text())["models"]["convnet4-10-5000"]
     assert [item["batch"] for item in price["bench"]["results"]] == [1, 8, 32]
     compared = [price["bench"]["settings"][name] for name in ("model", "against")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import threading
@@ -13,6 +14,8 @@ from typing import Any
 
 import grpc
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
@@ -190,3 +193,76 @@ def test_a_drain_finishes_what_was_admitted_by_all_front_ends(server: Any) -> No
     assert server.process.wait(30) == 0, server.log()
     assert results == [pytest.approx(7)] * 4
     assert "Traceback" not in server.log()
+
+
+@pytest.fixture(scope="module")
+def engines(start_server: StartServer, tmp_path_factory: Any) -> Any:
+    """One front end, two engine processes, and models that end or stop them: ``fragile`` at zeros, ``endless`` always.
+
+    ONNX Runtime's Einsum divides by zero where no row is left.
+    """
+    root = tmp_path_factory.mktemp("repository")
+    step = "step (int64 i, bool c, float[N,4] v) => (bool go, float[N,4] w) { go = Identity(c) w = Mul(v, v) }"
+    einsum = 'e = Einsum<equation = "nmd,bnd->bnm">(square, rows3) s = ReduceSum<keepdims = 0>(e) n = Mul(s, zero)'
+    graphs = {
+        "double": "y = Add(x, x)",
+        "endless": f"yes = Constant<value = bool {{1}}>() y = Loop<body = {step}>(, yes, x)",
+        "fragile": "axis = Constant<value = int64[1] {1}>() zero = Constant<value = float {0}>() "
+        "square = Constant<value = float[1,4,4] {1,0,0,0, 0,1,0,0, 0,0,1,0, 0,0,0,1}>() "
+        "sums = ReduceSum<keepdims = 0>(x, axis) keep = Greater(sums, zero) rows = Compress<axis = 0>(x, keep) "
+        f"rows3 = Unsqueeze(rows, axis) {einsum} y = Add(x, n)",
+    }
+    for name, body in graphs.items():
+        text = f'<ir_version: 8, opset_import: ["" : 18]> g (float[N,4] x) => (float[N,4] y) {{ {body} }}'
+        folder = root / name / "1"
+        folder.mkdir(parents=True)
+        onnx.save(onnx.parser.parse_model(text), folder / "model.onnx")
+        warm_up = "" if name == "fragile" else 'parameters { key: "mn.warm_up" value { string_value: "false" } }'
+        (root / name / "config.pbtxt").write_text(f"max_batch_size: 4\n{warm_up}")
+    words = ("--front-ends", "1", "--engine-processes", "2", "--model-control", "explicit", "--run-timeout", "0.5")
+    return start_server(root, *words, "--load-model", "double", "endless")
+
+
+def test_two_engine_processes_have_cpus_of_their_own_and_serve_in_turn(engines: Any) -> None:
+    first, second = children(engines, "engine")
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not os.sched_getaffinity(first) & os.sched_getaffinity(second)
+    with clients(engines, 1) as (caller,):
+        assert ask(caller, 3) == 6.0
+        os.kill(first, signal.SIGKILL)
+        assert [ask(caller, value) for value in range(20)] == [2.0 * value for value in range(20)]
+        assert caller.is_server_ready()
+        wait_for(lambda: len(children(engines, "engine")) == 2)
+
+
+def test_a_model_that_ends_its_process_when_it_is_loaded_is_refused_with_that_reason(engines: Any) -> None:
+    with clients(engines, 1) as (caller,):
+        with pytest.raises(InferenceServerException, match="its load ended the engine process by SIGFPE"):
+            caller.load_model("fragile")
+        assert ask(caller, 3) == 6.0
+        assert caller.is_server_ready()
+        config = {"max_batch_size": 4, "parameters": {"mn.warm_up": {"string_value": "false"}}}
+        patiently(lambda: caller.load_model("fragile", config=json.dumps(config)) or 0.0)
+        assert ask(caller, 1, "fragile") == 1.0
+
+
+def test_a_run_that_ends_its_process_costs_the_callers_of_its_model_alone(engines: Any) -> None:
+    with clients(engines, 1) as (caller,):
+        for _ in range(2):  # one for each engine process
+            with pytest.raises(InferenceServerException, match="ended while it ran the model"):
+                ask(caller, 0, "fragile")
+            assert ask(caller, 3) == 6.0
+        assert patiently(lambda: ask(caller, 1, "fragile")) == 1.0  # with the configuration of its load
+
+
+def test_a_run_that_never_ends_has_its_process_replaced(engines: Any) -> None:
+    with clients(engines, 1) as (caller,):
+        wait_for(lambda: caller.is_server_ready() and len(children(engines, "engine")) == 2)
+        before = children(engines, "engine")
+        with pytest.raises(InferenceServerException, match="has not ended after"):
+            ask(caller, 1, "endless")
+        assert ask(caller, 3) == 6.0
+        wait_for(lambda: len(set(children(engines, "engine")) - set(before)) == 1)
+        wait_for(lambda: caller.is_model_ready("endless"))
+    engines.process.terminate()
+    assert engines.process.wait(30) == 0, engines.log()

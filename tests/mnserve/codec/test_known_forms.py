@@ -110,6 +110,15 @@ def test_values_that_are_not_finite_are_refused() -> None:
         known.decode()
 
 
+def test_requests_with_numbers_in_fields_of_their_type_are_parsed_every_time() -> None:
+    rules, forms = signature(), RequestForms()
+    typed = pb.ModelInferRequest(model_name="m")
+    typed.inputs.add(name="x0", datatype="FP32", shape=[1, 3]).contents.fp32_contents.extend([1, 2, 3])
+    check_request(typed, rules)
+    forms.learn(typed.SerializeToString(), typed, rules)
+    assert forms.find(typed.SerializeToString()) is None
+
+
 def test_requests_with_parameters_strings_or_booleans_are_parsed_every_time() -> None:
     forms = RequestForms()
     with_parameter = request(1, 1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from mnserve.batching.batcher import Batcher
 from mnserve.batching.options import BatcherOptions
+from mnserve.batching.request_limits import RequestLimits
 from mnserve.codec.decoding import InferenceWork
 from mnserve.engines.fake import FakeEngine
 from mnserve.errors import StoppingError
@@ -25,13 +27,25 @@ def work(rows: int = 1) -> InferenceWork:
 class Side:
     """A batcher with engines side by side and one for batches that come alone, which all wait for a gate."""
 
-    def __init__(self, count: int, *, lone_rows: int = 1, gate: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        lone_rows: int = 1,
+        gate: threading.Event | None = None,
+        before: Callable[[], object] = lambda: None,
+    ) -> None:
         self.engines = [FakeEngine(gate=gate) for _ in range(count)]
         self.wide = FakeEngine(gate=gate)
         instances = [Instance(engine=engine, thread=EngineThread("m")) for engine in self.engines]
-        instances.append(Instance(engine=self.wide, thread=EngineThread("m"), lone_rows=lone_rows))
+        thread = EngineThread("m")
+        thread.post(before)
+        instances.append(Instance(engine=self.wide, thread=thread, lone_rows=lone_rows))
         self.batcher = Batcher(instances, name="m", options=BatcherOptions(max_batch_size=4, max_queue_rows=64))
         self.batcher.start()
+        done = threading.Event()
+        thread.post(done.set)
+        self.ended = done.wait
 
     @property
     def rows(self) -> tuple[list[int], list[int]]:
@@ -75,6 +89,25 @@ async def test_with_one_engine_for_many_callers_a_batch_of_several_did_not_come_
         await asyncio.gather(*(side.batcher.infer(work()) for _ in range(3)))
         assert side.rows == ([1, 3], [])
         await side.batcher.drain()
+
+
+async def test_what_its_engine_has_not_begun_is_taken_back() -> None:
+    gate = threading.Event()
+    side = Side(2, before=gate.wait)
+    try:
+        async with asyncio.timeout(20):
+            await side.batcher.infer(work())
+            call = asyncio.get_running_loop().create_future()
+            request = side.batcher.admit(work(), RequestLimits(), call)
+            await asyncio.sleep(0.01)
+            side.batcher.abort()
+            assert not request.in_batch, "its tensors may go"
+            with pytest.raises(StoppingError):
+                await call
+    finally:
+        gate.set()
+    assert await asyncio.to_thread(side.ended, 10)
+    assert side.rows == ([1], [])
 
 
 async def test_what_waits_for_the_engine_is_given_up_with_the_rest() -> None:

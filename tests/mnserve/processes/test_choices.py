@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mnserve.access.settings import SecuritySettings
-from mnserve.processes.cpu_shares import cpu_shares
 from mnserve.processes.ending import ending
+from mnserve.processes.engine_shares import engine_shares
 from mnserve.processes.front_end_count import count_for, first_count
 from mnserve.processes.restarts import Restarts
 from mnserve.processes.settings_message import settings_from_message, settings_message
@@ -25,9 +25,18 @@ def test_front_ends_follow_cpus_and_what_the_models_can_answer() -> None:
 
 def test_engine_processes_share_the_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2, 3, 5, 7})
-    assert cpu_shares(1) == [()]
-    assert cpu_shares(2) == [(0, 2), (3, 5, 7)]
-    assert cpu_shares(6) == [()] * 6
+    assert [[share.cpus for share in engine_shares(count)] for count in (1, 2, 6)] == [
+        [()],
+        [(0, 2), (3, 5, 7)],
+        [()] * 6,
+    ]
+
+
+def test_each_of_several_gpus_has_an_engine_process() -> None:
+    assert [share.device for share in engine_shares(1, (0, 1, 2))] == [0, 1, 2]
+    assert [share.device for share in engine_shares(3, (0, 1))] == [0, 1, 0]
+    assert {(share.devices, share.cpus) for share in engine_shares(1, (0, 1))} == {((0, 1), ())}
+    assert [share.device for share in engine_shares(1, (4,))] == [None]
 
 
 def test_restarts_wait_longer_from_death_to_death_and_forget_after_a_calm_minute() -> None:

@@ -35,6 +35,7 @@ def test_a_version_is_ready_where_one_process_serves_it_and_waits_for_one_that_i
     catalogue.begin(0, 2)
     loading = model(versions=[], faults=[[None, "it is being loaded"]])
     assert catalogue.update(0, loading) == CatalogueChange()  # it still waits
+    assert catalogue.update(0, {**loading, "faults": [], "loaded": False}) == CatalogueChange()
     assert shown(catalogue.update(0, model())) == [("m", "", False, {0: (2, 1)})]
     assert shown(catalogue.everything()) == [("m", "", False, {0: (2, 1)})]
 
