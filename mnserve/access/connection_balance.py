@@ -53,6 +53,10 @@ class ConnectionBalance:
         if process in self._counts:
             self._counts[process] = connections
 
+    def process_at(self, place: int) -> int:
+        """Returns the process at a place."""
+        return self._order[place]
+
     @property
     def place(self) -> int | None:
         """Place of the process with the fewest connections; None where all have the same number."""

@@ -63,7 +63,7 @@ class LoadOptions:
 
         Args:
             settings: Settings of the server.
-            device: GPU of this process, where each has its own; None where it has no other to leave models to.
+            device: GPU of this process, where each has its own; None for one process, which has all models.
             devices: All GPUs of the server.
         """
         return cls(

@@ -14,6 +14,7 @@ from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrder
 from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.links import connect, link_bytes
+from mnserve.processes.listeners import Listeners
 from mnserve.processes.merged_catalogue import CatalogueChange, MergedCatalogue
 from mnserve.processes.settings_message import settings_message
 from mnserve.remote.engines import RemoteEngines
@@ -51,6 +52,7 @@ class Fleet:
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
         self._limits = CommonLimits()
+        self._listeners = Listeners()
         self._link_bytes = link_bytes(settings.max_queue_bytes)
 
     @property
@@ -79,7 +81,9 @@ class Fleet:
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
-            self.front_ends.append(FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, events))
+            self.front_ends.append(
+                FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, self._listeners, events)
+            )
 
     def kill(self) -> None:
         """Ends all processes at once."""

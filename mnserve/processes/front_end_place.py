@@ -16,6 +16,7 @@ from mnserve.processes.child import Child
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.ending import ending
+from mnserve.processes.listeners import Listeners
 from mnserve.processes.merged_catalogue import CatalogueChange
 from mnserve.processes.restarts import Restarts
 from mnserve.shared_catalogue.shared_counters import PAGE_CELLS
@@ -47,12 +48,20 @@ class FrontEndPlace:
         number: Number of the place.
         settings: Settings of the server, values of JSON.
         limits: What all front ends count together.
+        listeners: The front ends that listen.
         events: Hears what becomes of it.
     """
 
-    def __init__(self, number: int, settings: dict[str, Any], limits: CommonLimits, events: FrontEndEvents) -> None:
+    def __init__(
+        self,
+        number: int,
+        settings: dict[str, Any],
+        limits: CommonLimits,
+        listeners: Listeners,
+        events: FrontEndEvents,
+    ) -> None:
         self.number = number
-        self._settings, self._limits, self._events = settings, limits, events
+        self._settings, self._limits, self._listeners, self._events = settings, limits, listeners, events
         self._restarts = Restarts()
         self._port = 0
         self._task: asyncio.Task[None] | None = None
@@ -81,9 +90,17 @@ class FrontEndPlace:
             self.listen(self._port)
 
     def listen(self, port: int) -> None:
-        """Has this process, and those after it, listen on a port."""
+        """Has this process, and those after it, listen on a port, each once those before it do."""
         self._port = port
-        self.child.send("listen", port=port)
+        self._listeners.add(self)
+
+    def begin_to_listen(self) -> None:
+        """Has the process listen now."""
+        self.child.send("listen", port=self._port)
+
+    def steer(self, place: int | None) -> None:
+        """Has the process tell the kernel where new connections go, see :mod:`mnserve.access.connection_balance`."""
+        self.child.send("steer", place=place)
 
     def tell(self, change: CatalogueChange) -> None:
         """Tells of a change of the models."""
@@ -117,8 +134,12 @@ class FrontEndPlace:
             self.calls.reply(message)
         elif kind == "prepared" and not self.prepared.done():
             self.prepared.set_result(None)
-        elif kind == "ready" and not self.ready.done():
-            self.ready.set_result(message["url"])
+        elif kind == "ready":
+            self._listeners.listens(self)
+            if not self.ready.done():
+                self.ready.set_result(message["url"])
+        elif kind == "connections":
+            self._listeners.report(self, message["count"])
         elif kind == "failed":
             self._fail(error_from_fields(message["error"]))
 
@@ -139,6 +160,7 @@ class FrontEndPlace:
         self.calls.end(UnavailableError(f"a front end has ended {how}"))
         self._acked.set()
         self._limits.calls.cells[self.number] = 0
+        self._listeners.lost(self)
         self._events.on_lost(self)
         self.page.close()
         for waiting in (self.prepared, self.ready):

@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from mnserve.access.call_limits import CallLimits
+from mnserve.access.connection_balance import steer_connections
+from mnserve.access.connection_counts import ConnectionCounts
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.access.shared_rate_limits import RateTable
 from mnserve.channel.locked import LockedCells
@@ -54,6 +56,8 @@ class FrontEndProcess:
         self._ended = asyncio.Event()
         self._engines = RemoteEngines()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._port = 0
+        self._connections: ConnectionCounts | None = None
         supervision.open(self._take)
 
     async def ended(self) -> int:
@@ -80,6 +84,8 @@ class FrontEndProcess:
             self._process_settings.apply(message["method"], b64decode(message["message"]))
         elif kind == "listen":
             self._tasks.add(asyncio.get_running_loop().create_task(self._listen(message["port"])))
+        elif kind == "steer":
+            steer_connections(self._port, message["place"])
         elif kind == "stopping":
             self._models.stop()
         elif kind == "refuse":
@@ -119,7 +125,9 @@ class FrontEndProcess:
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))
         else:
+            self._port = port
             self._send("ready", url=url)
+            self._connections = ConnectionCounts(port, lambda count: self._send("connections", count=count))
 
     def _link(self, message: Message, fds: list[int]) -> None:
         sock, requests, answers = fds
@@ -150,6 +158,8 @@ class FrontEndProcess:
                 busy = now
 
     async def _close(self, _: Arguments) -> None:
+        if self._connections is not None:
+            self._connections.close()
         await self._front_end.close()
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
