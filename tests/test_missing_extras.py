@@ -41,7 +41,7 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
     [
         ((*TRAINING, *EXPORT), ("mntrain", "fit", "digits"), "torch", "train"),
         ((*TRAINING, *EXPORT), ("mnexport", "runs/a/artifact", "repository/a"), "onnx", "export"),
-        (SERVING, ("mnserve", "serve", "repository"), "onnxruntime", "serve"),
+        (SERVING, ("mnserve", "serve", "repository", "--front-ends", "0"), "onnxruntime", "serve"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(
