@@ -64,6 +64,12 @@ class Supervisor:
         except MnServeError:
             await self._end()
             raise
+        except OSError as error:
+            await self._end()
+            raise StartError(
+                f"the processes of the server cannot be started: {error.strerror or error}; raise the limits of open "
+                "files and of processes (ulimit -n, ulimit -u), or give --front-ends 0, one process for all"
+            ) from error
 
     async def _start(self) -> Addresses:
         settings, fleet = self._settings, self._fleet
@@ -108,6 +114,7 @@ class Supervisor:
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         for place in fleet.places:
+            place.child.expect_end()
             place.child.send("end")
         await self._end(_CLOSING_SECONDS)
         return finished
@@ -137,7 +144,11 @@ class Supervisor:
         fleet = self._fleet
         if self._settings.front_ends < 0 and self._port is not None:
             before = len(fleet.front_ends)
-            fleet.add_front_ends(count_for(self._cpus, fleet.rows_per_second) - before)
+            more = count_for(self._cpus, fleet.rows_per_second) - before
+            try:
+                fleet.add_front_ends(more, awaited=not self._listening)
+            except OSError as error:
+                _log.error("no further front end can be started: %s", error.strerror or error)
             for front_end in fleet.front_ends[before:] if self._listening else ():
                 front_end.listen(self._port.number)
 
