@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simpy
 from capacity_model.batching import no_moment
 from capacity_model.calibration import MANY, fit
+from capacity_model.cores import Cores, Steps
 from capacity_model.costs import Costs, Runs, Work, read_costs
 from capacity_model.load import Load
 from capacity_model.prediction import Network, forecast, front_ends_needed, gpu_rate
@@ -62,11 +64,19 @@ def test_cores_are_shared_by_all_that_computes() -> None:
 
 
 def test_a_long_run_does_not_hold_a_core_for_itself() -> None:
-    costs = replace(COMPUTING, runs=Runs.line(50e-3, 0.0))
-    outcome = simulate(Setup(costs=costs, cores=1, callers=1, max_batch=1, client_here=False, seconds=2.0))
-    beside = simulate(Setup(costs=costs, cores=1, callers=8, max_batch=1, client_here=False, seconds=2.0))
-    assert outcome.rate == pytest.approx(1 / 50.1e-3, rel=0.02)
-    assert beside.rate == pytest.approx(outcome.rate, rel=0.02)
+    env, ends = simpy.Environment(), {}
+    cores = Cores(env, 1)
+
+    def work(name: str, start: float, seconds: float) -> Steps:
+        yield env.timeout(start)
+        yield from cores.work(seconds)
+        ends[name] = env.now
+
+    for name, start, seconds in (("run", 0.0, 50e-3), ("call", 1.2e-3, 1e-4)):
+        env.process(work(name, start, seconds))
+    env.run()
+    assert ends == {"call": pytest.approx(1.6e-3), "run": pytest.approx(50.1e-3)}
+    assert cores.used == pytest.approx(50.1e-3)
 
 
 def test_an_idle_engine_takes_what_waits_and_a_busy_one_gathers() -> None:
