@@ -133,7 +133,10 @@ def load(
     count = sum(later.counts.values()) - sum(runs.counts.values())
     answered = sum(size * (later.counts[size] - runs.counts.get(size, 0)) for size in later.counts) / rows
     if done is None or not calls or answered < 0.98 * int(done[1]) or any(status != 200 for _, status, _ in calls):
-        raise LoadError(f"the server answered {answered:,.0f} of {len(calls):,} calls of h2load: {printed[-200:]}")
+        raise LoadError(
+            f"the server with {len(server.front_ends)} front ends answered {answered:,.0f} of {len(calls):,} calls of "
+            f"{callers} callers with {rows} rows each; h2load says: {' '.join(printed.split())}"
+        )
     begin = min(start for start, _, _ in calls) + warm_up * 1e6
     times = sorted(took / 1e6 for start, _, took in calls if start + took >= begin)
     used = [getattr(after, name) - getattr(cpu, name) for name in vars(after)]
