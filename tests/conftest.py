@@ -39,7 +39,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Leaves modules and tests, which stay to the end, out of every search for garbage: each would take half a second."""
+    """Leaves modules and tests, which stay to the end, out of each search for garbage: it would take half a second."""
     gc.disable()
     try:
         return (yield)
