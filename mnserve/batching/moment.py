@@ -2,7 +2,8 @@
 
 Callers who are answered together come back together, one after the other: a front end takes them in one by one. An
 engine that began with the first of them would run it alone, and each run costs the front end a turn. So an engine that
-has joined requests lately waits, until what waits would keep it busy for as long as the others take to come.
+has joined requests lately waits, until what waits would keep it busy for a third of the time that the others take to
+come.
 
 A caller who is alone never waits, since nobody else is on the way. Nor does anybody where a run takes longer than
 taking its requests in: batches form while the engine is busy.
@@ -20,6 +21,9 @@ MAX_NS: Final = 4_000_000
 """Longest moment."""
 DRY_GAPS: Final = 8
 """Gaps between arrivals after which nobody else is on the way."""
+_RUN_SHARE: Final = 3
+"""Times that a run counts. Where all callers share one run, nobody is taken in meanwhile; so runs that are no trifle
+begin while others are still on the way."""
 _FIRST_GAP_NS: Final = 300_000
 """Gap before any was measured."""
 _MAX_GAP_NS: Final = 1_000_000
@@ -94,7 +98,7 @@ class WaitingMoment:
         if away <= 0 or self._single_runs >= _JOINED_RUNS:
             return 0.0
         # Every request that comes makes the engine busier by its run, and those on their way fewer by one.
-        waiting, run_ns = len(queue), self._row_ns * queue.rows
+        waiting, run_ns = len(queue), _RUN_SHARE * self._row_ns * queue.rows
         missing = math.ceil((away * self._gap_ns - run_ns) / (self._gap_ns + run_ns / waiting))
         if missing <= 0:
             return 0.0

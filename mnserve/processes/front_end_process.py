@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from typing import Final
 
+from mnserve.access import credential_files
 from mnserve.access.call_limits import CallLimits
 from mnserve.access.connection_balance import steer_connections
 from mnserve.access.connection_counts import ConnectionCounts
@@ -20,6 +22,7 @@ from mnserve.channel.wire_errors import error_fields
 from mnserve.engine_links.front_end_link import LinkMemories
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.logs import configure
+from mnserve.observability.trace_counts import SharedTraceCounts
 from mnserve.observability.tracing import Tracing
 from mnserve.processes.calls import Answerer, Arguments, Caller
 from mnserve.processes.child_side import Supervision, supervised
@@ -95,9 +98,12 @@ class FrontEndProcess:
     def _begin(self, message: Message, fds: list[int]) -> None:
         settings = settings_from_message(ServeSettings, message["settings"])
         configure(settings.log_level, settings.log_format)
-        page, counts = (CounterPage.from_fd(fd).cells for fd in fds[:2])
-        tables = [RateTable(LockedCells.from_fd(fd), bytes.fromhex(message["key"])) for fd in fds[2:]]
-        shared = (counts, message["place"])
+        if message["place"]:  # the first front end tells of files that all of them read
+            logging.getLogger(credential_files.__name__).setLevel(logging.ERROR)
+        page, calls = (CounterPage.from_fd(fd).cells for fd in fds[:2])
+        tables = [RateTable(LockedCells.from_fd(fd), bytes.fromhex(message["key"])) for fd in fds[2:4]]
+        counts = SharedTraceCounts(LockedCells.from_fd(fds[4]))
+        shared = (calls, message["place"])
         self._limits = CallLimits(settings.max_concurrent_requests, RefusedCalls(refused_of(page)), shared)
         self._models = RemoteModels(
             self._engines,
@@ -107,7 +113,7 @@ class FrontEndProcess:
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
         )
         try:
-            self._tracing: Tracing | None = open_tracing(settings)
+            self._tracing: Tracing | None = open_tracing(settings, counts)
             self._front_end = FrontEnd(settings, self._models, self._limits, rate_limits(settings, tables[0]))
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))

@@ -7,6 +7,7 @@ from mnserve.access.refused_calls import RefusedCalls
 from mnserve.access.shared_rate_limits import RateTable, SharedRateLimits
 from mnserve.codec.shared_memory import Regions
 from mnserve.observability.log_settings import LogControl
+from mnserve.observability.trace_counts import TraceCounts
 from mnserve.observability.trace_settings import TraceChoice, TraceSettings
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.control_calls import ServiceOptions
@@ -29,15 +30,19 @@ def rate_limits(settings: ServeSettings, table: RateTable | None = None) -> Rate
     return SharedRateLimits(settings.rate_limit, burst, table)
 
 
-def open_tracing(settings: ServeSettings) -> Tracing | None:
+def open_tracing(settings: ServeSettings, counts: TraceCounts | None = None) -> Tracing | None:
     """Connects to the collector of spans; None without one.
+
+    Args:
+        settings: Settings of the command line.
+        counts: Traced requests of all processes of the server; None where this is the only one.
 
     Raises:
         StartError: OpenTelemetry is not installed.
     """
     if not settings.trace_endpoint:
         return None
-    return Tracing.to_collector(settings.trace_endpoint, TraceSettings(TraceChoice(rate=settings.trace_rate)))
+    return Tracing.to_collector(settings.trace_endpoint, TraceSettings(TraceChoice(rate=settings.trace_rate), counts))
 
 
 def offered_services(

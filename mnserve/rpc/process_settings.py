@@ -39,7 +39,7 @@ class ProcessSettings:
         elif method == "LogSettings":
             self.change_log(pb.LogSettingsRequest.FromString(message))
         elif method == "TraceSetting":
-            self.change_traces(pb.TraceSettingRequest.FromString(message))
+            self.change_traces(pb.TraceSettingRequest.FromString(message), anew=False)
         else:
             raise UnsupportedError(f"the call {method} changes no settings of a process")
 
@@ -65,12 +65,19 @@ class ProcessSettings:
         self._log.change({name: _log_value(name, value) for name, value in request.settings.items()})
         return self._log
 
-    def change_traces(self, request: pb.TraceSettingRequest) -> TraceSettings:
-        """Changes the trace settings that a request names; returns all."""
+    def change_traces(self, request: pb.TraceSettingRequest, *, anew: bool = True) -> TraceSettings:
+        """Changes the trace settings that a request names; returns all.
+
+        Args:
+            request: The request.
+            anew: Begin to count traced requests anew.
+        """
         if self._tracing is None:
             raise UnsupportedError("nothing is traced; start the server with --trace-endpoint http://COLLECTOR:4317")
         settings = self._tracing.settings
-        settings.change(request.model_name, {name: setting.value for name, setting in request.settings.items()})
+        settings.change(
+            request.model_name, {name: setting.value for name, setting in request.settings.items()}, anew=anew
+        )
         return settings
 
 

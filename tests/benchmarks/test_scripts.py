@@ -1,6 +1,7 @@
 """The scripts that print the published figures still run, on a very small scale."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 def run(*words: str) -> str:
     command = [sys.executable, *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -151,7 +153,7 @@ def test_rank_margin_keeps_the_chosen_share_on_its_own_images(
 
 
 def test_grpc_cancels_prints_the_memory_of_a_cancelled_call() -> None:
-    out = run("benchmarks/grpc_cancels.py", "--rounds", "2", "--calls", "40")
+    out = run("-m", "soaking.grpc_cancels", "--rounds", "2", "--calls", "40")
     assert "round 2" in out
     assert "bytes a cancelled call" in out
 
@@ -164,10 +166,11 @@ def test_front_ends_measures_every_named_way(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "m", rows[:1], rows[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", "raw, 1 thread;bare;mnserve;2 x mnserve"]
+    named = "raw, 1 thread;bare;mnserve;mnserve, 1 front end"
+    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", named]
     out = run("benchmarks/front_ends.py", str(tmp_path / "m.onnx"), *few)
     ways = {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
-    assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
+    assert set(named.split(";")) <= ways
 
 
 def test_many_models_measures_both_ways_to_open_them(tmp_path: Path) -> None:

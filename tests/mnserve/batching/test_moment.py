@@ -87,9 +87,9 @@ async def test_those_who_were_answered_together_are_waited_for(callers: Callers)
     assert callers.run() == 4
 
 
-async def test_a_run_that_takes_as_long_as_the_others_need_to_come_begins(callers: Callers) -> None:
-    """A row costs as much as it takes to come: with half of them waiting, the others come during their run."""
-    callers.learn(8, 8 * GAP + 40 * US)
+async def test_a_run_that_takes_a_third_of_what_the_others_need_to_come_begins(callers: Callers) -> None:
+    """A row costs a third of what it takes to come, so half of those who were answered have to wait."""
+    callers.learn(8, (8 * GAP + 40 * US) // 3)
     for number in range(1, 5):
         callers.come()
         assert (callers.remaining > 0) is (number < 4)
@@ -100,10 +100,10 @@ async def test_a_run_that_takes_as_long_as_the_others_need_to_come_begins(caller
 
 
 async def test_rows_count_for_the_run_and_requests_for_those_who_come(callers: Callers) -> None:
-    callers.learn(4, 4 * GAP + 40 * US)
+    callers.learn(4, (4 * GAP + 40 * US) // 3)
     callers.now += GAP
     callers.queue.add(work(rows=3), asyncio.Future())
-    assert callers.remaining == 0  # three rows take as long as three callers
+    assert callers.remaining == 0  # three rows are worth three callers
 
 
 async def test_a_stream_that_dries_up_ends_the_moment_and_nobody_else_is_expected(callers: Callers) -> None:
@@ -160,6 +160,13 @@ async def test_after_a_while_nobody_is_on_the_way_any_more(callers: Callers) -> 
     assert callers.remaining == 0
     callers.run()
     callers.come()
+    assert callers.remaining == 0
+    callers = Callers()
+    callers.learn(4)
+    callers.now += 100 * MS
+    callers.come(2)
+    callers.run()  # the engine was not idle, so that nobody asked for a moment
+    callers.come(2)
     assert callers.remaining == 0
 
 
@@ -286,8 +293,9 @@ async def test_a_request_that_would_be_late_ends_the_moment(waiting: Waiting) ->
     patient = waiting.ask(1, deadline=loop.time() + 600)
     await asyncio.sleep(0.005)
     assert not patient.done()
-    await waiting.ask(2, deadline=loop.time() + 0.02)
-    await patient
+    async with asyncio.timeout(20):
+        while not patient.done():  # a busy machine may miss a deadline so near
+            await asyncio.gather(waiting.ask(2, deadline=loop.time() + 0.05), return_exceptions=True)
     assert waiting.batches() == [2]
     await waiting.batcher.drain()
 
