@@ -187,8 +187,10 @@ class FrontEndPlace:
         self.page.close()
         if self._fail_start(StartError(f"{self.child.name} has ended {how} at its start")):
             return
-        again = "" if self._closed else " and is started again"
-        _log.error("%s has ended %s%s; its callers are lost", self.child.name, how, again)
-        if not self._closed:
+        if self._closed:
+            if code:
+                _log.error("%s has ended %s while the server stops; its callers are lost", self.child.name, how)
+        else:
+            _log.error("%s has ended %s and is started again; its callers are lost", self.child.name, how)
             restart = self._restarts.start_again(self.start, self.child.name)
             self._task = asyncio.get_running_loop().create_task(restart)

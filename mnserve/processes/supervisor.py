@@ -9,7 +9,7 @@ from typing import Final
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
-from mnserve.errors import MnServeError
+from mnserve.errors import MnServeError, StartError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
@@ -114,7 +114,6 @@ class Supervisor:
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         for place in fleet.places:
-            place.child.expect_end()
             place.child.send("end")
         await self._end(_CLOSING_SECONDS)
         return finished
@@ -125,7 +124,8 @@ class Supervisor:
         calls = (front_end.calls.call("drain", {"timeout": timeout}) for front_end in self._fleet.front_ends)
         await outcomes_of(calls, timeout + _CLOSING_SECONDS)
         remaining = max(0.0, deadline - self._loop.time())
-        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in self._fleet.engines)
+        engines = (engine for engine in self._fleet.engines if engine.child.alive)
+        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in engines)
         return all(outcome is True for outcome in await outcomes_of(calls, remaining + _CLOSING_SECONDS))
 
     async def _end(self, patience: float = 0.0) -> None:
