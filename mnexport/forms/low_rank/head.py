@@ -11,6 +11,7 @@ from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
+from mnexport.forms.low_rank.table import HeadTable
 from mntrain.layers.attention import attention, unit
 from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, inner_problem
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm
@@ -25,11 +26,19 @@ class NormHead(nn.Module):
         model: trained.
         table: of the norm.
         keys: in 8 bits, for attention and classifier alike; None takes those of the model.
+        integer_tables: tables with a column for every class are rounded to 8 bits.
     """
 
     step_size: Tensor
 
-    def __init__(self, model: MetaNeighborhoods, table: NormTable, keys: IntegerKeys | None = None) -> None:
+    def __init__(
+        self,
+        model: MetaNeighborhoods,
+        table: NormTable,
+        keys: IntegerKeys | None = None,
+        *,
+        integer_tables: bool = False,
+    ) -> None:
         super().__init__()
         self.keys: Constants[IntegerKeys] | None = None if keys is None else Constants(keys)
         with torch.no_grad():
@@ -37,7 +46,8 @@ class NormHead(nn.Module):
             assert isinstance(problem, CosineProblem)
             self.problem: Constants[CosineProblem] = Constants(problem)
             self.attention = StaticAttention(model)
-            self.norm = LowRankNorm(table)
+            self.norm = LowRankNorm(table, in_8_bits=integer_tables)
+            self.residuals = HeadTable(problem.residuals, in_8_bits=integer_tables)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:
@@ -50,7 +60,8 @@ class NormHead(nn.Module):
         problem, query = self.problem(), unit(features)
         similarity, weights = self._attend(features, query)
         along, squared = self.norm(weights)
-        return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared)
+        mixed = self.residuals(weights * similarity)
+        return logits_of_norm(query, mixed, problem, self.step_size, along, squared)
 
     def _attend(self, features: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
         """Compute similarity P and attention ω [B, S]."""

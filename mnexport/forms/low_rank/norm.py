@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.basis import Basis, strongest
+from mnexport.forms.low_rank.table import HeadTable
 from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
@@ -46,15 +46,22 @@ def norm_table(problem: CosineProblem, basis: Basis, rank: int) -> NormTable:
 
 
 class LowRankNorm(nn.Module):
-    """Approximate norm of the adapted weight: s [B, C] and ‖u − s ŵ‖² [B, C] from attention ω [B, S]."""
+    """Approximate norm of the adapted weight: s [B, C] and ‖u − s ŵ‖² [B, C] from attention ω [B, S].
 
-    def __init__(self, table: NormTable) -> None:
+    Args:
+        table: constants.
+        in_8_bits: the wide one of them, with a row for every entry, is rounded to 8 bits.
+    """
+
+    classes: Tensor
+
+    def __init__(self, table: NormTable, *, in_8_bits: bool = False) -> None:
         super().__init__()
-        self.table: Constants[NormTable] = Constants(table)
+        self.moments = HeadTable(table.moments, in_8_bits=in_8_bits)
+        self.register_buffer("classes", table.classes.detach().clone())
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Compute s and squared norms [B, C] from attention [B, S]."""
-        table = self.table()
-        classes = table.classes.shape[1]
-        moments = weights @ table.moments
-        return moments[:, :classes], moments[:, classes:].square() @ table.classes
+        classes = self.classes.shape[1]
+        moments = self.moments(weights)
+        return moments[:, :classes], moments[:, classes:].square() @ self.classes

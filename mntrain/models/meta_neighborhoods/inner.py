@@ -147,27 +147,25 @@ def factored_logits(
         Logits [B, C].
     """
     direction, along = tangent(weights, problem)
-    return logits_of_norm(query, similarity, weights, problem, step_size, along, direction.square().sum(dim=-1))
+    mixed = (weights * similarity) @ problem.residuals
+    return logits_of_norm(query, mixed, problem, step_size, along, direction.square().sum(dim=-1))
 
 
 def logits_of_norm(
-    query: Tensor,
-    similarity: Tensor,
-    weights: Tensor,
-    problem: CosineProblem,
-    step_size: Tensor,
-    along: Tensor,
-    squared_tangent: Tensor,
+    query: Tensor, mixed: Tensor, problem: CosineProblem, step_size: Tensor, along: Tensor, squared_tangent: Tensor
 ) -> Tensor:
-    """Logits of :func:`factored_logits` from known s and ‖u − s ŵ‖².
+    """Logits of :func:`factored_logits` from known products with the residuals, s and ‖u − s ŵ‖².
 
     Args:
+        query: ẑ [B, d].
+        mixed: (ω∘P)E [B, C].
+        step_size: α [].
         along: s [B, C].
         squared_tangent: ‖u_c − s_c ŵ_c‖² [B, C].
     """
     cosine = query @ problem.prototypes.mT
     beta = step_size * problem.scale / problem.weight_norm
-    pull = (weights * similarity) @ problem.residuals - along * cosine
+    pull = mixed - along * cosine
     numerator = problem.weight_norm * cosine - beta * pull
     squared_norm = problem.weight_norm.square() + beta.square() * squared_tangent
     return problem.scale * numerator * torch.rsqrt(squared_norm)
