@@ -1,13 +1,14 @@
 # make demo   train, export, serve and measure on digits; everything stays under build/demo/
 # make test   lint, types, proto drift, documentation site and the test suite: what continuous integration runs
 # make docs   the documentation site in build/site
+# make front-ends   the tests of servers with no, one and two processes that take calls in
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format types protos protos-check docs unit clean
+.PHONY: demo test lint format types protos protos-check docs unit front-ends clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -27,7 +28,7 @@ format: $(INSTALLED)
 types: $(INSTALLED)
 	$(BIN)/mypy
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/*.py benchmarks/*/*.py
-	MYPYPATH=tests/conformance $(BIN)/mypy tests/conformance/*.py
+	MYPYPATH=tests/conformance:tests/servers $(BIN)/mypy tests/conformance/*.py tests/servers/*.py
 
 protos: $(INSTALLED)
 	$(BIN)/python protos/generate.py
@@ -40,6 +41,15 @@ docs: $(INSTALLED)
 
 unit: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --hypothesis-profile ci --numprocesses auto --dist loadfile --durations=15
+
+SERVERS := tests/conformance tests/e2e/kill $(addprefix tests/e2e/test_,model_control.py rows.py server_calls.py \
+	server_process.py shared_memory.py streams.py) $(addprefix tests/mnserve/,access rpc/test_small_calls.py)
+
+front-ends: $(INSTALLED)
+	for number in 0 1 2; do \
+		MNSERVE_FRONT_ENDS=$$number OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile \
+			$(SERVERS) || exit 1; \
+	done
 
 clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -10,9 +10,10 @@ Every way is measured with h2load (Debian's package nghttp2-client), one after t
 - raw, 2 sessions: the same in two threads
 - bare: a grpc.aio server that answers the same bytes without looking at the request
 - bare, uvloop: the same on uvloop, where that is installed
-- mnserve: as it is, one process with one engine thread
+- mnserve: one process with one engine thread
 - mnserve, 2 instances: one process with two engines
-- 2 x mnserve: two processes that share the port (SO_REUSEPORT), with one engine thread each
+- mnserve, 1 front end: a front end, and an engine process with one engine thread
+- mnserve, 2 front ends: two of them, and one engine process
 
 Medians of the rounds; CPU is that of the serving processes, in microseconds for each row.
 """
@@ -46,7 +47,9 @@ from mnserve.engines.runtime import onnxruntime as ort
 from mnserve.protocol import service_pb2 as pb
 from mntrain.result_table import ResultTable
 
-WAYS = ("raw, 1 thread", "raw, 2 sessions", "bare", "bare, uvloop", "mnserve", "mnserve, 2 instances", "2 x mnserve")
+_SERVERS = {"mnserve": 0, "mnserve, 2 instances": 0, "mnserve, 1 front end": 1, "mnserve, 2 front ends": 2}
+"""Number of front ends of each way to run mnserve."""
+WAYS = ("raw, 1 thread", "raw, 2 sessions", "bare", "bare, uvloop", *_SERVERS)
 _SERVE_ONNX = Path(__file__).with_name("serve_onnx.py")
 _BATCH = 32
 _FIRST_PORT = 21_300
@@ -109,25 +112,7 @@ async def _serve_bare(port: int) -> None:
     await server.wait_for_termination()
 
 
-def _serve_shared(words: list[str]) -> int:
-    """Serve with a port that processes share, which mnserve itself does not offer."""
-    import mnserve.server
-    from mnserve.commands.cli import main
-
-    make = grpc.aio.server
-
-    def shared(**named: Any) -> grpc.aio.Server:
-        options = [*(pair for pair in named.pop("options") if pair[0] != "grpc.so_reuseport"), ("grpc.so_reuseport", 1)]
-        return make(**named, options=options)
-
-    mnserve.server.check_port_free = lambda *_: None  # type: ignore[attr-defined]
-    grpc.aio.server = shared  # type: ignore[assignment]
-    return main(words)
-
-
 def _child(words: list[str]) -> int:
-    if words[0] == "mnserve":
-        return _serve_shared(words[1:])
     if words[0] == "bare, uvloop":
         import uvloop
 
@@ -140,33 +125,20 @@ def _child(words: list[str]) -> int:
 @contextmanager
 def _running(way: str, model: Path, port: int) -> Iterator[list[int]]:
     """Start the processes that serve in one way."""
-    with ExitStack() as stack:
-        if way.startswith("bare"):
-            commands = [[sys.executable, __file__, "--child", way, str(port)]]
-        elif way == "2 x mnserve":
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            (folder / "m" / "1").mkdir(parents=True)
-            (folder / "m" / "1" / "model.onnx").symlink_to(model.resolve())
-            serve = ["serve", str(folder), "--grpc-port", str(port), "--metrics-port", "0", "--intra-op-threads", "1"]
-            commands = [[sys.executable, __file__, "--child", "mnserve", *serve]] * 2
-        else:
-            instances = "2" if "instances" in way else "1"
-            commands = [[sys.executable, str(_SERVE_ONNX), str(model), "--port", str(port), "--instances", instances]]
-        servers = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment())
-            for command in commands
-        ]
-        try:
-            for server in servers:
-                assert server.stdout is not None
-                if not server.stdout.readline().startswith("serving"):
-                    raise SystemExit(f"front_ends: '{way}' did not start")
-            yield [pid for server in servers for pid in (server.pid, *children(server.pid))]
-        finally:
-            for server in servers:
-                server.send_signal(signal.SIGTERM)
-            for server in servers:
-                server.wait()
+    if way.startswith("bare"):
+        command = [sys.executable, __file__, "--child", way, str(port)]
+    else:
+        words = [str(model), "--port", str(port), "--instances", "2" if "instances" in way else "1"]
+        command = [sys.executable, str(_SERVE_ONNX), *words, "--", "--front-ends", str(_SERVERS[way])]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment())
+    try:
+        assert server.stdout is not None
+        if not server.stdout.readline().startswith("serving"):
+            raise SystemExit(f"front_ends: {way!r} did not start")
+        yield [server.pid, *children(server.pid)]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
 
 
 def _environment() -> dict[str, str]:

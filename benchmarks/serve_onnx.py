@@ -30,7 +30,11 @@ def main() -> int:
     parser.add_argument("--threads", type=whole_number, default=1, help="of each engine (%(default)s)")
     parser.add_argument("--instances", type=positive_integer, default=1, help="engines side by side (%(default)s)")
     parser.add_argument("options", nargs="*", help="of mnserve serve, behind --")
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    # argparse takes no words for a list of any length once it has seen an option.
+    args = parser.parse_args(words[:end])
+    args.options += words[end + 1 :]
     with tempfile.TemporaryDirectory(prefix="serve-onnx-") as folder:
         version = Path(folder) / args.name / "1"
         version.mkdir(parents=True)

@@ -2,7 +2,7 @@
 
     python benchmarks/soak.py                                20 minutes, 16 callers, two models
     python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
-    python benchmarks/soak.py --patient                      no caller cancels; see benchmarks/grpc_cancels.py
+    python benchmarks/soak.py --patient                      no caller cancels; see soaking/grpc_cancels.py
     python benchmarks/soak.py --serve-options --max-queue-rows 4096
 
 Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with

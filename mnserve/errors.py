@@ -15,8 +15,9 @@
     │   └── CorruptModelError         files are missing, unreadable, or not the ones that were published
     ├── EngineError                   the engine failed
     │   ├── EngineLoadError           the engine could not load the model
-    │   └── EngineRunError            the engine could not run this batch
-    │       └── EngineInputError      the engine can never take a value of the batch
+    │   ├── EngineRunError            the engine could not run this batch
+    │   │   └── EngineInputError      the engine can never take a value of the batch
+    │   └── EngineProcessError        the process of the engine has a fault, which its log describes
     ├── ClientError                   a server gave no usable answer
     │   ├── ServerUnreachableError    nothing answers at that address
     │   ├── RequestRefusedError       the server refused this request
@@ -43,7 +44,9 @@
         │   ├── QueueFullError        too many requests, rows or bytes are waiting
         │   ├── QueueTimeoutError     the request waited in the queue for longer than its policy allows
         │   ├── TooManyCallsError     too many calls are in progress, or this one keeps others waiting
-        │   └── StoppingError         the server is shutting down
+        │   ├── StoppingError         the server is shutting down
+        │   ├── StaleEndpointError    the version was replaced while the request was on its way to it
+        │   └── EngineLostError       the process of the engine has ended, and another one is started
         ├── DeadlineExceededError     the caller's time is up: DEADLINE_EXCEEDED
         ├── RateLimitedError          the caller sends too many requests: RESOURCE_EXHAUSTED
         ├── MessageTooLargeError      the message is over the limit of its call: RESOURCE_EXHAUSTED
@@ -118,6 +121,10 @@ class EngineRunError(EngineError):
 
 class EngineInputError(EngineRunError):
     """The engine can never take a value of the batch; the request is at fault."""
+
+
+class EngineProcessError(EngineError):
+    """The process of the engine has a fault; the message names the id under which its log has the traceback."""
 
 
 class ClientError(MnServeError):
@@ -226,6 +233,14 @@ class TooManyCallsError(UnavailableError):
 
 class StoppingError(UnavailableError):
     """The server is shutting down and admits nothing new."""
+
+
+class StaleEndpointError(UnavailableError):
+    """The version of the model was replaced or unloaded while the request was on its way to the engine process."""
+
+
+class EngineLostError(UnavailableError):
+    """The process of the engine has ended with the request; another one is started in its place."""
 
 
 class DeadlineExceededError(RequestError):

@@ -7,17 +7,20 @@ import logging
 import os
 import signal
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, Protocol
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mnserve.errors import MnServeError
+from mnserve.engines.cpu import available_cpus
+from mnserve.errors import MnServeError, SettingsError
 from mnserve.execution.engine_thread import EngineThread
-from mnserve.models.served import ModelState
-from mnserve.server import Addresses, Server
+from mnserve.models.catalogue import ModelState
+from mnserve.processes.front_end_count import first_count, front_ends_work
 from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
 from mnserve.text.names import printable
 from mnserve.text.terminal import plain
 
@@ -36,8 +39,9 @@ def serve(settings: ServeSettings) -> int:
     Raises:
         MnServeError: The server cannot start.
     """
+    make_server = _kind_of_server(settings)  # while signals still end the process at once
     try:
-        finished = asyncio.run(_serve(settings))
+        finished = asyncio.run(_serve(make_server, settings))
     except MnServeError as error:
         if EngineThread.any_alive():
             sys.stderr.write(f"mnserve: {printable(str(error))}\n")
@@ -56,10 +60,10 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _serve(settings: ServeSettings) -> bool:
+async def _serve(make_server: Callable[[ServeSettings], _AnyServer], settings: ServeSettings) -> bool:
     stop = asyncio.Event()
     _handle_signals(stop)
-    server = Server(settings)
+    server = make_server(settings)
     start = asyncio.ensure_future(server.start())
     signalled = asyncio.ensure_future(stop.wait())
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
@@ -76,6 +80,34 @@ async def _serve(settings: ServeSettings) -> bool:
         start.cancel()
         await asyncio.wait((start,))
     return await server.stop()
+
+
+class _AnyServer(Protocol):
+    """A server, of one process or of several."""
+
+    @property
+    def states(self) -> list[ModelState]: ...
+
+    async def start(self) -> Addresses: ...
+
+    async def stop(self) -> bool: ...
+
+
+def _kind_of_server(settings: ServeSettings) -> Callable[[ServeSettings], _AnyServer]:
+    """Imports the server of as many processes as the settings say, or as make sense here."""
+    count = settings.front_ends if settings.front_ends >= 0 else first_count(available_cpus())
+    if count:
+        if not front_ends_work():
+            raise SettingsError(
+                f"--front-ends is {count}, and this system has no memory files for processes to share; give 0, one "
+                "process for all"
+            )
+        from mnserve.processes.supervisor import Supervisor
+
+        return Supervisor
+    from mnserve.server import Server  # loads the engine and gRPC, which the supervisor does without
+
+    return Server
 
 
 def _handle_signals(stop: asyncio.Event) -> None:
@@ -109,7 +141,7 @@ def _table(states: list[ModelState]) -> Table:
     for state in states:
         batch = inputs = ""
         if state.served is not None:
-            rules = state.served.model.signature
+            rules = state.served.signature
             batch = str(rules.max_batch_size or "none")
             inputs = ", ".join(f"{rule.name} {rule.datatype.name} {list(rule.dims)}" for rule in rules.inputs)
         version = "" if state.version is None else str(state.version)

@@ -20,6 +20,8 @@ ALL_MODELS: Final = "*"
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 _MAX_NAME: Final = 128
+MAX_PROCESSES: Final = 64
+"""Most front ends, and most engine processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,10 @@ class ServeSettings:
     """Port for gRPC; 0 takes a free one, which is printed."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
+    front_ends: int = -1
+    """Processes that take calls in; 0 does everything in one process, and -1 chooses by CPUs and models."""
+    engine_processes: int = 1
+    """Processes that run the models, each with its share of the CPUs; where there are several GPUs, one for each."""
     server_name: str = "mnserve"
     """Name of the server in ServerMetadata, for clients that expect another one, such as triton."""
     strict: bool = False
@@ -59,7 +65,8 @@ class ServeSettings:
     max_queue_bytes: int = 1024 * _MEBIBYTE
     """Most bytes of tensors that may wait for one model, or that streams hold; their messages are in memory beside."""
     run_timeout: float = 300.0
-    """Seconds that a run of an engine may take; beyond it the model goes not ready for good. 0 is no limit."""
+    """Seconds that a run of an engine may take; beyond it the model is not ready until it is loaded again, which front
+    ends have done at once. 0 is no limit."""
     cache_bytes: int = 0
     """Most bytes of answers to keep, for models with response_cache { enable: true } in config.pbtxt; 0 keeps none."""
     rate_limit: float = 0.0
@@ -71,7 +78,7 @@ class ServeSettings:
     max_message_bytes: int = 64 * _MEBIBYTE
     """Largest gRPC message, in either direction."""
     intra_op_threads: int = 0
-    """Threads of an engine within one operator; 0 takes the CPUs this process may use, shared among its instances."""
+    """Threads of an engine within one operator; 0 measures what a model gains from the CPUs this process may use."""
     inter_op_threads: int = 1
     """Threads of an engine across operators; more than 1 run branches of a model side by side."""
     global_thread_pool: bool = False
@@ -115,6 +122,18 @@ class ServeSettings:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
         if self.grpc_port == self.metrics_port != 0:
             raise SettingsError(f"--grpc-port and --metrics-port are both {self.grpc_port}; choose two")
+        if not -1 <= self.front_ends <= MAX_PROCESSES:
+            raise SettingsError(
+                f"--front-ends is {self.front_ends}; it must be -1 (automatic), 0 (one process for all) or up to "
+                f"{MAX_PROCESSES}"
+            )
+        if not 1 <= self.engine_processes <= MAX_PROCESSES:
+            raise SettingsError(f"--engine-processes is {self.engine_processes}; it must be from 1 to {MAX_PROCESSES}")
+        if self.engine_processes > 1 and not self.front_ends:
+            raise SettingsError(
+                f"--engine-processes {self.engine_processes} needs front ends, and --front-ends is 0, one process for "
+                "all; leave one out"
+            )
         if self.load_model and self.model_control != "explicit":
             raise SettingsError(
                 f"--load-model goes with --model-control explicit, and this is {self.model_control}, which loads every "

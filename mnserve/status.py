@@ -10,6 +10,7 @@ from mnserve.errors import (
     AnswerTooLargeError,
     DeadlineExceededError,
     EngineInputError,
+    EngineLostError,
     InvalidRequestError,
     LoadFailedError,
     MessageTooLargeError,
@@ -21,6 +22,7 @@ from mnserve.errors import (
     RateLimitedError,
     RegionExistsError,
     RepositoryNotFoundError,
+    StaleEndpointError,
     StoppingError,
     TooManyCallsError,
     UnauthenticatedError,
@@ -56,6 +58,8 @@ _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (TooManyCallsError, 100),
     (StoppingError, 1000),
     (ModelNotReadyError, 1000),
+    (EngineLostError, 1000),
+    (StaleEndpointError, 100),
     (RepositoryNotFoundError, 1000),
 )
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from mntrain.fields.listing import SECTIONS, Normalization, sections
 from mntrain.fields.parsing import check_values, check_words, recipe_parser
 from mntrain.fields.short_names import expand_values, expand_words
 from mntrain.fields.suggestion import nearest
-from mntrain.models.families import DEFAULT_FAMILY, SHORT_NAMES, family_named
+from mntrain.models.families import DEFAULT_FAMILY, SHORT_NAMES, FamilyChoice, family_named
 from mntrain.regular_files import read_text
 from mntrain.training_config import TrainingConfig
 
@@ -86,7 +87,7 @@ class ExperimentConfig:
         training = values.get("training")
         if isinstance(training, dict) and "last_batch" not in training:
             values = values | {"training": training | {"last_batch": "drop"}}
-        return _assemble(recipe_parser("recipe").parse_object(values), values.get("name", "run"))
+        return _assemble(recipe_parser().parse_object(values), values.get("name", "run"))
 
 
 def recipe_names() -> list[str]:
@@ -110,8 +111,15 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
     recipe = str(recipe)
     words, chosen = expand_words(overrides)
     check_words(words, DEFAULT_FAMILY if chosen is None else chosen.family)
-    text, default_name = _read_recipe(recipe)
-    parser = recipe_parser(recipe)
+    return _experiment(recipe, *_read_recipe(recipe), tuple(words), chosen)
+
+
+@lru_cache(maxsize=1024)  # plans of many runs ask for the same ones, and each takes 25 ms
+def _experiment(
+    recipe: str, text: str, default_name: str, words: tuple[str, ...], chosen: FamilyChoice | None
+) -> ExperimentConfig:
+    """Read the text of a recipe, and words without short names; ``chosen`` is the family that they name."""
+    parser = recipe_parser()
     with _naming(recipe):
         values, own = expand_values(_parse(recipe, text))
         check_values(values, str(values.get("family", DEFAULT_FAMILY)))
@@ -121,7 +129,7 @@ def load_experiment(recipe: str | Path, overrides: Sequence[str] = ()) -> Experi
         alone = parser.parse_object(values)
     suffix = "-ifilm" if choice is not None and choice.ifilm else ""
     try:
-        return _assemble(parser.parse_args(words, alone.clone()), default_name, suffix)
+        return _assemble(parser.parse_args(list(words), alone.clone()), default_name, suffix)
     except ConfigError as error:
         if str(error) == _fault(alone, default_name):
             with _naming(recipe):

@@ -17,6 +17,8 @@ import pytest
 
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # for tests that import ONNX Runtime before our packages do
 sys.path.insert(0, str(Path(__file__).parent / "browser"))
+sys.path.insert(0, str(Path(__file__).parent / "exporter"))
+sys.path.insert(0, str(Path(__file__).parent / "servers"))
 from chromium import Chromium
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -209,6 +211,20 @@ def one_operator_table() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(copy))
+        yield
+
+
+@pytest.fixture(scope="session")
+def kept_exports(one_operator_table: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Lets PyTorch's exporter run once for each network, also where several test processes export it."""
+    import torch
+    from kept_exports import KeptExports
+
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "exports"
+    folder.mkdir(exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.onnx.export", KeptExports(folder, torch.onnx.export))
         yield
 
 

@@ -42,13 +42,22 @@ class LargeCalls:
 
     def __init__(self, most: int, what: str, remedy: str, refused: RefusedCalls) -> None:
         self.most = most or sys.maxsize
-        """Most calls at a time, which ``CheckedService`` looks at."""
+        """Most calls at a time."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """Tasks of gRPC, each with one call."""
         self.refusing = refusing(lambda _context: self._refusal())
         """Handler of a call for which there is no place."""
         self._what, self._remedy, self._refused = what, remedy, refused
         self._stopping = False
+
+    def has_room(self) -> bool:
+        """True if one more call may begin."""
+        return len(self.tasks) < self.most
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        """Counts a call until its task has ended."""
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     def stop(self) -> None:
         """Takes nothing new from now on."""
@@ -62,6 +71,42 @@ class LargeCalls:
         return TooManyCallsError(
             f"the server has {self.most} {self._what} in progress, the most that it takes; {self._remedy}"
         )
+
+
+class SharedCalls(LargeCalls):
+    """Calls in progress in several processes that have one bound.
+
+    Each counts its own in a cell that the others read. So calls that begin in several processes at the same moment
+    may be more than the bound, by one for each other process.
+
+    Args:
+        most: Most of them at a time; 0 is no limit.
+        what: Name of the calls, in the plural.
+        remedy: What to do about too many of them.
+        refused: Counts the others.
+        counts: Calls in progress in each process.
+        own: Index of the cell of this one.
+    """
+
+    def __init__(
+        self, most: int, what: str, remedy: str, refused: RefusedCalls, counts: memoryview[int], own: int
+    ) -> None:
+        super().__init__(most, what, remedy, refused)
+        self._counts, self._own = counts, own
+
+    def has_room(self) -> bool:
+        """True if one more call may begin."""
+        return sum(self._counts) < self.most
+
+    def begin(self, task: asyncio.Task[Any]) -> None:
+        """Counts a call until its task has ended."""
+        self.tasks.add(task)
+        self._counts[self._own] = len(self.tasks)
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        self._counts[self._own] = len(self.tasks)
 
 
 class Places:
@@ -112,15 +157,24 @@ class CallLimits:
 
     Args:
         max_inference: Most calls of inference in progress; 0 is no limit.
+        refused: Counts refused calls; None makes a counter.
+        shared: Calls of inference in progress in each process of the server, and the index of this one; None where
+            this is the only one.
     """
 
-    def __init__(self, max_inference: int = 0) -> None:
-        self.refused = RefusedCalls()
-        self.inference = LargeCalls(
-            max_inference,
-            "calls of inference",
-            "try again later, or start the server with a larger --max-concurrent-requests",
-            self.refused,
+    def __init__(
+        self,
+        max_inference: int = 0,
+        refused: RefusedCalls | None = None,
+        shared: tuple[memoryview[int], int] | None = None,
+    ) -> None:
+        self.refused = RefusedCalls() if refused is None else refused
+        what = "calls of inference"
+        remedy = "try again later, or start the server with a larger --max-concurrent-requests"
+        self.inference = (
+            LargeCalls(max_inference, what, remedy, self.refused)
+            if shared is None
+            else SharedCalls(max_inference, what, remedy, self.refused, *shared)
         )
         self.loads = LargeCalls(MAX_LOADS, "calls that load a model", "try again once they have ended", self.refused)
         self.calls = Places(MAX_CALLS, MAX_CALLS_OF_CONNECTION, "calls without tensors")

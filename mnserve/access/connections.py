@@ -27,7 +27,7 @@ def refuse_connections(port: int) -> None:
     Args:
         port: TCP port that this process listens on.
     """
-    _each_socket(port, _drop_new, listening=True)
+    each_socket(port, _drop_new, listening=True)
 
 
 def end_connections(port: int) -> None:
@@ -36,7 +36,7 @@ def end_connections(port: int) -> None:
     Args:
         port: TCP port that this process listens on.
     """
-    _each_socket(port, lambda connection: connection.shutdown(socket.SHUT_WR), listening=False)
+    each_socket(port, lambda connection: connection.shutdown(socket.SHUT_WR), listening=False)
 
 
 def _drop_new(listener: socket.socket) -> None:
@@ -45,7 +45,14 @@ def _drop_new(listener: socket.socket) -> None:
             listener.setsockopt(level, option, _HOPS)
 
 
-def _each_socket(port: int, do: Callable[[socket.socket], None], *, listening: bool) -> None:
+def each_socket(port: int, do: Callable[[socket.socket], object], *, listening: bool) -> None:
+    """Finds the sockets of a port among the open files of this process.
+
+    Args:
+        port: TCP port that this process listens on.
+        do: Called with each of them, which is closed afterwards; the file itself stays open.
+        listening: Those that take connections in, or else the connections.
+    """
     with contextlib.suppress(OSError):  # a system without /proc
         for name in os.listdir(_OPEN_FILES):
             with contextlib.suppress(OSError):  # closed meanwhile, or no socket

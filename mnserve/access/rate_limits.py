@@ -42,9 +42,11 @@ class RateLimits:
         if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)
         if not granted:
-            wait = (1 - permits) / self._rate
-            raise RateLimitedError(
-                f"more than {self._rate:g} requests a second came from this caller (and {self._burst} at once); the "
-                f"next is let in after {wait:.3f} s",
-                retry_ms=max(1, round(wait * 1000)),
-            )
+            raise self._error((1 - permits) / self._rate)
+
+    def _error(self, wait: float) -> RateLimitedError:
+        return RateLimitedError(
+            f"more than {self._rate:g} requests a second came from this caller (and {self._burst} at once); the "
+            f"next is let in after {wait:.3f} s",
+            retry_ms=max(1, round(wait * 1000)),
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import MutableSequence
 from typing import Final
 
 REASONS: Final = ("PLACES", "MESSAGE", "TOKEN", "RATE", "STOPPING")
@@ -9,11 +11,19 @@ REASONS: Final = ("PLACES", "MESSAGE", "TOKEN", "RATE", "STOPPING")
 
 
 class RefusedCalls:
-    """Counts refused calls by reason. Written on the event loop; read from any thread."""
+    """Counts refused calls by reason. Written on the event loop; read from any thread.
 
-    def __init__(self) -> None:
-        self.counts = dict.fromkeys(REASONS, 0)
+    Args:
+        cells: One 64-bit cell for each of REASONS, such as memory that processes share; None for an array.
+    """
+
+    def __init__(self, cells: MutableSequence[int] | memoryview[int] | None = None) -> None:
+        self._cells = array("q", bytes(8 * len(REASONS))) if cells is None else cells
+
+    @property
+    def counts(self) -> dict[str, int]:
         """Reason -> refused calls."""
+        return dict(zip(REASONS, self._cells, strict=False))
 
     def count(self, reason: str) -> None:
         """Counts one more call.
@@ -21,4 +31,4 @@ class RefusedCalls:
         Args:
             reason: One of REASONS.
         """
-        self.counts[reason] += 1
+        self._cells[REASONS.index(reason)] += 1

@@ -29,7 +29,7 @@ from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
 from mnserve.execution.health_options import EngineHealthOptions
 from mnserve.execution.instances import BatchQueue, Instance, Instances
-from mnserve.execution.request import WaitingRequest
+from mnserve.execution.request import Reply, WaitingRequest
 from mnserve.execution.results import BatchResult, InferenceResult
 from mnserve.execution.state import ServingState
 
@@ -123,6 +123,10 @@ class Batcher:
         """True if a batch did not end in time: its thread, and what it holds, are lost."""
         return self._instances.state is ServingState.BROKEN
 
+    def show_running_in(self, cells: memoryview[int]) -> None:
+        """Shows which engines run a batch in cells, such as memory that other processes read: not 0 while one does."""
+        self._instances.running = cells
+
     def start(self) -> None:
         """Begins to serve. Needs a running event loop."""
         self._instances.start()
@@ -151,33 +155,69 @@ class Batcher:
             EngineRunError: The engine failed on this request alone.
         """
         limits = self._default_limits if limits is None else limits
-        if on_admitted is None:
-            self._check_admission(work.rows, work.nbytes, limits.level)
-        else:
-            limits = await self._wait_for_room(work, limits)
-        if limits.deadline is not None and limits.deadline <= self._clock.seconds():
-            raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
-        request = self._queue.add(
-            work,
-            asyncio.get_running_loop().create_future(),
-            level=limits.level,
-            deadline=limits.deadline,
-            delay_until=self._clock.seconds() + limits.max_wait / 2 if limits.refuses_late else None,
-        )
-        if on_admitted is not None:
-            on_admitted(work.nbytes)
-        self._dispatcher.on_arrival(limits)
-        timers = limits.start_timers(request, self._queue)
+        future: asyncio.Future[InferenceResult] = asyncio.get_running_loop().create_future()
+        request = await self.admit_later(work, limits, future, on_admitted)
         try:
-            return await request.future
-        finally:
-            for timer in timers:
-                timer.cancel()
-            self._queue.remove(request)  # the caller may have been cancelled while it waited
-            if self._line.turns:
-                self._line.wake()
-            if request.future.done() and not request.future.cancelled():
-                request.future.exception()  # asyncio logs exceptions that were never looked at
+            return await future
+        except asyncio.CancelledError:
+            self.withdraw(request)
+            if future.done() and not future.cancelled():
+                future.exception()  # asyncio logs exceptions that were never looked at
+            raise
+
+    def admit(self, work: InferenceWork, limits: RequestLimits, reply: Reply) -> WaitingRequest:
+        """Queues a request, without a task that waits for it.
+
+        Its tensors are read until ``reply`` has the outcome. Where that comes early, by :meth:`withdraw` or a deadline,
+        an engine may be reading them still: ``in_batch`` of the request tells, and ``on_unread`` is called in the end.
+
+        Args:
+            work: The request; at most ``max_batch_size`` rows.
+            limits: Its priority and times.
+            reply: Gets the outcome on the event loop, once: a result, or an error as :meth:`infer` raises it.
+
+        Returns:
+            The request, to withdraw it by.
+
+        Raises:
+            QueueFullError: Too many requests, rows or bytes are waiting.
+            StoppingError: The batcher admits nothing new.
+            ModelNotReadyError: An engine is broken, or the batcher is.
+            DeadlineExceededError: Its time was up on arrival.
+        """
+        self._check_admission(work.rows, work.nbytes, limits.level)
+        return self._enqueue(work, limits, reply)
+
+    async def admit_later(
+        self,
+        work: InferenceWork,
+        limits: RequestLimits,
+        reply: Reply,
+        on_admitted: Callable[[int], None] | None = None,
+    ) -> WaitingRequest:
+        """Queues a request as :meth:`admit` does, once there is room.
+
+        Args:
+            work: The request; at most ``max_batch_size`` rows.
+            limits: Its priority and times.
+            reply: Gets the outcome.
+            on_admitted: See :meth:`infer`; without one the request is refused where there is no room.
+
+        Raises:
+            QueueTimeoutError: It waited longer than it may.
+            QueueFullError, StoppingError, ModelNotReadyError, DeadlineExceededError: As from :meth:`admit`.
+        """
+        if on_admitted is None:
+            return self.admit(work, limits, reply)
+        limits = await self._wait_for_room(work, limits)
+        request = self._enqueue(work, limits, reply)
+        on_admitted(work.nbytes)
+        return request
+
+    def withdraw(self, request: WaitingRequest) -> None:
+        """Drops a request whose caller has left; its reply gets nothing any more. Does nothing after its end."""
+        request.forget_caller()
+        self._leave_queue(request)
 
     def reject_early(self, rows: int, level: int = 0) -> None:
         """Rejects a request that would not be admitted now, before the work of decoding it.
@@ -212,6 +252,31 @@ class Batcher:
         self._discard_batches()
         self._instances.stop()
         self._finished.set()
+
+    def _enqueue(self, work: InferenceWork, limits: RequestLimits, reply: Reply) -> WaitingRequest:
+        if limits.deadline is not None and limits.deadline <= self._clock.seconds():
+            raise DeadlineExceededError(f"model '{self._name}': the deadline had passed on arrival")
+        request = self._queue.add(
+            work,
+            reply,
+            level=limits.level,
+            deadline=limits.deadline,
+            delay_until=self._clock.seconds() + limits.max_wait / 2 if limits.refuses_late else None,
+        )
+        if limits.deadline is not None or limits.max_wait:
+            limits.start_timers(request, self._queue, self._end_early)
+        self._dispatcher.on_arrival(limits)
+        return request
+
+    def _end_early(self, request: WaitingRequest, error: Exception) -> None:
+        """Ends a request, in the queue or in a batch, because of its limits."""
+        request.fail(error)
+        self._leave_queue(request)
+
+    def _leave_queue(self, request: WaitingRequest) -> None:
+        self._queue.remove(request)
+        if self._line.turns:
+            self._line.wake()
 
     def _check_admission(self, rows: int, nbytes: int, level: int) -> None:
         if self._state is ServingState.BROKEN:
@@ -259,14 +324,16 @@ class Batcher:
 
     def _done(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
         """Ends a batch. An engine is given the next one first, then callers get their answers."""
-        self._dispatcher.on_done(batch)
+        self._dispatcher.on_done(batch, outcome)
         if isinstance(outcome, BatchResult):
             self._form_batches()
         try:
             self._settle(batch, outcome)
         except BaseException as error:  # noqa: BLE001 (the same)
             self._die(error, batch.requests)
+            batch.let_go()
         if not isinstance(outcome, BatchResult):
+            batch.let_go()
             self._form_batches()
 
     def _settle(self, batch: Batch, outcome: BatchResult | BaseException | None) -> None:
@@ -316,11 +383,11 @@ class Batcher:
 
     def _fail_all(self, error: Exception, requests: Sequence[WaitingRequest] = ()) -> None:
         for request in [*requests, *self._instances.requests(), *self._queue.take_all()]:
-            if not request.future.done():
-                request.future.set_exception(error)
+            request.fail(error)
         self._line.wake()
 
     def _discard_batches(self) -> None:
         """Takes back the batches that no engine has begun; their callers were told."""
         self._dispatcher.prepared = None
-        self._instances.discard()
+        for batch in self._instances.discard():
+            batch.let_go()

@@ -40,9 +40,8 @@ class Failures:
         """
         if len(batch.requests) > 1:
             _log.warning("model '%s': a batch of %d requests failed, retrying singly", self._name, len(batch.requests))
-            return [Batch([request], [request.work]) for request in batch.requests if not request.future.done()]
-        if not batch.requests[0].future.done():
-            batch.requests[0].future.set_exception(error)
+            return [Batch([request], [request.work]) for request in batch.requests if not request.reply.done()]
+        batch.fail(error)
         return self._probes(error)
 
     def _probes(self, error: BaseException) -> list[Batch]:

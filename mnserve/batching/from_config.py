@@ -39,7 +39,7 @@ def batcher_options(config: ModelConfig, *, max_queue_rows: int, max_queue_bytes
             max_batch_size=config.max_batch_size,
             max_queue_rows=max_queue_rows or batch * max(QUEUE_BATCHES, rules.max_requests),
             max_queue_bytes=max_queue_bytes,
-            max_delay=delay / 1e6,
+            max_delay=delay / 1e6 if delay else None,
             preferred_sizes=tuple(config.dynamic_batching.preferred_batch_size),
             queue=rules,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 from mnserve.batching.queue_policy import QueueRules
@@ -49,23 +49,26 @@ class RequestLimits(NamedTuple):
         """True if the request is refused once it has waited for too long."""
         return self.max_wait > 0 and not self.delay_late
 
-    def start_timers(self, request: WaitingRequest, queue: RequestQueue) -> Iterable[asyncio.TimerHandle]:
-        """Starts the timers of a waiting request; to be cancelled once it has its answer.
+    def start_timers(
+        self, request: WaitingRequest, queue: RequestQueue, end: Callable[[WaitingRequest, Exception], None]
+    ) -> None:
+        """Starts the timers of a waiting request, where it has limits.
 
         Args:
             request: The request.
             queue: Queue that it waits in.
+            end: Takes a request out of the queue, and ends it with an error.
         """
-        if self.deadline is None and not self.max_wait:
-            return ()
         loop = asyncio.get_running_loop()
         timers: list[asyncio.TimerHandle] = []
         if self.deadline is not None:
-            timers.append(loop.call_at(self.deadline, _expire, request, queue))
+            timers.append(loop.call_at(self.deadline, _expire, request, queue.name, end))
         if self.max_wait:
-            on_late = _postpone if self.delay_late else _refuse
-            timers.append(loop.call_later(self.max_wait, on_late, request, queue))
-        return timers
+            if self.delay_late:
+                timers.append(loop.call_later(self.max_wait, _postpone, request, queue))
+            else:
+                timers.append(loop.call_later(self.max_wait, _refuse, request, queue, end))
+        request.timers = timers
 
 
 def request_limits(
@@ -85,10 +88,9 @@ def request_limits(
     Raises:
         InvalidRequestError: A parameter has no sense.
     """
-    deadline = None if remaining is None else now + remaining
     if not request.parameters:
-        policy = rules.policy_by_default
-        return RequestLimits(rules.default_level, deadline, policy.timeout, policy.delay_late)
+        return default_limits(rules, now=now, remaining=remaining)
+    deadline = None if remaining is None else now + remaining
     level = _level(request, rules)
     timeout = (_integer(request, "timeout", "0 (none) or more microseconds") or 0) / 1e6
     if rules.policy(level).limits_waiting:
@@ -96,6 +98,19 @@ def request_limits(
     if timeout:
         deadline = now + timeout if deadline is None else min(deadline, now + timeout)
     return RequestLimits.under(rules, level, deadline=deadline)
+
+
+def default_limits(rules: QueueRules, *, now: float, remaining: float | None) -> RequestLimits:
+    """Returns the limits of a request without parameters.
+
+    Args:
+        rules: Queue rules of the model.
+        now: Time on the event loop's clock.
+        remaining: Seconds until gRPC's deadline; None where there is none.
+    """
+    policy = rules.policy_by_default
+    deadline = None if remaining is None else now + remaining
+    return RequestLimits(rules.default_level, deadline, policy.timeout, policy.delay_late)
 
 
 def _level(request: pb.ModelInferRequest, rules: QueueRules) -> int:
@@ -121,28 +136,23 @@ def _integer(request: pb.ModelInferRequest, name: str, expected: str) -> int | N
     return value
 
 
-def _expire(request: WaitingRequest, queue: RequestQueue) -> None:
+def _expire(request: WaitingRequest, model: str, end: Callable[[WaitingRequest, Exception], None]) -> None:
     """Ends a request whose deadline has passed, in the queue or in a batch."""
-    queue.remove(request)
-    if not request.future.done():
-        request.future.set_exception(
-            DeadlineExceededError(f"model '{queue.name}': the deadline passed before the answer was there")
-        )
+    end(request, DeadlineExceededError(f"model '{model}': the deadline passed before the answer was there"))
 
 
-def _refuse(request: WaitingRequest, queue: RequestQueue) -> None:
+def _refuse(request: WaitingRequest, queue: RequestQueue, end: Callable[[WaitingRequest, Exception], None]) -> None:
     """Ends a request that has waited for too long, if it waits still."""
     if request not in queue:
         return
-    queue.remove(request)
-    if not request.future.done():
-        waited_ms = (queue.clock.ns() - request.admitted_ns) / 1e6
-        request.future.set_exception(
-            QueueTimeoutError(
-                f"model '{queue.name}': Request timeout expired: it waited in the queue for {waited_ms:.3g} ms, all "
-                "that it may; try again later"
-            )
-        )
+    waited_ms = (queue.clock.ns() - request.admitted_ns) / 1e6
+    end(
+        request,
+        QueueTimeoutError(
+            f"model '{queue.name}': Request timeout expired: it waited in the queue for {waited_ms:.3g} ms, all "
+            "that it may; try again later"
+        ),
+    )
 
 
 def _postpone(request: WaitingRequest, queue: RequestQueue) -> None:

@@ -7,9 +7,8 @@ higher priority overtakes a lower one for as long as there is any of it.
 
 from __future__ import annotations
 
-import asyncio
-from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import Final
 
 from mnserve.batching.options import BatcherOptions
 from mnserve.batching.priority_queue import Earliest, PriorityQueue
@@ -17,12 +16,32 @@ from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import QueueFullError
 from mnserve.execution.batch import Batch
 from mnserve.execution.clock import Clock
-from mnserve.execution.request import WaitingRequest
-from mnserve.execution.results import InferenceResult
+from mnserve.execution.request import Rank, Reply, WaitingRequest
+
+_KEPT_BUCKETS: Final = 16
+"""Empty buckets that are worth keeping."""
+_NO_RANK: Final[Rank] = (0, False)
+"""Rank of requests without a level."""
+
+
+class Bucket(PriorityQueue[WaitingRequest]):
+    """Requests that may share a batch.
+
+    Attributes:
+        key: What their inputs have in common; None for one that is alone.
+        rows: Rows of all of them.
+    """
+
+    __slots__ = ("key", "rows")
+
+    def __init__(self, key: Hashable) -> None:
+        super().__init__()
+        self.key = key
+        self.rows = 0
 
 
 class RequestQueue:
-    """Requests in the order of their arrival, in the order in which they run, and the latter by bucket.
+    """Requests in the order in which they run, all of them and those of each bucket.
 
     Operations take constant time where all requests are equal and have no time limit, and otherwise logarithmic time.
     Only a batch of a preferred size takes a look at the levels that are there.
@@ -36,19 +55,23 @@ class RequestQueue:
     def __init__(self, options: BatcherOptions, *, name: str, clock: Clock | None = None) -> None:
         self.name = name
         self.clock = Clock() if clock is None else clock
+        self._ns = self.clock.ns
         self._options = options
         self._max_batch_size = options.max_batch_size
         self._preferred = frozenset(options.preferred_sizes)
         self._full_rows = min(self._preferred, default=max(1, options.max_batch_size))
         self._max_requests = {level: policy.max_requests for level, policy in options.queue.policies.items()}
-        self._requests: OrderedDict[int, WaitingRequest] = OrderedDict()
-        self._by_priority: PriorityQueue[WaitingRequest] = PriorityQueue()
-        self._buckets: dict[Hashable, PriorityQueue[WaitingRequest]] = {}
-        self._bucket_rows: dict[Hashable, int] = {}
-        self._full_buckets: set[Hashable] = set()
+        self._limits_requests = bool(options.queue.max_requests)
+        self._requests: dict[int, WaitingRequest] = {}
+        self._all: PriorityQueue[WaitingRequest] = PriorityQueue()
+        self._buckets: dict[Hashable, Bucket] = {}
+        self._full_buckets = 0
         self._deadlines = Earliest(self._requests)
         self._delay_deadlines = Earliest(self._requests)
-        self._arrivals = 0
+        self.arrivals = 0
+        """Number of requests that ever were in the queue."""
+        self.last_admitted_ns = 0
+        """Time of the last admission, on the monotonic clock."""
         self.rows = 0
         """Rows of all waiting requests."""
         self.nbytes = 0
@@ -63,14 +86,13 @@ class RequestQueue:
     @property
     def has_full_batch(self) -> bool:
         """True if a bucket holds a full batch, or as many rows as the smallest preferred one."""
-        return bool(self._full_buckets)
+        return self._full_buckets > 0
 
     @property
     def next_is_full(self) -> bool:
         """True if the first request and those behind it in its bucket have the rows of a full batch."""
-        if not self._by_priority:
-            return False
-        return self._bucket_rows[self._by_priority.first().bucket] >= max(1, self._max_batch_size)
+        first = self._all.first()
+        return first is not None and first.bucket.rows >= max(1, self._max_batch_size)
 
     @property
     def first_deadline(self) -> float:
@@ -84,7 +106,7 @@ class RequestQueue:
 
     def count(self, level: int) -> int:
         """Counts the waiting requests of a priority level."""
-        return self._by_priority.count((level, False)) + self._by_priority.count((level, True))
+        return len(self._all.line((level, False))) + len(self._all.line((level, True)))
 
     def check_room(self, rows: int, nbytes: int, level: int, prepared: Batch | None = None) -> None:
         """Checks that one more request may wait.
@@ -112,6 +134,8 @@ class RequestQueue:
                 f"model '{self.name}': {waiting_bytes} bytes are waiting, and {nbytes} more would exceed the limit of "
                 f"{options.max_queue_bytes}; try again later"
             )
+        if not self._limits_requests:
+            return
         limit = self._max_requests.get(level, options.queue.default_policy.max_requests)
         if limit and self.count(level) >= limit:
             of_level = f" of priority level {level}" if options.queue.levels else ""
@@ -123,9 +147,9 @@ class RequestQueue:
     def add(
         self,
         work: InferenceWork,
-        future: asyncio.Future[InferenceResult],
-        *,
+        reply: Reply,
         level: int = 0,
+        *,
         deadline: float | None = None,
         delay_until: float | None = None,
     ) -> WaitingRequest:
@@ -133,47 +157,45 @@ class RequestQueue:
 
         Args:
             work: The request.
-            future: Future on which its caller waits.
+            reply: Where its outcome goes.
             level: Its priority level.
             deadline: Time at which its caller's time is up, on the event loop's clock.
             delay_until: Time at which it ends the queue delay, on the same clock.
         """
-        request = WaitingRequest(
-            number=self._arrivals,
-            work=work,
-            bucket=self._bucket_of(work),
-            rank=(level, False),
-            future=future,
-            admitted_ns=self.clock.ns(),
-        )
-        self._arrivals += 1
-        self._requests[request.number] = request
-        self._insert(request)
-        self._set_rows(request.bucket, self._bucket_rows.get(request.bucket, 0) + work.rows)
-        if deadline is not None:
-            self._deadlines.add(deadline, request.number)
-        if delay_until is not None:
-            self._delay_deadlines.add(delay_until, request.number)
-        self.rows += work.rows
+        number, rank = self.arrivals, (level, False) if level else _NO_RANK
+        bucket = self._bucket_of(work)
+        self.last_admitted_ns = now_ns = self._ns()
+        request = WaitingRequest(number, work, reply, rank, bucket, now_ns)
+        self.arrivals = number + 1
+        self._requests[number] = request
+        self._all.append(rank, number, request)
+        bucket.append(rank, number, request)
+        self._change_rows(bucket, work.rows)
         self.nbytes += work.nbytes
+        if deadline is not None:
+            self._deadlines.add(deadline, number)
+        if delay_until is not None:
+            self._delay_deadlines.add(delay_until, number)
         return request
 
     def remove(self, request: WaitingRequest) -> None:
         """Takes a request out; does nothing if it is not there any more."""
-        if self._requests.pop(request.number, None) is None:
+        number = request.number
+        if self._requests.pop(number, None) is None:
             return
-        self._take_out(request)
-        self._set_rows(request.bucket, self._bucket_rows[request.bucket] - request.work.rows)
-        if not self._buckets[request.bucket]:
-            del self._buckets[request.bucket], self._bucket_rows[request.bucket]
-        self.rows -= request.work.rows
+        bucket: Bucket = request.bucket
+        self._all.remove(request.rank, number)
+        bucket.remove(request.rank, number)
+        self._change_rows(bucket, -request.work.rows)
         self.nbytes -= request.work.nbytes
 
     def postpone(self, request: WaitingRequest) -> None:
         """Puts a waiting request behind all others of its level, and those that will come."""
-        self._take_out(request)
-        request.rank = (request.rank[0], True)
-        self._insert(request)
+        number, late = request.number, (request.rank[0], True)
+        for order in (self._all, request.bucket):
+            order.remove(request.rank, number)
+            order.append(late, number, request)
+        request.rank = late
 
     def oldest(self) -> WaitingRequest:
         """Finds the request that has waited longest; there must be one."""
@@ -186,27 +208,30 @@ class RequestQueue:
             as_many_as_fit: Ignore preferred sizes. Otherwise the batch has the largest preferred size that the requests
                 make up in their order; where they make up none, as many as fit.
         """
-        while self._by_priority:
-            first = self._by_priority.first()
-            if not first.future.done():
-                break
+        while (first := self._all.first()) is not None and first.reply.done():
             self.remove(first)  # it must not choose the bucket
-        else:
+        if first is None:
             return []
-        bucket = self._buckets[first.bucket]
+        bucket: Bucket = first.bucket
         limit = self._max_batch_size
         if self._preferred and not as_many_as_fit:
             limit = self._largest_preferred(bucket) or limit
         batch: list[WaitingRequest] = []
+        gone: list[WaitingRequest] = []
         rows = 0
-        while bucket:
-            request = bucket.first()
-            if batch and rows + request.work.rows > limit:
+        for request in bucket:
+            if request.reply.done():
+                gone.append(request)
+                continue
+            rows += request.work.rows
+            if batch and rows > limit:
                 break
+            batch.append(request)
+            if rows >= limit:
+                break
+        self._take(bucket, batch)
+        for request in gone:
             self.remove(request)
-            if not request.future.done():
-                batch.append(request)
-                rows += request.work.rows
         return batch
 
     def take_all(self) -> list[WaitingRequest]:
@@ -216,38 +241,49 @@ class RequestQueue:
             self.remove(request)
         return requests
 
-    def _largest_preferred(self, bucket: PriorityQueue[WaitingRequest]) -> int:
+    def _largest_preferred(self, bucket: Bucket) -> int:
         """Finds the largest preferred size that the first requests of a bucket make up; 0 where they make up none."""
         rows, size = 0, 0
         for request in bucket:
-            rows += 0 if request.future.done() else request.work.rows
+            rows += 0 if request.reply.done() else request.work.rows
             if rows > self._max_batch_size:
                 break
             if rows in self._preferred:
                 size = rows
         return size
 
-    def _insert(self, request: WaitingRequest) -> None:
-        self._by_priority.append(request.rank, request.number, request)
-        bucket = self._buckets.get(request.bucket)
-        if bucket is None:
-            bucket = self._buckets[request.bucket] = PriorityQueue()
-        bucket.append(request.rank, request.number, request)
+    def _take(self, bucket: Bucket, batch: Sequence[WaitingRequest]) -> None:
+        """Takes requests of one bucket out."""
+        requests, rank = self._requests, None
+        rows = 0
+        for request in batch:
+            if request.rank is not rank:
+                rank = request.rank
+                line, line_of_bucket = self._all.line(rank), bucket.line(rank)
+            number, work = request.number, request.work
+            del requests[number], line[number], line_of_bucket[number]
+            rows += work.rows
+            self.nbytes -= work.nbytes
+        self._change_rows(bucket, -rows)
 
-    def _take_out(self, request: WaitingRequest) -> None:
-        self._by_priority.remove(request.rank, request.number)
-        self._buckets[request.bucket].remove(request.rank, request.number)
+    def _change_rows(self, bucket: Bucket, rows: int) -> None:
+        was_full = bucket.rows >= self._full_rows
+        bucket.rows += rows
+        self.rows += rows
+        if (bucket.rows >= self._full_rows) is not was_full:
+            self._full_buckets += -1 if was_full else 1
+        if not bucket.rows and len(self._buckets) > _KEPT_BUCKETS:
+            self._buckets.pop(bucket.key, None)
 
-    def _set_rows(self, bucket: Hashable, rows: int) -> None:
-        self._bucket_rows[bucket] = rows
-        if rows >= self._full_rows:
-            self._full_buckets.add(bucket)
-        else:
-            self._full_buckets.discard(bucket)
-
-    def _bucket_of(self, work: InferenceWork) -> Hashable:
-        if self._max_batch_size == 0:
-            return None
+    def _bucket_of(self, work: InferenceWork) -> Bucket:
         if work.alone:
-            return object()
-        return tuple((name, array.shape[1:], array.dtype.str) for name, array in work.feeds.items())
+            return Bucket(None)
+        if self._max_batch_size:
+            feeds = work.feeds
+            key: Hashable = tuple([(name, array.shape[1:], array.dtype) for name, array in feeds.items()])
+        else:
+            key = None
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(key)
+        return bucket

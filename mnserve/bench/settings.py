@@ -39,7 +39,7 @@ class BenchSettings:
     batch: str = "1"
     """Batch sizes, separated by commas."""
     threads: int = 1
-    """Threads of the engine within one operator; 0 takes every core this process may run on."""
+    """Threads of the engine within one operator; 0 takes every core; a server chooses."""
     providers: tuple[str, ...] = ("cpu",)
     """Execution providers, best first, as for `mnserve serve`."""
     provider_options: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class BenchSettings:
         check_seconds("--timeout", self.timeout)
         check_rounds("--rounds", self.rounds, "ratios have a spread from 2 on")
         check_option(
-            "--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (every core) or up to {MAX_THREADS}"
+            "--threads", self.threads, lambda v: 0 <= v <= MAX_THREADS, f"0 (automatic) or up to {MAX_THREADS}"
         )
         check_callers("--concurrency", self.concurrency)
         check_seed(self.seed)

@@ -68,6 +68,7 @@ def _describe(name: str, version: int, served: ServedModel) -> ModelReport:
         instances=model.instances,
         batching=model.findings.batching,
         warm_up=model.findings.warm_up,
+        threads=model.findings.threads,
     )
 
 

@@ -65,6 +65,8 @@ def _model(report: ModelReport) -> Iterator[str]:
         yield f"  {where}: {report.file}, {rows}{engines}"
         yield _field("batching", report.batching, 4)
         yield _field("warm-up", report.warm_up, 4)
+        if report.threads:
+            yield _field("threads", report.threads, 4)
     for warning in report.warnings:
         yield _field("warning", warning, 4)
 

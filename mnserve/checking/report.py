@@ -38,6 +38,7 @@ class ModelReport:
         instances: Engines that run side by side.
         batching: Whether requests share batches, and why.
         warm_up: What was run, or why nothing was.
+        threads: Threads and instances, and why.
         warnings: Warnings that a server would log.
         fault: Sentence that tells why the model cannot be served; empty where it can.
     """
@@ -49,6 +50,7 @@ class ModelReport:
     instances: int = 1
     batching: str = ""
     warm_up: str = ""
+    threads: str = ""
     warnings: tuple[str, ...] = ()
     fault: str = ""
 

@@ -19,6 +19,7 @@ from mnserve.checking.providers import check_providers
 from mnserve.checking.report import CheckReport, ModelReport, ProviderReport
 from mnserve.checking.settings import CheckSettings
 from mnserve.checking.surroundings import look_around
+from mnserve.engines.device import server_devices
 from mnserve.models.load_options import LoadOptions
 from mnserve.text.terminal import plain
 
@@ -81,7 +82,8 @@ def examine(settings: CheckSettings) -> CheckReport:
     surroundings, providers = look_around(), check_providers(server.engine_options)
     found = Repository(models=(), left_out={})
     if settings.repository:
-        found = asyncio.run(check_models(Path(settings.repository), LoadOptions.of_server(server)))
+        options = LoadOptions.of_server(server, devices=server_devices(server.engine_options))
+        found = asyncio.run(check_models(Path(settings.repository), options))
     faults = [*_provider_faults(settings, providers), *_model_faults(settings, found.models)]
     return CheckReport(
         surroundings=surroundings,

@@ -24,7 +24,7 @@ class CheckSettings:
     allow_fallback: bool = False
     """Be content with fewer providers than asked for."""
     intra_op_threads: int = 0
-    """Threads of an engine within one operator; 0 takes the CPUs this process may use."""
+    """Threads of an engine within one operator; 0 measures what a model gains, as a server does."""
     inter_op_threads: int = 1
     """Threads of an engine across operators."""
     cuda_graph_batches: tuple[int, ...] = ()

@@ -108,7 +108,7 @@ class CheckedRequest(NamedTuple):
                 else:
                     array = raw_to_array(data, rule.datatype, shape, describe(rule, signature))
             if rule.datatype.floating and not signature.allow_non_finite:
-                _refuse_non_finite(array, rule, signature)
+                refuse_non_finite(array, rule, signature)
             feeds[rule.name] = array
         return InferenceWork(feeds=feeds, rows=layout.rows, outputs=layout.outputs, alone=layout.alone)
 
@@ -179,7 +179,12 @@ def layout_key(request: pb.ModelInferRequest, signature: RequestSignature) -> Ha
     return tuple(key)
 
 
-def _refuse_non_finite(array: Array, rule: TensorRule, signature: RequestSignature) -> None:
+def refuse_non_finite(array: Array, rule: TensorRule, signature: RequestSignature) -> None:
+    """Refuses a tensor with NaN or infinite values that the model does not take.
+
+    Raises:
+        InvalidRequestError: There is one.
+    """
     non_finite = first_non_finite(array, rule.datatype, allow_nan=signature.allow_nan)
     if non_finite is not None:
         count, index = non_finite

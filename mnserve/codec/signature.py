@@ -79,6 +79,11 @@ class RequestSignature:
         """Layouts of requests that kept the rules, as ``mnserve.codec.decoding`` remembers them."""
         return {}
 
+    @cached_property
+    def answers(self) -> dict[Hashable, Any]:
+        """Forms of answers, as ``mnserve.rpc.inference`` remembers them for each version."""
+        return {}
+
     def is_empty_batch(self, rule: TensorRule, shape: Sequence[int]) -> bool:
         """True if a tensor of this shape has no rows; some engines crash on that, so none ever gets there.
 

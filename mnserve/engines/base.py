@@ -56,6 +56,8 @@ class EngineOptions:
         global_thread_pool: Share the threads of all engines of this process, ``intra_op_threads`` in all. The first
             engine decides for the whole process.
         session: Memory and optimisation of a session.
+        device: GPU of this process, as CUDA counts, where a server has a process for each; None elsewhere.
+        devices: All GPUs of that server.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
@@ -66,6 +68,8 @@ class EngineOptions:
     cuda_graph_batches: tuple[int, ...] = ()
     global_thread_pool: bool = False
     session: SessionSettings = field(default_factory=SessionSettings)
+    device: int | None = None
+    devices: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.providers:

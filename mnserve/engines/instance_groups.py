@@ -1,7 +1,7 @@
 """Number and device of a model's instances: ``instance_group`` in its configuration.
 
-Execution providers are chosen for the whole server. A model can ask for fewer of them (``KIND_CPU``), and for several
-instances on the same device. It cannot add a GPU that the server was not started with.
+Execution providers are chosen for the whole server. A model can ask for fewer of them (``KIND_CPU``), for some of its
+GPUs, and for several instances on each. It cannot add a GPU that the server was not started with.
 """
 
 from __future__ import annotations
@@ -41,6 +41,28 @@ def instance_count(config: ModelConfig) -> int:
             "since each holds the whole model"
         )
     return total
+
+
+def instances_here(config: ModelConfig, options: EngineOptions) -> int:
+    """Counts the instances of a model in this process; 0 where they are all in the processes of other GPUs.
+
+    A group has ``count`` instances on each of its GPUs, or on every GPU where it names none. A model for CPUs is in the
+    process of the first GPU.
+
+    Raises:
+        ModelConfigError: The number is negative or above MAX_INSTANCES, or a group asks for GPUs that the server lacks.
+    """
+    total = instance_count(config)
+    if options.device is None or not config.instance_group:
+        return total
+    _check_gpus(config, f"model '{config.name}': instance_group in config.pbtxt", options)
+    here = 0
+    for group in config.instance_group:
+        gpus = group.gpus or _devices(options)
+        if group.kind == ModelInstanceGroup.KIND_CPU:
+            gpus = _devices(options)[:1]
+        here += (group.count or 1) * (options.device in gpus)
+    return here
 
 
 def instance_options(config: ModelConfig, options: EngineOptions, count: int) -> EngineOptions:
@@ -93,11 +115,18 @@ def _without_gpu(options: EngineOptions) -> EngineOptions:
 
 
 def _check_gpus(config: ModelConfig, where: str, options: EngineOptions) -> None:
-    """Refuses GPU numbers other than that of the server."""
-    used = cuda_device(options).number
+    """Refuses GPUs that the server does not use."""
+    used = _devices(options)
     for group in config.instance_group:
-        if group.gpus and (list(group.gpus) != [used] or group.kind == ModelInstanceGroup.KIND_CPU):
+        if group.gpus and group.kind == ModelInstanceGroup.KIND_CPU:
+            raise ModelConfigError(f"{where} asks for KIND_CPU and for gpus {list(group.gpus)}; leave one of both out")
+        if not set(group.gpus) <= set(used):
+            names = ", ".join(map(str, used))
             raise ModelConfigError(
-                f"{where} asks for gpus {list(group.gpus)}, but models run on the device that --provider-options "
-                f"cuda.device_id names ({used}); leave gpus out"
+                f"{where} asks for gpus {list(group.gpus)}, but the server computes on GPU {names}; name none but "
+                "these, or leave gpus out for all of them"
             )
+
+
+def _devices(options: EngineOptions) -> tuple[int, ...]:
+    return options.devices or (cuda_device(options).number,)

@@ -49,6 +49,10 @@ TENSORRT: Final = f"Tensorrt{_SUFFIX}"
 """ONNX Runtime's name of its TensorRT provider."""
 CUDA: Final = f"CUDA{_SUFFIX}"
 """ONNX Runtime's name of its CUDA provider."""
+DEVICE_ID: Final = "device_id"
+"""Option of a provider: number of the GPU that it computes on."""
+NUMBERED: Final = frozenset((CUDA, TENSORRT, f"NvTensorRTRTX{_SUFFIX}"))
+"""Providers that compute on NVIDIA's GPUs, each on one of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,7 @@ def parse_option(text: str) -> ProviderOption:
     return ProviderOption(provider=provider_name(provider), key=key.strip(), value=value.strip())
 
 
-def default_options(provider: str, model: Path) -> Mapping[str, str]:
+def default_options(provider: str, model: Path, device: int | None = None) -> Mapping[str, str]:
     """Returns the default options of a provider.
 
     TensorRT keeps its built engines and measured timings, since a build takes minutes. CUDA extends its memory by the
@@ -129,18 +133,22 @@ def default_options(provider: str, model: Path) -> Mapping[str, str]:
     Args:
         provider: ONNX Runtime's name of the provider.
         model: The model file.
+        device: GPU of this process, where each has its own; the processes would write the same files.
     """
+    chosen = {} if device is None or provider not in NUMBERED else {DEVICE_ID: str(device)}
     if provider == TENSORRT:
-        cache = str(cache_root() / cache_key(model, machine_versions()))
+        folder = cache_root() / cache_key(model, machine_versions())
+        cache = str(folder if device is None else folder / f"gpu{device}")
         return {
+            **chosen,
             "trt_engine_cache_enable": "1",
             "trt_engine_cache_path": cache,
             "trt_timing_cache_enable": "1",
             "trt_timing_cache_path": cache,
         }
     if provider == CUDA:
-        return {"arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC"}
-    return {}
+        return {**chosen, "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC"}
+    return chosen
 
 
 def cache_key(model: Path, versions: Sequence[str]) -> str:

@@ -18,6 +18,8 @@ class SessionSettings:
         memory_pattern: Plan the memory of a run by the runs before it.
         arena_shrinkage: Devices whose kept memory is given back after every run, such as ``cpu:0``; empty for none.
         device_initializers: Allocate weights outside of the arena.
+        spinning: Threads without work look for it for a while before they sleep. Runs begin sooner, and other threads
+            have less of the CPUs meanwhile.
     """
 
     graph_level: GraphLevel = "all"
@@ -25,3 +27,4 @@ class SessionSettings:
     memory_pattern: bool = True
     arena_shrinkage: str = ""
     device_initializers: bool = False
+    spinning: bool = True

@@ -108,6 +108,8 @@ def _session(path: Path, options: EngineOptions, *, graphs: bool) -> ort.Inferen
     session_options.graph_optimization_level = _GRAPH_LEVELS[settings.graph_level]
     session_options.enable_cpu_mem_arena = settings.memory_arena
     session_options.enable_mem_pattern = settings.memory_pattern
+    if not settings.spinning:
+        session_options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if settings.device_initializers:
         session_options.add_session_config_entry("session.use_device_allocator_for_initializers", "1")
     return ort.InferenceSession(
@@ -161,7 +163,7 @@ def _available(path: Path, options: EngineOptions, *, graphs: bool) -> list[tupl
         if name not in available:
             continue
         given = {option.key: option.value for option in options.provider_options if option.provider == name}
-        settings = {**default_options(name, path), **given}
+        settings = {**default_options(name, path, options.device), **given}
         if graphs and name == CUDA:
             settings["enable_cuda_graph"] = "1"
         for key, value in settings.items():

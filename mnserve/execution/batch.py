@@ -68,16 +68,35 @@ class Batch:
     @property
     def has_waiters(self) -> bool:
         """True if a caller still waits for the batch, or it is a probe; may be asked in any thread."""
-        return not self.requests or not all(request.future.done() for request in self.requests)
+        return not self.requests or not all(request.reply.done() for request in self.requests)
 
     def answer(self, result: BatchResult) -> None:
         """Gives each caller that still waits its outputs."""
         if not self.requests:
             return
+        started_ns, times = self.started_ns, result.times
         for request, arrays in zip(self.requests, result.outputs, strict=True):
-            if not request.future.done():
-                queue_ns = self.started_ns - request.admitted_ns
-                request.future.set_result(InferenceResult(arrays=arrays, queue_ns=queue_ns, times=result.times))
+            reply = request.reply
+            if reply.done():
+                request.leave_batch()
+            else:
+                request.in_batch = False
+                if request.timers:
+                    request.cancel_timers()
+                reply.set_result(InferenceResult(arrays, started_ns - request.admitted_ns, times))
+
+    def let_go(self) -> None:
+        """Notes that no engine reads the requests any more that have ended early."""
+        for request in self.requests:
+            if request.in_batch and request.reply.done():
+                request.leave_batch()
+
+    def fail(self, error: BaseException) -> None:
+        """Gives each caller that still waits an error of the run."""
+        self.let_go()
+        for request in self.requests:
+            request.in_batch = False
+            request.fail(error)
 
 
 def execute(

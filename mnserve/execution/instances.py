@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -22,6 +23,7 @@ from mnserve.execution.batch import Batch, execute
 from mnserve.execution.batch_memory import BatchMemory, Lease
 from mnserve.execution.clock import Clock
 from mnserve.execution.engine_thread import EngineThread
+from mnserve.execution.lone_batches import LoneBatches
 from mnserve.execution.request import WaitingRequest
 from mnserve.execution.results import BatchResult
 from mnserve.execution.state import ServingState
@@ -40,10 +42,13 @@ class Instance:
         engine: The engine; its owner closes it.
         thread: The one thread that it runs in, best that which loaded it: CUDA graphs belong to the thread that
             captured them.
+        lone_rows: Least rows of the batches that it runs, which come alone, one after the other; 0 for an instance that
+            runs all others.
     """
 
     engine: Engine
     thread: EngineThread
+    lone_rows: int = 0
 
 
 BatchQueue: TypeAlias = SimpleQueue[Batch | None]
@@ -54,7 +59,7 @@ class Instances:
     """Runs batches on the engines of one model.
 
     Args:
-        instances: The engines with their threads, at least one.
+        instances: The engines with their threads, at least one, and at most one more for batches that come alone.
         batched: The model has a batch dimension.
         max_rows: Most rows of a batch.
         run_timeout: Seconds that a batch may take; 0 for no limit.
@@ -77,7 +82,9 @@ class Instances:
         batches: BatchQueue | None = None,
     ) -> None:
         self.state = ServingState.RUNNING
-        self._instances = tuple(instances)
+        self._instances = tuple(instance for instance in instances if not instance.lone_rows)
+        self._lone_instance = next((instance for instance in instances if instance.lone_rows), None)
+        self._lone = None if self._lone_instance is None else LoneBatches(self._lone_instance.lone_rows)
         self._batched = batched
         self._run_timeout = run_timeout
         self._check_period = min(_CHECK_SECONDS, run_timeout / 10)
@@ -87,7 +94,11 @@ class Instances:
         self._clock = Clock() if clock is None else clock
         self._memory = BatchMemory(max_rows, spare=len(self._instances) + 1)
         self._batches: BatchQueue = SimpleQueue() if batches is None else batches
+        self._lone_batches: BatchQueue = SimpleQueue()
         self._outstanding: set[Batch] = set()
+        self.running: MutableSequence[int] | memoryview[int] = array("q", bytes(8))
+        """Cells of the instances, which more instances share: not 0 while one runs a batch. May be replaced by memory
+        that other processes read."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -107,8 +118,8 @@ class Instances:
     def start(self) -> None:
         """Begins to take batches. Needs a running event loop."""
         loop = asyncio.get_running_loop()
-        for instance in self._instances:
-            instance.thread.post(partial(self._serve, instance.engine, loop))
+        for index, (instance, batches) in enumerate(self._served()):
+            instance.thread.post(partial(self._serve, instance.engine, batches, loop, index))
 
     def put(self, batch: Batch) -> None:
         """Has a batch run, after those that were put before.
@@ -124,31 +135,34 @@ class Instances:
                 self._join(batch)
         if self._timer is None and self._run_timeout:
             self._check_after(self._check_period)
-        self._batches.put(batch)
+        if self._lone is not None and self._lone.has(batch.rows, alone=self._is_alone(batch)):
+            self._lone_batches.put(batch)
+        else:
+            self._batches.put(batch)
 
     def stop(self) -> None:
         """Ends the threads once everything that was put is done; does not wait for them."""
         self.state = self.state.moved_to(ServingState.DRAINING)
         self._stop_if_done()
-        for instance in self._instances:
-            self._batches.put(None)
+        for instance, queue in self._served():
+            queue.put(None)
             instance.thread.close()
 
     def discard(self) -> list[Batch]:
         """Takes back the batches that no engine has begun."""
-        batches: list[Batch] = []
-        end_marks = 0
-        with contextlib.suppress(Empty):
-            while True:
-                batch = self._batches.get_nowait()
-                if batch is None:
-                    end_marks += 1
-                else:
-                    self._forget(batch)
-                    batches.append(batch)
-        for _ in range(end_marks):
-            self._batches.put(None)
+        batches = [batch for queue in (self._batches, self._lone_batches) for batch in _taken_back(queue)]
+        for batch in batches:
+            self._forget(batch)
         return batches
+
+    def _served(self) -> list[tuple[Instance, BatchQueue]]:
+        """Lists the instances with the queues that they take batches from."""
+        pairs = [(instance, self._batches) for instance in self._instances]
+        return pairs if self._lone_instance is None else [*pairs, (self._lone_instance, self._lone_batches)]
+
+    def _is_alone(self, batch: Batch) -> bool:
+        """True if nothing else runs; where one instance runs everything, a batch of several shows that others came."""
+        return len(self._outstanding) == 1 and (len(self._instances) > 1 or len(batch.works) == 1)
 
     # Bookkeeping on the event loop ----------------------------------------------------------------------------
 
@@ -210,16 +224,19 @@ class Instances:
 
     # In the threads of the engines ----------------------------------------------------------------------------
 
-    def _serve(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
-        while (batch := self._batches.get()) is not None:
+    def _serve(self, engine: Engine, batches: BatchQueue, loop: asyncio.AbstractEventLoop, index: int) -> None:
+        while (batch := batches.get()) is not None:
             outcome: BatchResult | BaseException | None = None
             batch.paused_seconds = self._paused_seconds
             batch.started_ns = self._clock.ns()
+            running = self.running
+            running[index % len(running)] = 1
             try:
                 if batch.has_waiters:
                     outcome = self._execute(engine, batch)
             except BaseException as error:  # noqa: BLE001 (goes to the callers)
                 outcome = error
+            running[index % len(running)] = 0
             try:
                 loop.call_soon_threadsafe(self._done, batch, outcome)
             except RuntimeError:  # the loop is closed, and no caller waits
@@ -238,3 +255,19 @@ class Instances:
             return replace(result, outputs=lease.detached(result.outputs))
         finally:
             self._memory.give_back(lease)
+
+
+def _taken_back(queue: BatchQueue) -> list[Batch]:
+    """Takes the batches out of a queue; the marks that end its threads stay in it."""
+    batches: list[Batch] = []
+    end_marks = 0
+    with contextlib.suppress(Empty):
+        while True:
+            batch = queue.get_nowait()
+            if batch is None:
+                end_marks += 1
+            else:
+                batches.append(batch)
+    for _ in range(end_marks):
+        queue.put(None)
+    return batches

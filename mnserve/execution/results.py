@@ -45,8 +45,12 @@ class InferenceResult(NamedTuple):
         arrays: The outputs asked for, (B_i, ...).
         queue_ns: Time from admission to the start of the batch.
         times: Durations of the batch's stages.
+        lookup_ns: Time spent looking for a kept answer; negative where none are kept.
+        kept: The answer was kept from an equal request.
     """
 
     arrays: list[Array]
     queue_ns: int
     times: BatchTimes
+    lookup_ns: int = -1
+    kept: bool = False

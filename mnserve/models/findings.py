@@ -12,9 +12,11 @@ class Findings:
     Attributes:
         batching: Whether requests share batches, and why.
         warm_up: What was run, or why nothing was.
+        threads: Threads and instances, and why.
         doubts: Faults that do not keep the model from being served; each was logged as a warning.
     """
 
     batching: str
     warm_up: str
+    threads: str = ""
     doubts: tuple[str, ...] = ()

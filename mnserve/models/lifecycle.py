@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from mnserve.engines.instance_groups import instances_here
 from mnserve.errors import EngineLoadError, MnServeError, ModelNotReadyError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.instances import Instance
@@ -47,8 +48,24 @@ async def load_versions(
         override: Configuration in place of config.pbtxt.
 
     Returns:
-        The loaded versions, and the reason for each version that could not be loaded.
+        The loaded versions, and the reason for each version that could not be loaded. Both are empty for a model that
+        runs on other GPUs than this process.
     """
+    options.on_load(name, True)
+    try:
+        return await _load_selected(root, name, options, before, on_change, override)
+    finally:
+        options.on_load(name, False)
+
+
+async def _load_selected(
+    root: Path,
+    name: str,
+    options: LoadOptions,
+    before: Mapping[int, ServedModel],
+    on_change: Callable[[], None],
+    override: ModelConfig | None,
+) -> tuple[dict[int, ServedModel], dict[int | None, str]]:
     loaded: dict[int, ServedModel] = {}
     faults: dict[int | None, str] = {}
     version: int | None = None
@@ -57,6 +74,9 @@ async def load_versions(
         version = on_disk[-1] if on_disk else None
         config = await asyncio.to_thread(read_config, root, name) if override is None else override
         selected = served_versions(config, on_disk)
+        if not options.alone and not instances_here(config, options.engine):
+            _log.info("model '%s' runs on other GPUs than %d, that of this process", name, options.engine.device)
+            return {}, {}
         if not selected:
             raise ModelNotReadyError(f"model '{name}' has no version folder; put its file under {name}/1/")
     except Exception as error:  # noqa: BLE001 (one bad model must not stop the others)
@@ -112,10 +132,13 @@ async def _open(
     threads = [EngineThread(name)]
     instances: list[Instance] = []
     try:
-        call = threads[0].call(load, unwanted=lambda model: model.engine.close())
+        call = threads[0].call(load, unwanted=lambda model: model.close())
         model = await _within_run_timeout(call, name, options)
         instances.append(Instance(engine=model.engine, thread=threads[0]))
-        while len(instances) < model.instances:
+        if model.wide is not None:
+            threads.append(EngineThread(name))
+            instances.append(Instance(engine=model.wide, thread=threads[-1], lone_rows=model.wide_rows))
+        for _ in range(model.instances - 1):
             threads.append(EngineThread(name))
             further = threads[-1].call(model.another, unwanted=lambda engine: engine.close())
             engine = await _within_run_timeout(further, name, options)

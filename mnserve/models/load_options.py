@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from mnserve.engines.base import Engine, EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
@@ -13,6 +13,9 @@ from mnserve.execution.run_watch import RunWatch
 from mnserve.models.response_cache import ResponseCache
 from mnserve.models.warm_up_samples import SampleLimits
 from mnserve.settings import ServeSettings
+
+CHOICE_SECONDS: Final = 0.3
+"""Time of the runs that choose the threads of one model, in a server."""
 
 EngineFactory = Callable[[Path, EngineOptions], Engine]
 """Loads a model file."""
@@ -34,7 +37,9 @@ class LoadOptions:
         alone: Run one instance of each model with the engine options unchanged, in spite of its instance_group.
         factory: Loads model files.
         thorough_seconds: Time for further evidence on the batching of a model, once there is some.
+        choice_seconds: Time of the runs that choose a model's threads and instances on CPUs; 0 for no choice.
         watch: Told of the runs of a model that is being loaded.
+        on_load: Called with the name of a model and True before it is loaded, and with False after that.
     """
 
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -48,17 +53,26 @@ class LoadOptions:
     alone: bool = False
     factory: EngineFactory = OnnxRuntimeEngine
     thorough_seconds: float = 1.0
+    choice_seconds: float = 0.0
     watch: RunWatch = field(default_factory=RunWatch)
+    on_load: Callable[[str, bool], None] = lambda name, begins: None
 
     @classmethod
-    def of_server(cls, settings: ServeSettings) -> Self:
-        """Returns the options that a server gives all its models."""
+    def of_server(cls, settings: ServeSettings, device: int | None = None, devices: tuple[int, ...] = ()) -> Self:
+        """Returns the options that a server gives all its models.
+
+        Args:
+            settings: Settings of the server.
+            device: GPU of this process, where each has its own; None for one process, which has all models.
+            devices: All GPUs of the server.
+        """
         return cls(
-            engine=settings.engine_options,
+            engine=replace(settings.engine_options, device=device, devices=devices),
             default_max_batch_size=settings.default_max_batch_size,
             max_queue_rows=settings.max_queue_rows,
             max_queue_bytes=settings.max_queue_bytes,
             warm_up=settings.warm_up,
             run_timeout=settings.run_timeout,
+            choice_seconds=CHOICE_SECONDS,
             cache=ResponseCache(settings.cache_bytes) if settings.cache_bytes else None,
         )

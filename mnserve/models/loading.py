@@ -13,7 +13,7 @@ from mnserve.batching.options import BatcherOptions
 from mnserve.codec.signature import RequestSignature
 from mnserve.engines.backend_parameters import with_backend_parameters
 from mnserve.engines.base import Engine
-from mnserve.engines.instance_groups import instance_count, instance_options
+from mnserve.engines.instance_groups import instance_options, instances_here
 from mnserve.engines.optional_outputs import CORE_NAME, CPU_NAME
 from mnserve.engines.sessions import runs_on_cpus_alone
 from mnserve.errors import CorruptModelError, EngineError, EngineRunError
@@ -22,7 +22,9 @@ from mnserve.models.findings import Findings
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.opening import open_engine, with_needed_graphs
 from mnserve.models.response_cache import ModelResponses
-from mnserve.models.trying import try_out, warm_up_further
+from mnserve.models.thread_choice.choosing import choose_engines, warm_up_chosen
+from mnserve.models.thread_choice.run_costs import RunCosts
+from mnserve.models.trying import TriedModel, try_out, warm_up_further
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_support import check_supported, warn_of_ignored
 from mnserve.repository.labels import labels_by_output
@@ -43,11 +45,14 @@ class LoadedModel:
         config: Complete configuration.
         signature: Rules for requests.
         engine: First engine of the model.
+        wide: Its engine for batches that come alone; None where it has none for them.
+        wide_rows: Least rows of such a batch.
         file: Name of the file that computes the default outputs.
         findings: What was found out about it.
         batching: Limits of the batcher.
         instances: Number of engines that run side by side.
         another: Loads and warms up one more engine, in the thread that will run it.
+        run_costs: Times of its runs; None where nothing was run.
         health: Rules by which an engine counts as broken.
         responses: Cached answers of the model; None without a cache.
     """
@@ -57,13 +62,22 @@ class LoadedModel:
     config: ModelConfig
     signature: RequestSignature
     engine: Engine
+    wide: Engine | None
+    wide_rows: int
     file: str
     findings: Findings
     batching: BatcherOptions
     instances: int
     another: Callable[[], Engine]
+    run_costs: RunCosts | None
     health: EngineHealthOptions
     responses: ModelResponses | None
+
+    def close(self) -> None:
+        """Closes the engines that it came with."""
+        self.engine.close()
+        if self.wide is not None:
+            self.wide.close()
 
 
 def load(root: Path, name: str, version: int, options: LoadOptions, override: ModelConfig | None = None) -> LoadedModel:
@@ -91,7 +105,7 @@ def load(root: Path, name: str, version: int, options: LoadOptions, override: Mo
     verify(files)
     count, engine = 1, options.engine
     if not options.alone:
-        count = instance_count(files.config)
+        count = max(1, instances_here(files.config, engine))
         engine = instance_options(files.config, engine, count)
     options = replace(options, engine=with_backend_parameters(files.config, engine, count))
     return _load_best_files(files, replace(options, engine=with_needed_graphs(files, options)))
@@ -129,20 +143,27 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
         batching = batcher_options(
             tried.config, max_queue_rows=options.max_queue_rows, max_queue_bytes=options.max_queue_bytes
         )
+        chosen = choose_engines(engine, files, variant, options, tried)
     except BaseException:
         engine.close()
         raise
+    costs = tried.warm_up.costs if chosen.costs is None and tried.warm_up is not None else chosen.costs
     return LoadedModel(
         name=files.name,
         version=files.version,
         config=tried.config,
         signature=rules,
-        engine=engine,
+        engine=chosen.engine,
+        wide=chosen.wide,
+        wide_rows=chosen.wide_rows,
         file=file,
-        findings=tried.findings,
+        findings=replace(tried.findings, threads=chosen.text),
         batching=batching,
-        instances=1 if options.alone else instance_count(tried.config),
-        another=partial(_load_another, files, variant, options, tried.rules),
+        instances=1 if options.alone else max(chosen.instances, instances_here(tried.config, options.engine)),
+        another=partial(
+            _load_another, files, variant, replace(options, engine=chosen.options), tried, chosen.instances > 1
+        ),
+        run_costs=costs,
         health=EngineHealthOptions(
             run_timeout=options.run_timeout, probe=None if tried.warm_up is None else tried.warm_up.probe
         ),
@@ -150,11 +171,16 @@ def _load_files(files: ModelFiles, variant: Path | None, options: LoadOptions) -
     )
 
 
-def _load_another(files: ModelFiles, variant: Path | None, options: LoadOptions, rules: RequestSignature) -> Engine:
-    """Loads one more engine of a loaded model."""
+def _load_another(
+    files: ModelFiles, variant: Path | None, options: LoadOptions, tried: TriedModel, unasked: bool
+) -> Engine:
+    """Loads one more engine of a loaded model, which the configuration asks for or not."""
     engine, _ = open_engine(files, variant, options)
     try:
-        warm_up_further(engine, files, rules, options)
+        if unasked:
+            warm_up_chosen(engine, files, options, tried)
+        else:
+            warm_up_further(engine, files, tried.rules, options)
     except BaseException:
         engine.close()
         raise

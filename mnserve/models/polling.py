@@ -8,28 +8,14 @@ from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mnserve.errors import LoadFailedError, MnServeError, RepositoryError, StoppingError, UnsupportedError
+from mnserve.errors import LoadFailedError, MnServeError, RepositoryError, StoppingError
 from mnserve.models.registry import Models
 from mnserve.repository.listing import look_through
-from mnserve.settings import Control
 
 _log = logging.getLogger(__name__)
 
-_EXPLICIT: Final = "explicit"
 LOAD_PATIENCE: Final = 10.0
 """Seconds after which the load of one model does not hold up the others, or the start, any more."""
-
-
-def check_explicit_control(control: Control) -> None:
-    """Checks that callers may load and unload models.
-
-    Raises:
-        UnsupportedError: The server chooses its models itself.
-    """
-    if control != _EXPLICIT:
-        raise UnsupportedError(
-            f"callers load and unload models with --model-control {_EXPLICIT} alone, and this server has {control}"
-        )
 
 
 class Poller:

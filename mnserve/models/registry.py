@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from mnserve.errors import (
     LoadFailedError,
     ModelNotFoundError,
-    ModelNotReadyError,
     StoppingError,
     UnknownModelError,
 )
+from mnserve.models.catalogue_view import CatalogueView
 from mnserve.models.draining import DrainingModels
+from mnserve.models.entry import ModelEntry
 from mnserve.models.lifecycle import load_versions
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.load_tasks import LoadTasks
-from mnserve.models.served import ModelEntry, ModelState, ServedModel
+from mnserve.models.served import ServedModel
 from mnserve.models.statistics import ModelCounters
-from mnserve.models.version_lookup import LOADING, NOT_LOADED, find_version
+from mnserve.models.version_lookup import LOADING
+from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models
 from mnserve.repository.reader import list_versions
@@ -37,15 +40,17 @@ _log = logging.getLogger(__name__)
 
 _THOROUGH_START: Final = 3.0
 """Seconds that the first load of all models may spend on further evidence about their batching."""
+_CHOICE_START: Final = 3.0
+"""Seconds that it may spend on runs that choose their threads."""
 
 
-class Models:
+class Models(CatalogueView[ServedModel]):
     """Models of one repository.
 
     Args:
         root: The repository.
         options: Options for every model.
-        on_change: Called when readiness changes after the start.
+        on_change: Called when readiness changes.
         empty_is_ready: Be ready without any model that is to be served.
     """
 
@@ -57,19 +62,19 @@ class Models:
         *,
         empty_is_ready: bool = True,
     ) -> None:
+        super().__init__(empty_is_ready=empty_is_ready)
         self._root = root
-        self._empty_is_ready = empty_is_ready
         self._options = options
         self._on_change = on_change
-        self._entries: dict[str, ModelEntry] = {}
         self._loads = LoadTasks()
         self._draining = DrainingModels()
-        self._started = False
-        self._stopping = False
-        self.closing = asyncio.Event()
-        """Set once no new request is admitted."""
 
-    async def load_all(self, only: Collection[str] | None = None, patience: float | None = None) -> None:
+    async def load_all(
+        self,
+        only: Collection[str] | None = None,
+        patience: float | None = None,
+        left_out: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Loads models, one after the other, and starts their batchers.
 
         A load that takes long goes on beside the next ones. It is waited for only while no model can be served; its
@@ -78,6 +83,7 @@ class Models:
         Args:
             only: Names of the models to load; None loads all.
             patience: Seconds after which a load counts as long; None waits for every load.
+            left_out: Name -> reason for which a model is not loaded now.
 
         Raises:
             RepositoryNotFoundError: The repository is no folder.
@@ -90,10 +96,13 @@ class Models:
             self._entries[name] = ModelEntry(loaded=only is None or name in only)
         count = sum(entry.loaded for entry in self._entries.values())
         thorough = min(self._options.thorough_seconds, _THOROUGH_START / max(1, count))
-        options = replace(self._options, thorough_seconds=thorough)
+        choice = min(self._options.choice_seconds, _CHOICE_START / max(1, count))
+        options = replace(self._options, thorough_seconds=thorough, choice_seconds=choice)
         loads: set[asyncio.Task[None]] = set()
         for name, entry in self._entries.items():
-            if entry.loaded:
+            if entry.loaded and name in left_out:
+                entry.faults = {None: left_out[name]}
+            elif entry.loaded:
                 entry.faults = {None: LOADING}
                 load = await self._loads.begin(entry.lock, partial(self._load_first, entry, name, options))
                 loads.add(load)
@@ -102,16 +111,14 @@ class Models:
             if any(state.ready for state in self.states()):
                 break
             await asyncio.wait(loads, timeout=patience)
-        self._started = True
         for name, entry in self._entries.items():
             if LOADING in entry.faults.values():
                 _log.warning("model '%s' is still being loaded; the others are served without it until then", name)
 
-    async def _load_first(self, entry: ModelEntry, name: str, options: LoadOptions) -> None:
+    async def _load_first(self, entry: ModelEntry[ServedModel], name: str, options: LoadOptions) -> None:
         served, faults = await load_versions(self._root, name, options, {}, self._on_change)
         self._draining.add(_replace(entry, served, faults).values())
-        if self._started:
-            self._on_change()
+        self._on_change()
 
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Loads a model, or loads it again as it is on disk now.
@@ -135,7 +142,7 @@ class Models:
         entry = self._entries.setdefault(name, ModelEntry(loaded=False))
         await self._loads.run(name, entry.lock, partial(self._load_into, entry, name, override))
 
-    async def _load_into(self, entry: ModelEntry, name: str, override: ModelConfig | None) -> None:
+    async def _load_into(self, entry: ModelEntry[ServedModel], name: str, override: ModelConfig | None) -> None:
         from_call = "" if override is None else " with the config of the call in place of its config.pbtxt"
         self._check_running(name)
         served, faults = await self._load(name, entry.served, override)
@@ -179,80 +186,18 @@ class Models:
         if self._stopping:
             raise StoppingError(f"model '{name}' is neither loaded nor unloaded, as the server is stopping")
 
-    def states(self) -> list[ModelState]:
-        """Lists all models, by name and version."""
-        states: list[ModelState] = []
-        for name, entry in sorted(self._entries.items()):
-            for version, served in entry.served.items():
-                reason = served.fault or ("the server is stopping" if self._stopping else "")
-                states.append(ModelState(name=name, version=version, served=served, reason=reason))
-            for failed, reason in entry.faults.items():
-                states.append(ModelState(name=name, version=failed, served=None, reason=reason))
-            if not entry.loaded:
-                states.append(ModelState(name=name, version=None, served=None, reason=NOT_LOADED, loaded=False))
-        return sorted(states, key=lambda state: (state.name, state.version or 0))
-
     def counters(self) -> list[ModelCounters]:
         """Lists the counters of the models that were loaded."""
         return [state.served.counters for state in self.states() if state.served is not None]
 
-    @property
-    def ready(self) -> bool:
-        """True if every model that is to be served answers requests, and there is one, or none is needed."""
-        states = [state.ready for state in self.states() if state.loaded]
-        return not self._stopping and all(states) and (self._empty_is_ready or bool(states))
-
-    def is_served(self, name: str) -> bool:
-        """Finds if any version of a model is loaded; False for a model that does not exist."""
-        return name in self._entries and bool(self._entries[name].served)
-
-    def find(self, name: str, version: str = "") -> ServedModel:
-        """Finds the model that a request means, ready or stopping.
-
-        Args:
-            name: Name of the model.
-            version: Its version; empty is the highest that is ready.
-
-        Raises:
-            UnknownModelError: There is no such model, or it is not served in this version.
-            InvalidRequestError: The version is not a number.
-            ModelNotReadyError: The model is there but cannot answer.
-        """
-        entry = self._entry(name)
-        if not version and entry.served:
-            newest = entry.served[max(entry.served)]
-            if newest.fault is None:
-                return newest
-        return find_version(name, entry, version)
-
-    def check_known(self, name: str) -> None:
-        """Checks that there is a model of a name, loaded or not.
-
-        Raises:
-            UnknownModelError: There is none.
-        """
-        self._entry(name)
-
-    def _entry(self, name: str) -> ModelEntry:
-        if name not in self._entries:
-            # Clients look for the first words, which are Triton's.
-            raise UnknownModelError(
-                f"Request for unknown model: there is no model '{name[:64]}'; the server has "
-                f"{listed(sorted(self._entries))}"
-            )
-        return self._entries[name]
-
-    def is_ready(self, name: str, version: str = "") -> bool:
-        """Finds if a model answers requests; False for one that does not exist.
-
-        Raises:
-            InvalidRequestError: The version is not a number.
-        """
-        try:
-            self.find(name, version)
-        except (UnknownModelError, ModelNotReadyError):
-            return False
-        return not self._stopping
+    async def statistics(self, name: str = "", version: str = "") -> list[pb.ModelStatistics]:
+        """Tells the counters of one model, or of all where no name is given."""
+        if not name:
+            counters = self.counters()
+        else:
+            found = self.find(name, version)
+            counters = [found.counters] if version else [entry for entry in self.counters() if entry.name == name]
+        return [entry.message() for entry in counters]
 
     def stop(self) -> None:
         """Reports every model as not ready from now on, and abandons loads; requests are still answered."""
@@ -281,7 +226,7 @@ class Models:
 
 
 def _replace(
-    entry: ModelEntry, served: dict[int, ServedModel], faults: dict[int | None, str]
+    entry: ModelEntry[ServedModel], served: dict[int, ServedModel], faults: dict[int | None, str]
 ) -> dict[int, ServedModel]:
     """Puts loaded versions in the place of those before, which are returned."""
     old, entry.served, entry.faults, entry.loaded = entry.served, served, faults, True

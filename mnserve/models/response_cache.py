@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from mnserve.codec.decoding import InferenceWork
+from mnserve.execution.request import Reply
+from mnserve.execution.results import InferenceResult
 
 Array = np.ndarray[Any, Any]
 
@@ -83,6 +85,32 @@ class ModelResponses:
         """Deletes all answers of the model, and stores no others."""
         self._dropped = True
         self._cache._drop(self)
+
+
+class KeepingReply:
+    """Passes the outcome of a request on, and keeps the answer.
+
+    Args:
+        reply: Where the outcome goes.
+        responses: Kept answers of the model.
+        key: Key of the request.
+        lookup_ns: Time spent looking for a kept answer.
+    """
+
+    __slots__ = ("_key", "_lookup_ns", "_reply", "_responses", "done", "set_exception")
+
+    def __init__(self, reply: Reply, responses: ModelResponses, key: bytes, lookup_ns: int) -> None:
+        self._reply = reply
+        self._responses = responses
+        self._key = key
+        self._lookup_ns = lookup_ns
+        self.done = reply.done
+        self.set_exception = reply.set_exception
+
+    def set_result(self, result: InferenceResult, /) -> None:
+        """Takes the outputs."""
+        self._responses.keep(self._key, result.arrays)
+        self._reply.set_result(result._replace(lookup_ns=self._lookup_ns))
 
 
 def response_key(work: InferenceWork) -> bytes:

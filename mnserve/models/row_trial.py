@@ -256,6 +256,7 @@ class RowTrial:
             text=f"{batches} of {source} ran, in {self._runs.seconds:.2g} s",
             shapes=self._shapes,
             row_bytes=self._runs.row_bytes,
+            costs=self._runs.costs,
         )
 
 

@@ -18,6 +18,7 @@ from mnserve.codec.signature import RequestSignature
 from mnserve.engines.base import Engine
 from mnserve.engines.memory import available_bytes, give_back_free_memory, resident_bytes
 from mnserve.execution.run_watch import RunWatch
+from mnserve.models.thread_choice.run_costs import RunCosts
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class TrialRuns:
         self._resident = resident_bytes()
         self._row_seconds = 0.0
         self._quickest_row = math.inf
+        self._quickest: dict[int, float] = {}
         self._announced = False
         # A model in two files computes its default outputs in another engine than all of them.
         self._output_sets = sorted({tuple(rules.output_rules), tuple(rules.default_outputs)}, key=len)
@@ -87,6 +89,13 @@ class TrialRuns:
     def row_bytes(self) -> float:
         """Memory that a row takes, measured by what the largest run has added to the process; 0 before a run."""
         return max(0, resident_bytes() - self._resident) / max(self.rows, default=1) if self.rows else 0.0
+
+    @property
+    def costs(self) -> RunCosts | None:
+        """The quickest run of one row and of the largest batch, for the smaller set of outputs; None before a run."""
+        if 1 not in self._quickest:
+            return None
+        return RunCosts(one=self._quickest[1], most=self._quickest[self.rows[-1]], rows=self.rows[-1])
 
     def run(self, feeds: Tensors, rows: int) -> Tensors:
         """Runs the model for each set of outputs that requests lead to.
@@ -108,6 +117,8 @@ class TrialRuns:
         for names in self._output_sets:
             with self._watch.running():
                 arrays = self._engine.run(feeds, names)
+            if not answers:
+                self._quickest[rows] = min(self._quickest.get(rows, math.inf), time.monotonic() - started)
             for name, array in zip(names, arrays, strict=True):
                 answers.setdefault(name, array)
         self._row_seconds = (time.monotonic() - started) / rows

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 from mnserve.errors import InvalidRequestError, ModelNotReadyError, UnknownModelError
-from mnserve.models.served import ModelEntry, ServedModel
+from mnserve.models.catalogue import Endpoint
+from mnserve.models.entry import ModelEntry
 from mnserve.repository.listing import MAX_VERSION_DIGITS
+
+_Served = TypeVar("_Served", bound=Endpoint)
 
 NOT_LOADED: Final = "it is not loaded; load it with RepositoryModelLoad"
 """Reason of a model that is in the repository and was not loaded."""
@@ -15,7 +18,7 @@ LOADING: Final = "it is being loaded; try again later"
 """Reason of a model that is not loaded yet."""
 
 
-def find_version(name: str, entry: ModelEntry, version: str) -> ServedModel:
+def find_version(name: str, entry: ModelEntry[_Served], version: str) -> _Served:
     """Finds the version of a model that a request names.
 
     Args:
@@ -37,7 +40,7 @@ def find_version(name: str, entry: ModelEntry, version: str) -> ServedModel:
     raise ModelNotReadyError(f"model '{name}' is not ready: {'; '.join(faults) if entry.loaded else NOT_LOADED}")
 
 
-def _named(name: str, entry: ModelEntry, version: int) -> ServedModel:
+def _named(name: str, entry: ModelEntry[_Served], version: int) -> _Served:
     if version in entry.served:
         model = entry.served[version]
         if model.fault is not None:

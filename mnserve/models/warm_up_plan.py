@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from mnserve.codec.decoding import InferenceWork
 from mnserve.execution.run_watch import RunWatch
 from mnserve.models.joined_rows import JoinedRows
+from mnserve.models.thread_choice.run_costs import RunCosts
 from mnserve.models.trial_runs import TrialLimits
 
 
@@ -39,6 +40,7 @@ class WarmUp:
         text: What ran, or why nothing did, as a sentence.
         shapes: Shapes of the outputs of the first run, by name; empty where nothing ran.
         row_bytes: Memory that a row takes, roughly.
+        costs: Times of its runs; None where it ran nothing but samples of its configuration.
     """
 
     joined: JoinedRows
@@ -47,3 +49,4 @@ class WarmUp:
     text: str
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     row_bytes: float = 0.0
+    costs: RunCosts | None = None

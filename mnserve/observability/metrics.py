@@ -19,6 +19,7 @@ from mnserve.access.addresses import ABSENT, join_address, socket_addresses
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.errors import StartError
 from mnserve.models.statistics import FAILURE_REASONS, ModelCounters
+from mnserve.observability.gpu_metrics import GpuCollector
 from mnserve.observability.metrics_http import MetricsHTTPServer
 from mnserve.text.names import printable
 
@@ -109,6 +110,7 @@ class MetricsServer:
     ) -> None:
         registry = CollectorRegistry()
         registry.register(ModelCollector(counters, refused))
+        registry.register(GpuCollector())
         try:
             self._servers = _bound_servers(host, port)
         except (OSError, UnicodeError) as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mnserve.errors import InvalidRequestError, UnsupportedError
+from mnserve.observability.trace_counts import OwnTraceCounts, TraceCounts
 
 _LEVELS: Final = ("OFF", "TIMESTAMPS")
 _FIXED: Final = {"trace_mode": ["opentelemetry"], "trace_file": [""], "log_frequency": ["0"]}
@@ -43,25 +44,27 @@ class TraceSettings:
 
     Args:
         start: Settings of all models at the start; a cleared setting returns to them.
+        counts: Requests that were traced of those that may be; None counts those of this process.
     """
 
-    def __init__(self, start: TraceChoice) -> None:
+    def __init__(self, start: TraceChoice, counts: TraceCounts | None = None) -> None:
         self._start = start
         self._all = start
         self._changed: dict[str, dict[str, str | int]] = {}  # model -> settings of its own
         self._seen: dict[str, int] = {}  # model -> requests; "" counts those of models without own settings
-        self._remaining: dict[str, int] = {}  # model, or "" -> rest of the count
+        self._counts = OwnTraceCounts() if counts is None else counts
 
     def of(self, model: str) -> TraceChoice:
         """Returns the settings of one model; "" stands for all."""
         return replace(self._all, **self._changed.get(model, {}))  # type: ignore[arg-type]  # checked when it was set
 
-    def change(self, model: str, changes: Mapping[str, Sequence[str]]) -> None:
+    def change(self, model: str, changes: Mapping[str, Sequence[str]], *, anew: bool = True) -> None:
         """Changes the named settings; an empty list returns to the settings of all models, or to those of the start.
 
         Args:
             model: Name of an existing model, or "" for all.
             changes: Setting -> values.
+            anew: Begin to count traced requests anew; another process that shares the counts may have done so.
 
         Raises:
             InvalidRequestError: A setting is unknown, or a value is invalid.
@@ -83,7 +86,8 @@ class TraceSettings:
         else:
             self._all = replace(self._all, **changed)  # type: ignore[arg-type]  # as above
         self._seen.pop(model, None)
-        self._remaining.pop(model, None)
+        if anew:
+            self._counts.reset(model)
 
     def take(self, model: str, sampled: bool | None) -> bool:
         """Decides for one more request if it is traced.
@@ -97,11 +101,9 @@ class TraceSettings:
         if choice.level == "OFF" or sampled is False:
             return False
         seen = self._seen[scope] = self._seen.get(scope, 0) + 1
-        remaining = self._remaining.get(scope, choice.count)
-        if not remaining or (sampled is None and seen % choice.rate):
+        if sampled is None and seen % choice.rate:
             return False
-        self._remaining[scope] = remaining - 1 if remaining > 0 else remaining
-        return True
+        return choice.count < 0 or self._counts.take(scope, choice.count)
 
 
 def _parsed(name: str, values: Sequence[str]) -> str | int | None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from mnserve.access.addresses import is_loopback
 from mnserve.errors import StartError
 from mnserve.execution.results import InferenceResult
-from mnserve.models.served import ServedModel
+from mnserve.models.catalogue import Endpoint
 from mnserve.observability.trace_settings import TraceSettings
 from mnserve.status import status_code
 from mnserve.text.names import printable
@@ -129,9 +129,9 @@ class RequestTrace:
         """Notes that the request is decoded and starts to wait."""
         self._admitted = time.time_ns()
 
-    def answered(self, served: ServedModel, rows: int, answer: InferenceResult) -> None:
+    def answered(self, served: Endpoint, rows: int, answer: InferenceResult) -> None:
         """Ends the trace with an answer."""
-        self._attributes |= {"mnserve.model.version": served.model.version, "mnserve.rows": rows}
+        self._attributes |= {"mnserve.model.version": served.version, "mnserve.rows": rows}
         span = self._span(0)
         queue_end = self._admitted + answer.queue_ns
         self._child(span, "queue", self._admitted, queue_end)

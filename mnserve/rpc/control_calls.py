@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,16 +11,16 @@ import grpc
 
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.refused_calls import RefusedCalls
-from mnserve.codec.shared_memory import Region, Regions
+from mnserve.codec.shared_memory import Regions
 from mnserve.errors import InvalidRequestError, MnServeError, UnknownRegionError, UnsupportedError
 from mnserve.failing import fail
-from mnserve.models.polling import check_explicit_control
-from mnserve.models.registry import Models
-from mnserve.observability.log_settings import LogControl, LogValue
+from mnserve.models.catalogue import Catalogue
+from mnserve.observability.log_settings import LogControl
 from mnserve.observability.tracing import Tracing
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.config_override import parse_override
+from mnserve.rpc.process_settings import ProcessSettings
 from mnserve.rpc.streaming import StreamMemory
 from mnserve.rpc.unimplemented_calls import UnimplementedCalls
 from mnserve.settings import Control
@@ -29,7 +29,12 @@ from mnserve.text.names import printable, shortened
 Context = grpc.aio.ServicerContext[Any, Any]
 
 _CONFIG: Final = "config"
+_EXPLICIT: Final = "explicit"
 _LOG_PARAMETERS: Final = {bool: "bool_param", int: "uint32_param", str: "string_param"}
+
+
+async def _alone(_method: str, _message: bytes) -> None:
+    """Tells nobody, where this process takes all calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +51,8 @@ class ServiceOptions:
         by_token: Tell callers apart by their tokens, and not by their addresses.
         refused: Counts the calls that no model was asked for; None counts nothing.
         stream_memory: Memory of the requests and answers of all streams.
+        spread: Has a call that changes settings of this process change those of the other front ends as well: its name
+            and its message.
     """
 
     name: str = "mnserve"
@@ -57,6 +64,7 @@ class ServiceOptions:
     by_token: bool = False
     refused: RefusedCalls | None = None
     stream_memory: StreamMemory = field(default_factory=StreamMemory)
+    spread: Callable[[str, bytes], Awaitable[None]] = _alone
 
     @property
     def extensions(self) -> list[str]:
@@ -79,9 +87,11 @@ class ControlCalls(UnimplementedCalls):
         offered: Services beside inference.
     """
 
-    def __init__(self, models: Models, offered: ServiceOptions) -> None:
+    def __init__(self, models: Catalogue, offered: ServiceOptions) -> None:
         self._models = models
         self._offered = offered
+        self.settings = ProcessSettings(offered.regions, offered.log, offered.tracing)
+        """Settings of this process that callers change."""
 
     async def RepositoryIndex(self, request: pb.RepositoryIndexRequest, context: Context) -> pb.RepositoryIndexResponse:
         """Lists every model and version with its state; with ``ready`` only those that answer."""
@@ -110,7 +120,7 @@ class ControlCalls(UnimplementedCalls):
         The configuration is that of the repository, or one that the call brings.
         """
         try:
-            check_explicit_control(self._offered.control)
+            _check_explicit(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, (_CONFIG,))
         except MnServeError as error:
@@ -130,7 +140,7 @@ class ControlCalls(UnimplementedCalls):
     ) -> pb.RepositoryModelUnloadResponse:
         """Takes a model out; requests that it had admitted are still answered after this."""
         try:
-            check_explicit_control(self._offered.control)
+            _check_explicit(self._offered.control)
             _check_repository(request.repository_name)
             _check_parameters(request.parameters, ("unload_dependents",))  # no model here depends on another
             await self._models.unload(request.model_name)
@@ -156,14 +166,9 @@ class ControlCalls(UnimplementedCalls):
         self, request: pb.SystemSharedMemoryRegisterRequest, context: Context
     ) -> pb.SystemSharedMemoryRegisterResponse:
         """Registers a region."""
-        region = Region(name=request.name, key=request.key, offset=request.offset, byte_size=request.byte_size)
         try:
-            if self._offered.regions is None:
-                raise UnsupportedError(
-                    "shared memory is switched off; start the server with --shared-memory on, or send tensors as they "
-                    "are"
-                )
-            self._offered.regions.register(region)
+            self.settings.register(request)
+            await self._offered.spread("SystemSharedMemoryRegister", request.SerializeToString())
         except MnServeError as error:
             await fail(context, error)
         return pb.SystemSharedMemoryRegisterResponse()
@@ -172,8 +177,11 @@ class ControlCalls(UnimplementedCalls):
         self, request: pb.SystemSharedMemoryUnregisterRequest, context: Context
     ) -> pb.SystemSharedMemoryUnregisterResponse:
         """Forgets one region, or all where no name is given; an unknown one is forgotten already."""
-        if self._offered.regions is not None:
-            self._offered.regions.unregister(request.name)
+        try:
+            self.settings.unregister(request)
+            await self._offered.spread("SystemSharedMemoryUnregister", request.SerializeToString())
+        except MnServeError as error:
+            await fail(context, error)
         return pb.SystemSharedMemoryUnregisterResponse()
 
     async def CudaSharedMemoryStatus(
@@ -193,10 +201,9 @@ class ControlCalls(UnimplementedCalls):
     async def LogSettings(self, request: pb.LogSettingsRequest, context: Context) -> pb.LogSettingsResponse:
         """Changes the log settings that the request names, and lists all."""
         try:
-            log = self._offered.log
-            if log is None:
-                raise UnsupportedError("log settings cannot be changed here; start the server with --log-level")
-            log.change({name: _log_value(name, value) for name, value in request.settings.items()})
+            log = self.settings.change_log(request)
+            if request.settings:
+                await self._offered.spread("LogSettings", request.SerializeToString())
         except MnServeError as error:
             await fail(context, error)
         response = pb.LogSettingsResponse()
@@ -207,15 +214,11 @@ class ControlCalls(UnimplementedCalls):
     async def TraceSetting(self, request: pb.TraceSettingRequest, context: Context) -> pb.TraceSettingResponse:
         """Changes the trace settings that the request names, and lists those of one model, or of all."""
         try:
-            tracing = self._offered.tracing
-            if tracing is None:
-                raise UnsupportedError(
-                    "nothing is traced; start the server with --trace-endpoint http://COLLECTOR:4317"
-                )
-            if request.model_name:
+            if request.model_name and self._offered.tracing is not None:
                 self._models.check_known(request.model_name)
-            settings = tracing.settings
-            settings.change(request.model_name, {name: setting.value for name, setting in request.settings.items()})
+            settings = self.settings.change_traces(request)
+            if request.settings:
+                await self._offered.spread("TraceSetting", request.SerializeToString())
         except MnServeError as error:
             await fail(context, error)
         response = pb.TraceSettingResponse()
@@ -224,12 +227,11 @@ class ControlCalls(UnimplementedCalls):
         return response
 
 
-def _log_value(name: str, value: pb.LogSettingsRequest.SettingValue) -> LogValue:
-    kind = value.WhichOneof("parameter_choice")
-    if kind is None:
-        raise InvalidRequestError(f"the log setting '{name[:64]}' comes without a value")
-    content: LogValue = getattr(value, kind)
-    return content
+def _check_explicit(control: Control) -> None:
+    if control != _EXPLICIT:
+        raise UnsupportedError(
+            f"callers load and unload models with --model-control {_EXPLICIT} alone, and this server has {control}"
+        )
 
 
 def _check_repository(name: str) -> None:

@@ -17,7 +17,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mnserve.errors import InvalidRequestError
-from mnserve.models.registry import Models
+from mnserve.models.catalogue import Catalogue
 from mnserve.protocol import service_pb2
 from mnserve.rpc.services import Services
 from mnserve.text.names import printable, shortened
@@ -39,7 +39,7 @@ class Health(health_pb2_grpc.HealthServicer):
         models: The served models.
     """
 
-    def __init__(self, models: Models) -> None:
+    def __init__(self, models: Catalogue) -> None:
         self._models = models
         self._names: set[str] = set()
         self._watchers: set[asyncio.Event] = set()

@@ -9,15 +9,16 @@ from functools import partial
 
 from mnserve.access.rate_limits import RateLimits
 from mnserve.access.refused_calls import RefusedCalls
-from mnserve.batching.request_limits import request_limits
-from mnserve.codec.decoding import check_request
+from mnserve.batching.request_limits import default_limits, request_limits
+from mnserve.codec.answer_forms import AnswerForms
+from mnserve.codec.decoding import CheckedRequest, InferenceWork, check_request
 from mnserve.codec.encoding import encode_response, is_large
+from mnserve.codec.known_forms import KnownRequest
 from mnserve.codec.shared_memory import Regions
+from mnserve.codec.tensors import INLINE_BYTES
 from mnserve.errors import MnServeError, RateLimitedError, StoppingError
-from mnserve.execution.results import NO_TIMES, InferenceResult
-from mnserve.models.registry import Models
-from mnserve.models.response_cache import response_key
-from mnserve.models.served import ServedModel
+from mnserve.execution.results import InferenceResult
+from mnserve.models.catalogue import Catalogue, Endpoint
 from mnserve.observability.logs import REQUEST_ID
 from mnserve.observability.tracing import RequestTrace
 from mnserve.protocol import service_pb2 as pb
@@ -40,7 +41,7 @@ class Inference:
 
     def __init__(
         self,
-        models: Models,
+        models: Catalogue,
         max_message_bytes: int | None = None,
         regions: Regions | None = None,
         rates: RateLimits | None = None,
@@ -50,6 +51,7 @@ class Inference:
         self._refused = RefusedCalls() if refused is None else refused
         self._models = models
         self._max_message_bytes = max_message_bytes
+        self._most_inline = INLINE_BYTES if max_message_bytes is None else min(INLINE_BYTES, max_message_bytes)
         self._regions = regions
 
     async def answer(
@@ -76,77 +78,79 @@ class Inference:
         """
         REQUEST_ID.set(request.id)
         try:
-            return await self._answer(request, remaining, trace, caller, streamed)
+            started = time.perf_counter_ns()
+            if self._rates is not None:
+                self._take_permit(self._rates, caller, request)
+            while True:
+                served = self._models.find(request.model_name, request.model_version)
+                try:
+                    return await self._run(served, request, started, remaining, trace, streamed)
+                except BaseException as error:
+                    if not self._goes_on(error, served, request.model_version, started):
+                        raise
         except BaseException as error:
             if trace is not None:
                 trace.failed(error)
             raise
 
-    async def _answer(
-        self,
-        request: pb.ModelInferRequest,
-        remaining: float | None,
-        trace: RequestTrace | None,
-        caller: bytes | str,
-        streamed: StreamedRequest | None,
-    ) -> pb.ModelInferResponse:
+    async def answer_known(self, request: KnownRequest, remaining: float | None) -> bytes | pb.ModelInferResponse:
+        """Answers a request of a form that was answered before, in as few steps as there are.
+
+        Args:
+            request: The request.
+            remaining: Seconds until the caller's deadline; None where there is none.
+
+        Raises:
+            RequestError, EngineError: As for :meth:`answer`.
+        """
+        form = request.form
+        REQUEST_ID.set(request.id)
         started = time.perf_counter_ns()
-        if self._rates is not None:
-            self._take_permit(self._rates, caller, request)
         while True:
-            served = self._models.find(request.model_name, request.model_version)
+            served = self._models.find(form.model, form.version)
+            if served.signature is not form.signature:  # loaded again since
+                return await self.answer(pb.ModelInferRequest.FromString(request.data), remaining=remaining)
             try:
-                return await self._run(served, request, started, remaining, trace, streamed)
+                limits = default_limits(served.queue_rules, now=time.monotonic(), remaining=remaining)
+                served.reject_early(form.layout.rows, limits.level)
+                work = request.decode()
+                result = await served.infer(work, limits)
+                data = self._encode_known(served, request.id, work, result)
+                if data is None:
+                    response = await self._encode(served, request.id, work, result)
+                self._count(served, work.rows, result, started)
+                return response if data is None else data
             except BaseException as error:
-                if isinstance(error, StoppingError) and self._was_replaced(served, request):
-                    continue  # between finding the model and asking it; nothing was admitted there
-                reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
-                served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
-                _log.debug("model '%s': a request ended as %s: %s", served.model.name, reason, error)
-                raise
+                if not self._goes_on(error, served, form.version, started):
+                    raise
+
+    def _encode_known(
+        self, served: Endpoint, request_id: str, work: InferenceWork, result: InferenceResult
+    ) -> bytes | None:
+        """Encodes an answer by the form of an earlier one; None where it has to be encoded as a message."""
+        forms: AnswerForms | None = served.signature.answers.get(served.version)
+        if forms is None:
+            forms = served.signature.answers[served.version] = AnswerForms(served.signature, served.version)
+        return forms.encode(request_id, work.outputs, result.arrays, self._most_inline)
 
     async def _run(
         self,
-        served: ServedModel,
+        served: Endpoint,
         request: pb.ModelInferRequest,
         started: int,
         remaining: float | None,
         trace: RequestTrace | None,
         streamed: StreamedRequest | None,
     ) -> pb.ModelInferResponse:
-        model, batcher, responses = served.model, served.batcher, served.model.responses
-        limits = request_limits(request, model.batching.queue, now=time.monotonic(), remaining=remaining)
-        checked = check_request(request, model.signature, self._regions)
+        limits = request_limits(request, served.queue_rules, now=time.monotonic(), remaining=remaining)
+        checked = check_request(request, served.signature, self._regions)
         if streamed is None:
-            batcher.reject_early(checked.layout.rows, limits.level)
-        large = checked.large
-        work = await asyncio.to_thread(checked.decode) if large else checked.decode()
+            served.reject_early(checked.layout.rows, limits.level)
+        work = await asyncio.to_thread(checked.decode) if checked.large else checked.decode()
         if trace is not None:
             trace.admitted()
-        cached, cache_key, lookup_ns = None, b"", 0
-        if responses is not None:
-            lookup_started = time.perf_counter_ns()
-            cache_key = await asyncio.to_thread(response_key, work) if large else response_key(work)
-            cached = responses.find(cache_key)
-            lookup_ns = time.perf_counter_ns() - lookup_started
-        if cached is None:
-            result = await batcher.infer(work, limits, None if streamed is None else streamed.admitted)
-        else:
-            result = InferenceResult(arrays=cached, queue_ns=0, times=NO_TIMES)
-        classes = checked.layout.classes
-        encode = partial(
-            encode_response,
-            signature=model.signature,
-            version=model.version,
-            request_id=request.id,
-            names=work.outputs,
-            arrays=result.arrays,
-            max_bytes=self._max_message_bytes,
-            targets=checked.targets,
-            regions=self._regions,
-            classes=classes,
-        )
-        response = await asyncio.to_thread(encode) if is_large(result.arrays, classes) else encode()
+        result = await served.infer(work, limits, None if streamed is None else streamed.admitted)
+        response = await self._encode(served, request.id, work, result, checked)
         if streamed is not None:
             strings = any(array.dtype == object for array in result.arrays)  # what they take is known encoded only
             streamed.answered(
@@ -154,22 +158,55 @@ class Inference:
                 if strings
                 else len(request.id) + sum([array.nbytes for array in result.arrays])
             )
-        if responses is not None and cached is None:
-            responses.keep(cache_key, result.arrays)
-            served.counters.record_cache_miss(lookup_ns)
-        total_ns = time.perf_counter_ns() - started
         if trace is not None:  # before the counters: where it raises, the request counts once, as a failure
             trace.answered(served, work.rows, result)
-        if cached is None:
-            served.counters.record_success(
-                rows=work.rows, total_ns=total_ns, queue_ns=result.queue_ns, times=result.times
-            )
-        else:
-            served.counters.record_cache_hit(total_ns=total_ns, lookup_ns=lookup_ns)
+        self._count(served, work.rows, result, started)
+        return response
+
+    async def _encode(
+        self,
+        served: Endpoint,
+        request_id: str,
+        work: InferenceWork,
+        result: InferenceResult,
+        checked: CheckedRequest | None = None,
+    ) -> pb.ModelInferResponse:
+        classes = None if checked is None else checked.layout.classes
+        encode = partial(
+            encode_response,
+            signature=served.signature,
+            version=served.version,
+            request_id=request_id,
+            names=work.outputs,
+            arrays=result.arrays,
+            max_bytes=self._max_message_bytes,
+            targets=None if checked is None else checked.targets,
+            regions=self._regions,
+            classes=classes,
+        )
+        return await asyncio.to_thread(encode) if is_large(result.arrays, classes) else encode()
+
+    def _count(self, served: Endpoint, rows: int, result: InferenceResult, started: int) -> None:
+        total_ns = time.perf_counter_ns() - started
+        counters = served.counters
+        if result.kept:
+            counters.record_cache_hit(total_ns=total_ns, lookup_ns=result.lookup_ns)
+            return
+        if result.lookup_ns >= 0:
+            counters.record_cache_miss(result.lookup_ns)
+        counters.record_success(rows=rows, total_ns=total_ns, queue_ns=result.queue_ns, times=result.times)
         if _log.isEnabledFor(logging.DEBUG):
             text = "model '%s' version %d: %d rows in %.2f ms, %.2f of them waiting"
-            _log.debug(text, model.name, model.version, work.rows, total_ns / 1e6, result.queue_ns / 1e6)
-        return response
+            _log.debug(text, served.name, served.version, rows, total_ns / 1e6, result.queue_ns / 1e6)
+
+    def _goes_on(self, error: BaseException, served: Endpoint, version: str, started: int) -> bool:
+        """Counts a failure; True where the request has to look for its model again."""
+        if isinstance(error, StoppingError) and self._was_replaced(served, version):
+            return True  # between finding the model and asking it; nothing was admitted there
+        reason = "CANCELED" if isinstance(error, asyncio.CancelledError) else failure_reason(error)
+        served.counters.record_failure(reason=reason, total_ns=time.perf_counter_ns() - started)
+        _log.debug("model '%s': a request ended as %s: %s", served.name, reason, error)
+        return False
 
     def _take_permit(self, rates: RateLimits, caller: bytes | str, request: pb.ModelInferRequest) -> None:
         """Takes a permit of the caller, whatever becomes of the request: also one for a model that is not there."""
@@ -184,9 +221,9 @@ class Inference:
                 served.counters.record_failure(reason="REJECTED", total_ns=0)
             raise
 
-    def _was_replaced(self, served: ServedModel, request: pb.ModelInferRequest) -> bool:
+    def _was_replaced(self, served: Endpoint, version: str) -> bool:
         """True if a request means another model by now than when it was looked up."""
         try:
-            return self._models.find(request.model_name, request.model_version) is not served
+            return self._models.find(served.name, version) is not served
         except MnServeError:
             return False

@@ -7,10 +7,10 @@ message holds is free again once its call has ended, however it ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -111,6 +111,16 @@ class Parser:
         return InvalidRequestError(f"the message is not a valid {self._kind}")
 
 
+class KnownForms(Protocol):
+    """Answers to messages of forms that came before, which need no parsing."""
+
+    def answer_known(self, data: bytes, context: Context) -> Awaitable[Any] | None:
+        """Answers a message; None for one that has to be parsed."""
+
+    def learn(self, data: bytes, message: Any) -> None:
+        """Remembers the form of a message that was answered."""
+
+
 class CheckedService(grpc.GenericRpcHandler):
     """Methods of a service behind the parsing of their messages.
 
@@ -119,6 +129,7 @@ class CheckedService(grpc.GenericRpcHandler):
         small: Makes the handler of a method that is not one of ``large``.
         large: Methods whose messages may be large, and their calls in progress.
         shared: What the large messages of all methods share.
+        known: Methods that answer messages of known forms without parsing them.
     """
 
     def __init__(
@@ -127,8 +138,10 @@ class CheckedService(grpc.GenericRpcHandler):
         small: Callable[[Any], Handler],
         large: Mapping[str, LargeCalls],
         shared: LargeMessages,
+        known: Mapping[str, KnownForms],
     ) -> None:
         self._inner = inner
+        self._known = known
         self._shared = shared
         self._small = small
         self._large = large
@@ -143,20 +156,19 @@ class CheckedService(grpc.GenericRpcHandler):
             if unchecked is None:
                 return None  # not kept: clients may make up as many methods as they like
             is_large = method in self._large
-            handler = checked(unchecked, self._shared) if is_large else self._small(unchecked)
+            handler = checked(unchecked, self._shared, self._known.get(method)) if is_large else self._small(unchecked)
             self._handlers[method] = handler
         large = self._large.get(method)
         if large is not None:
-            if len(large.tasks) >= large.most:
+            if not large.has_room():
                 return large.refusing
             task = asyncio.current_task()  # the whole call, from here to its end
             if task is not None:
-                large.tasks.add(task)
-                task.add_done_callback(large.tasks.discard)
+                large.begin(task)
         return handler
 
 
-def checked(handler: Any, shared: LargeMessages) -> Handler:
+def checked(handler: Any, shared: LargeMessages, known: KnownForms | None = None) -> Handler:
     """Takes the parsing of messages over from gRPC, and has every error become a status.
 
     A stream ends at the first message that is refused; those before it have their answers by then.
@@ -164,6 +176,7 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
     Args:
         handler: Handler of a method, whose function is a coroutine; any other stays as it is.
         shared: What the large messages of all methods share.
+        known: Answers messages of known forms; None parses every message.
     """
     call = handler.unary_stream or handler.unary_unary or handler.stream_stream
     if handler.request_deserializer is None or not iscoroutinefunction(call):
@@ -172,11 +185,15 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
     parser, heap = Parser(handler.request_deserializer, shared), shared.heap
 
     async def answer(data: Any, context: Any) -> Any:
-        size = len(data)
+        size, message = len(data), None
         try:
-            if size <= _UNCOUNTED_BYTES:
-                return await call(parser.parse_small(data), context)
-            return await call(await parser.parse(data), context)
+            if known is not None and (answering := known.answer_known(data, context)) is not None:
+                return await answering
+            message = parser.parse_small(data) if size <= _UNCOUNTED_BYTES else await parser.parse(data)
+            response = await call(message, context)
+            if known is not None:
+                known.learn(data, message)
+            return response
         except BaseException as error:  # noqa: BLE001 (is raised again, or becomes a status)
             last = await ended(context, error)
         finally:
@@ -185,7 +202,7 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
         try:
             raise last
         finally:
-            del data, context, last
+            del data, context, last, message
 
     @errors_to_status
     async def answer_stream(_requests: Any, context: Context) -> Any:
@@ -204,7 +221,7 @@ def checked(handler: Any, shared: LargeMessages) -> Handler:
     write = handler.response_serializer
 
     def serialize(response: Any) -> Any:
-        data = response if write is None else write(response)
+        data = response if write is None or isinstance(response, bytes) else write(response)
         if len(data) > _UNCOUNTED_BYTES:
             heap.ended(len(data))  # a small request may have a large answer
         return data

@@ -5,18 +5,19 @@ Method names are those of the protocol.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import suppress
 from importlib.metadata import version as distribution_version
 from typing import Any, Final
 
 import grpc
 
 from mnserve.access.caller_identity import caller_of
+from mnserve.codec.known_forms import MAX_BYTES, RequestForms
 from mnserve.codec.signature import TensorRule
 from mnserve.errors import MnServeError, StoppingError
 from mnserve.failing import drop_frames, fail, refusal
-from mnserve.models.registry import Models
-from mnserve.models.served import ServedModel
+from mnserve.models.catalogue import Catalogue, Endpoint
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.control_calls import ControlCalls, ServiceOptions
 from mnserve.rpc.inference import Inference
@@ -42,12 +43,26 @@ class Servicer(ControlCalls):
     """
 
     def __init__(
-        self, models: Models, max_message_bytes: int | None = None, offered: ServiceOptions | None = None
+        self, models: Catalogue, max_message_bytes: int | None = None, offered: ServiceOptions | None = None
     ) -> None:
         super().__init__(models, offered or ServiceOptions())
+        # Traces and limits of rates look at the message and its sender.
+        self._forms = RequestForms() if self._offered.tracing is None and self._offered.limits is None else None
         self._inference = Inference(
             models, max_message_bytes, self._offered.regions, self._offered.limits, self._offered.refused
         )
+
+    def answer_known(self, data: bytes, context: Context) -> Awaitable[Any] | None:
+        """Answers a request of a form that was answered before; None for any other."""
+        if self._forms is None or (known := self._forms.find(data)) is None:
+            return None
+        return self._inference.answer_known(known, context.time_remaining())
+
+    def learn(self, data: bytes, message: pb.ModelInferRequest) -> None:
+        """Remembers the form of a request that was answered."""
+        if self._forms is not None and len(data) <= MAX_BYTES:
+            with suppress(MnServeError):  # the model has gone since
+                self._forms.learn(data, message, self._models.find(message.model_name, message.model_version).signature)
 
     async def ServerLive(self, request: pb.ServerLiveRequest, context: Context) -> pb.ServerLiveResponse:
         """Tells that the process answers at all."""
@@ -75,7 +90,7 @@ class Servicer(ControlCalls):
     async def ModelMetadata(self, request: pb.ModelMetadataRequest, context: Context) -> pb.ModelMetadataResponse:
         """Describes versions, inputs and outputs of a model; shapes have the batch dimension."""
         served = await self._find(request, context)
-        signature = served.model.signature
+        signature = served.signature
 
         def describe(rule: TensorRule) -> pb.ModelMetadataResponse.TensorMetadata:
             return pb.ModelMetadataResponse.TensorMetadata(
@@ -84,9 +99,9 @@ class Servicer(ControlCalls):
 
         ready = [state for state in self._models.states() if state.name == request.name and state.served]
         return pb.ModelMetadataResponse(
-            name=served.model.name,
+            name=served.name,
             versions=[str(state.version) for state in ready],
-            platform=served.model.config.platform,
+            platform=served.config.platform,
             inputs=[describe(rule) for rule in signature.inputs],
             outputs=[describe(rule) for rule in signature.outputs],
         )
@@ -94,18 +109,14 @@ class Servicer(ControlCalls):
     async def ModelConfig(self, request: pb.ModelConfigRequest, context: Context) -> pb.ModelConfigResponse:
         """Gives the configuration of a model with its gaps filled."""
         served = await self._find(request, context)
-        return pb.ModelConfigResponse(config=served.model.config)
+        return pb.ModelConfigResponse(config=served.config)
 
     async def ModelStatistics(self, request: pb.ModelStatisticsRequest, context: Context) -> pb.ModelStatisticsResponse:
         """Gives the counters of one model, or of all where no name is given."""
-        if not request.name:
-            counters = self._models.counters()
-        elif not request.version:
-            await self._find(request, context)
-            counters = [entry for entry in self._models.counters() if entry.name == request.name]
-        else:
-            counters = [(await self._find(request, context)).counters]
-        return pb.ModelStatisticsResponse(model_stats=[entry.message() for entry in counters])
+        try:
+            return pb.ModelStatisticsResponse(model_stats=await self._models.statistics(request.name, request.version))
+        except MnServeError as error:
+            await fail(context, error)
 
     async def ModelInfer(self, request: pb.ModelInferRequest, context: Context) -> pb.ModelInferResponse:
         """Runs inference for one request."""
@@ -155,9 +166,9 @@ class Servicer(ControlCalls):
 
     async def _find(
         self,
-        request: pb.ModelMetadataRequest | pb.ModelConfigRequest | pb.ModelStatisticsRequest,
+        request: pb.ModelMetadataRequest | pb.ModelConfigRequest,
         context: Context,
-    ) -> ServedModel:
+    ) -> Endpoint:
         try:
             return self._models.find(request.name, request.version)
         except MnServeError as error:

@@ -9,7 +9,7 @@ import grpc
 
 from mnserve.access.authorization import PUBLIC
 from mnserve.access.call_limits import CallLimits
-from mnserve.rpc.messages import CheckedService, LargeMessages
+from mnserve.rpc.messages import CheckedService, KnownForms, LargeMessages
 from mnserve.rpc.small_calls import SmallCalls
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -29,13 +29,17 @@ class Services:
     Args:
         server: The server, before it is started.
         limits: Bounds of the calls in progress; None for those of a server without options.
+        inference: Answers calls of inference whose messages have known forms; None parses each of them.
     """
 
-    def __init__(self, server: grpc.aio.Server, limits: CallLimits | None = None) -> None:
+    def __init__(
+        self, server: grpc.aio.Server, limits: CallLimits | None = None, inference: KnownForms | None = None
+    ) -> None:
         self._server = server
         limits = CallLimits() if limits is None else limits
         self._shared = LargeMessages()
         self._small = SmallCalls(limits, self._shared.heap).handler
+        self._known = {} if inference is None else {"/inference.GRPCInferenceService/ModelInfer": inference}
         self._large = {
             "/inference.GRPCInferenceService/ModelInfer": limits.inference,
             "/inference.GRPCInferenceService/ModelStreamInfer": limits.inference,
@@ -49,7 +53,10 @@ class Services:
     def add_generic_rpc_handlers(self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]) -> None:
         """See :meth:`grpc.aio.Server.add_generic_rpc_handlers`."""
         self._server.add_generic_rpc_handlers(
-            tuple(CheckedService(handler, self._small, self._large, self._shared) for handler in generic_rpc_handlers)
+            tuple(
+                CheckedService(handler, self._small, self._large, self._shared, self._known)
+                for handler in generic_rpc_handlers
+            )
         )
 
     def add_registered_method_handlers(self, service_name: str, method_handlers: Mapping[str, Handler]) -> None:

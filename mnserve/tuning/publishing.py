@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from mnserve.atomic_files import write_atomically
 from mnserve.engines.base import EngineOptions
+from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, TuningError
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
@@ -68,6 +70,7 @@ def publish(
 
 def _check(repository: CandidateRepository, options: EngineOptions) -> None:
     root, model = repository.root, repository.model
+    options = replace(options, devices=server_devices(options))
     try:
         for version in served_versions(read_config(root, model), list_versions(root, model)):
             load(root, model, version, LoadOptions(engine=options, warm_up=False)).engine.close()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser
@@ -35,13 +36,10 @@ class FieldParser(ArgumentParser):
         raise ConfigError(f"{message.rstrip('.')}.") from ex
 
 
-def recipe_parser(recipe: str) -> FieldParser:
-    """Make the parser of all fields.
-
-    Args:
-        recipe: its name or path, for messages.
-    """
-    parser = FieldParser(f"mntrain fit {recipe}")
+@cache
+def recipe_parser() -> FieldParser:
+    """Return the parser of all fields; to build it takes as long as to read a recipe."""
+    parser = FieldParser("mntrain fit RECIPE")
     for field in RUN_FIELDS:
         parser.add_argument(f"--{field.path}", type=field.kind, default=field.default)
     for section, kind in sections().items():

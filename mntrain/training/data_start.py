@@ -6,11 +6,10 @@ Shapes: N examples.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from lightning_fabric import Fabric
 
 from mntrain.config import ExperimentConfig
 from mntrain.data.examples import IndexArray
@@ -20,6 +19,9 @@ from mntrain.models.data_start import StartsFromData
 from mntrain.models.neighbors import HasNeighbors
 from mntrain.models.queries import model_queries
 from mntrain.training.setup import TrainingData
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _MOST_EXAMPLES = 100_000
 
@@ -77,7 +79,7 @@ def resumed_plan(plan: StartPlan | None, placed: Mapping[str, Any], epochs: int,
     return plan
 
 
-def place(plan: StartPlan, model: Model, data: TrainingData, fabric: Fabric) -> dict[str, Any]:
+def place(plan: StartPlan, model: Model, data: TrainingData, fabric: "Fabric") -> dict[str, Any]:
     """Place the dictionary on training examples as they are stored, not augmented; alike in every process.
 
     Args:

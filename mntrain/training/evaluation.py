@@ -6,16 +6,18 @@ Shapes: B batch, N examples, T targets that are values. Scores and losses [B].
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
-from torchmetrics import MeanMetric, SumMetric
 
 from mntrain.data.examples import Examples
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Estimate, Prediction
+
+if TYPE_CHECKING:
+    from torchmetrics import MeanMetric
 
 
 class TargetScores(NamedTuple):
@@ -239,6 +241,8 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
         examples: the set.
         plan: metric, batches and shard.
     """
+    from torchmetrics import MeanMetric, SumMetric  # a second, which programs that evaluate nothing need not wait
+
     device = next(preprocessing.buffers()).device
     part = slice(plan.shard.rank, None, plan.shard.world_size)
     inputs, targets = torch.from_numpy(examples.inputs[part]), torch.from_numpy(examples.targets[part])
@@ -284,7 +288,7 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
     )
 
 
-def _update(means: list[MeanMetric], scores: Tensor | None) -> None:
+def _update(means: "list[MeanMetric]", scores: Tensor | None) -> None:
     """Add scores [B, T] to the mean of each target."""
     if scores is not None:
         for mean, of_target in zip(means, scores.unbind(-1), strict=True):

@@ -1,6 +1,7 @@
 """The scripts that print the published figures still run, on a very small scale."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 def run(*words: str) -> str:
     command = [sys.executable, *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=150, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -33,25 +35,25 @@ def test_training_cost_compares_every_variant_with_vanilla(tmp_path: Path) -> No
     assert "ratio to vanilla" in out
 
 
-def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(tmp_path: Path) -> None:
+def test_gpu_training_runs_on_a_cpu_with_a_tiny_budget(run_script: Callable[..., Any], tmp_path: Path) -> None:
     words = [
-        "benchmarks/gpu_training.py",
         "--recipe",
         "digits",
         "--accelerator",
         "cpu",
         "--minutes",
-        "0.05",
+        "0.02",
         "--probe",
         "128",
     ]
     small = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "256"]
-    out = run(*words, *small, "--json", str(tmp_path / "gpu.json"))
+    done = run_script("gpu_training", *words, *small, "--json", tmp_path / "gpu.json")
+    assert done.code == 0, done.stderr
     models = json.loads((tmp_path / "gpu.json").read_text())["models"]
     assert [model["model"] for model in models] == ["vanilla", "MN+iFiLM"]
     assert all(model["images_per_second"] > 0 and model["epochs"] >= 1 for model in models)
     assert models[1]["unadapted_accuracy"] is not None
-    assert "images/s" in out
+    assert "images/s" in done.stdout
 
 
 def test_gpu_training_passes_the_data_path_on(run_script: Callable[..., Any], tmp_path: Path) -> None:
@@ -106,7 +108,9 @@ def test_adaptive_price_and_node_profile_measure_exported_models(
     # A name of the published table: only models of that table are measured.
     (tmp_path / "runs" / "small" / "artifact").rename(tmp_path / "convnet4-10-5000")
     short = ["--seconds", "0.02", "--rounds", "2", "--json", str(tmp_path / "price.json")]
-    out = run("benchmarks/adaptive_price.py", str(tmp_path), "--only", "convnet4-10-5000", *short)
+    done = run_script("adaptive_price", tmp_path, "--only", "convnet4-10-5000", *short)
+    assert done.code == 0, done.stderr
+    out = done.stdout
     price = json.loads((tmp_path / "price.json").read_text())["models"]["convnet4-10-5000"]
     assert [item["batch"] for item in price["bench"]["results"]] == [1, 8, 32]
     compared = [price["bench"]["settings"][name] for name in ("model", "against")]
@@ -149,7 +153,7 @@ def test_rank_margin_keeps_the_chosen_share_on_its_own_images(
 
 
 def test_grpc_cancels_prints_the_memory_of_a_cancelled_call() -> None:
-    out = run("benchmarks/grpc_cancels.py", "--rounds", "2", "--calls", "40")
+    out = run("-m", "soaking.grpc_cancels", "--rounds", "2", "--calls", "40")
     assert "round 2" in out
     assert "bytes a cancelled call" in out
 
@@ -162,10 +166,11 @@ def test_front_ends_measures_every_named_way(tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "m", rows[:1], rows[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
-    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", "raw, 1 thread;bare;mnserve;2 x mnserve"]
+    named = "raw, 1 thread;bare;mnserve;mnserve, 1 front end"
+    few = ["--seconds", "0.3", "--rounds", "1", "--callers", "2", "--only", named]
     out = run("benchmarks/front_ends.py", str(tmp_path / "m.onnx"), *few)
     ways = {line.strip("│ ").split("│")[0].strip() for line in out.splitlines()}
-    assert {"raw, 1 thread", "bare", "mnserve", "2 x mnserve"} <= ways
+    assert set(named.split(";")) <= ways
 
 
 def test_many_models_measures_both_ways_to_open_them(tmp_path: Path) -> None:

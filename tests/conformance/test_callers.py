@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from open_inference import arrived, outputs_of, refused, request
+from process_tree import memory
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
@@ -185,6 +186,4 @@ def test_large_messages_to_a_watch_take_little_memory(open_server: Any) -> None:
 
 
 def peak_bytes(server: Any) -> int:
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
+    return memory(server.process.pid, "VmHWM")

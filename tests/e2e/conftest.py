@@ -40,6 +40,8 @@ class ServerProcess:
         self._log = log
         command = [*prefix, sys.executable, "-m", "mnserve", "serve", str(root)]
         ports = ["--grpc-port", "0", "--metrics-port", "0", "--intra-op-threads", "1"]
+        if "--front-ends" not in arguments and "MNSERVE_FRONT_ENDS" not in os.environ:
+            ports += ["--front-ends", "0"]  # one process starts sooner; set the variable to test with several
         with log.open("w") as stream:
             self.process = subprocess.Popen(
                 [*command, *ports, *arguments],

@@ -42,10 +42,10 @@ def endless_import(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "number", "first", "code"),
     [
-        (["mnserve", "serve", "."], signal.SIGTERM, False, 0),
-        (["mnserve", "serve", "."], signal.SIGINT, False, 0),
-        (["mnserve", "serve", "."], signal.SIGTERM, True, 0),
-        (["mnserve", "serve", "."], signal.SIGINT, True, 0),
+        (["mnserve", "serve", ".", "--front-ends", "0"], signal.SIGTERM, False, 0),
+        (["mnserve", "serve", ".", "--front-ends", "0"], signal.SIGINT, False, 0),
+        (["mnserve", "serve", ".", "--front-ends", "0"], signal.SIGTERM, True, 0),
+        (["mnserve", "serve", ".", "--front-ends", "0"], signal.SIGINT, True, 0),
         (["mnserve", "bench", ".", "m"], signal.SIGTERM, True, 143),
         (["mntrain", "fit", "digits"], signal.SIGTERM, True, 143),
         (["mnexport", "artifact", "repository/m"], signal.SIGTERM, True, 143),

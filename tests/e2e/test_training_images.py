@@ -19,7 +19,7 @@ from mntrain.artifact import ImageArtifact, load_artifact
 from mntrain.commands.cli import main as mntrain
 from mntrain.training.artifact_data import load_split
 
-pytestmark = pytest.mark.usefixtures("one_operator_table")
+pytestmark = pytest.mark.usefixtures("kept_exports")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from mnexport.repository.target import Target
 from mnserve.commands.cli import main as mnserve
 from mntrain.artifact import Artifact, load_artifact
 
-pytestmark = pytest.mark.usefixtures("one_operator_table")
+pytestmark = pytest.mark.usefixtures("kept_exports")
 
 TOLERANCE = 1e-4
 

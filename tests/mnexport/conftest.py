@@ -1,8 +1,8 @@
-"""Exports of this folder share one table of operators."""
+"""Networks that several tests of this folder export are traced once."""
 
 import pytest
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_operator_table(one_operator_table: None) -> None:
-    """See ``one_operator_table``."""
+def _kept_exports(kept_exports: None) -> None:
+    """See ``kept_exports``."""

@@ -1,10 +1,16 @@
-"""Fixtures for tests of a whole server in this process: certificates made on the spot, and clients of other threads."""
+"""Fixtures for tests of a whole server: certificates made on the spot, and clients of other threads.
+
+The server runs in this process, and as the command where ``MNSERVE_FRONT_ENDS`` says how many processes take calls in.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +19,9 @@ import trustme
 
 from mnserve.commands import cli
 from mnserve.commands.serve import SERVE
-from mnserve.server import Server, StopTimes
+from mnserve.errors import CredentialsError, StartError
+from mnserve.rpc.front_end import StopTimes
+from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
 
@@ -78,15 +86,52 @@ def token_file(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
+class NotStartedError(StartError, CredentialsError):
+    """A server in a process of its own that ended at once; the text is its log."""
+
+
+def words_of(settings: dict[str, Any]) -> list[str]:
+    """Options of the command line for settings; parts of them, such as ``security``, have options of their own."""
+    words = []
+    for name, value in settings.items():
+        if is_dataclass(value):
+            set_here = {item.name: getattr(value, item.name) for item in fields(value)}
+            words += words_of({key: item for key, item in set_here.items() if item != getattr(type(value)(), key)})
+            continue
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            words += [f"--{option}", *map(str, value if isinstance(value, tuple) else (value,))]
+    return words
+
+
 @pytest.fixture
-async def serve(repository: Path) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+async def serve(repository: Path, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
     servers: list[Server] = []
+    processes: list[asyncio.subprocess.Process] = []
+    log = tmp_path / "server.log"
 
     async def start(**fields: Any) -> str:
-        given = {"repository": str(repository), "grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
-        servers.append(Server(ServeSettings(**given), stop_times=StopTimes(refusal=0.0, last_answers=0.2)))
+        given = {"grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
+        if "MNSERVE_FRONT_ENDS" in os.environ:
+            command = [sys.executable, "-m", "mnserve", "serve", str(repository), *words_of(given)]
+            with log.open("a") as stderr:
+                process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=stderr)
+            processes.append(process)
+            assert process.stdout is not None
+            addresses = (await process.stdout.readline()).decode().replace(",", " ").split()
+            if not addresses:
+                raise NotStartedError(log.read_text())
+            return next(word for word in addresses if word.startswith("grpc"))
+        settings = ServeSettings(repository=str(repository), **given)
+        servers.append(Server(settings, stop_times=StopTimes(refusal=0.0, last_answers=0.2)))
         return (await servers[-1].start()).grpc
 
     yield start
     await asyncio.gather(*(server.stop() for server in servers))
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()

@@ -17,7 +17,7 @@ from mnserve.engines.base import EngineOptions
 from mnserve.models.loading import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.process import _announce
-from mnserve.server import Addresses
+from mnserve.starting.addresses import Addresses
 
 STEERING = ("\x1b", "\x9b", "\u2028", "\u202e")
 

@@ -19,11 +19,15 @@ from mnserve.codec.decoding import InferenceWork
 from mnserve.errors import ModelNotReadyError, StartError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
-from mnserve.server import Server, StopTimes
+from mnserve.rpc.front_end import StopTimes
+from mnserve.server import Server
 from mnserve.settings import ServeSettings
 
 WriteModel = Callable[..., Path]
 STATUS = health_pb2.HealthCheckResponse
+
+
+AT_ONCE = StopTimes(refusal=0.0, last_answers=0.2)
 
 
 def settings(repository: Path, **fields: object) -> ServeSettings:
@@ -34,7 +38,7 @@ def settings(repository: Path, **fields: object) -> ServeSettings:
 async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_model: WriteModel) -> None:
     double_model("a")
     double_model("b")
-    server = Server(settings(repository))
+    server = Server(settings(repository), stop_times=AT_ONCE)
     addresses = await server.start()
     async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
         health = health_pb2_grpc.HealthStub(channel)
@@ -70,7 +74,7 @@ async def test_a_model_that_dies_is_seen_from_outside(repository: Path, double_m
 async def test_a_strict_server_refuses_to_start_with_a_broken_model(repository: Path, double_model: WriteModel) -> None:
     double_model("good")
     (double_model("bad") / "1" / "model.onnx").write_bytes(b"garbage")
-    server = Server(settings(repository, strict=True))
+    server = Server(settings(repository, strict=True), stop_times=AT_ONCE)
     with pytest.raises(StartError, match=r"--strict.*cannot load"):
         await server.start()
     assert await server.stop()
@@ -78,10 +82,10 @@ async def test_a_strict_server_refuses_to_start_with_a_broken_model(repository: 
 
 async def test_two_servers_cannot_share_a_port(repository: Path, double_model: WriteModel) -> None:
     double_model()
-    first = Server(settings(repository))
+    first = Server(settings(repository), stop_times=AT_ONCE)
     addresses = await first.start()
     port = int(addresses.grpc.rsplit(":", 1)[1])
-    second = Server(settings(repository, grpc_port=port))
+    second = Server(settings(repository, grpc_port=port), stop_times=AT_ONCE)
     with pytest.raises(StartError, match=f"127.0.0.1:{port}"):
         await second.start()
     assert await second.stop()
@@ -100,7 +104,7 @@ async def test_calls_of_inference_can_be_bounded_and_others_have_places_of_their
     repository: Path, double_model: WriteModel
 ) -> None:
     double_model("m")
-    server = Server(settings(repository, max_concurrent_requests=1))
+    server = Server(settings(repository, max_concurrent_requests=1), stop_times=AT_ONCE)
     addresses = await server.start()
     async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
         stub: Any = GRPCInferenceServiceStub(channel)  # type: ignore[arg-type]
@@ -139,7 +143,7 @@ async def test_messages_that_do_not_parse_are_refused(
     repository: Path, double_model: WriteModel, caplog: pytest.LogCaptureFixture, method: str, kind: str
 ) -> None:
     double_model()
-    server = Server(settings(repository))
+    server = Server(settings(repository), stop_times=AT_ONCE)
     addresses = await server.start()
     async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
         call = channel.unary_stream(method)(b"\xff" * 10)
@@ -164,7 +168,7 @@ async def test_a_server_without_models_is_ready_where_that_was_asked_for(
     repository: Path, fields: dict[str, object], ready: bool
 ) -> None:
     (repository / "lost+found").mkdir()
-    server = Server(settings(repository, **fields), stop_times=StopTimes(refusal=0.0, last_answers=0.2))
+    server = Server(settings(repository, **fields), stop_times=AT_ONCE)
     addresses = await server.start()
     async with grpc.aio.insecure_channel(addresses.grpc.removeprefix("grpc://")) as channel:
         health = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())  # type: ignore[misc]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process_tree import family, open_files
 
 StartServer = Callable[..., Any]
 ClosedLoops = Callable[[str], Any]
@@ -48,10 +49,6 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def open_files(server: Any) -> int:
-    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
-
-
 def connect(stack: ExitStack, address: str, count: int) -> list[socket.socket]:
     """Connections that begin with each of FIRST_WORDS in turn."""
     host, _, port = address.rpartition(":")
@@ -79,18 +76,18 @@ def test_thousands_of_open_connections_are_served(
     loop.start(2)
     loop.start(1, streams=True)
     served(loop, server)
-    before = open_files(server)
+    before = open_files(server.process.pid)
     with ExitStack() as stack:
         opened = connect(stack, server.address, CONNECTIONS)
         assert len(opened) == CONNECTIONS
         # Those that talk nonsense are thrown out; those that only say little may stay.
-        server.wait_until(lambda: open_files(server) >= before + CONNECTIONS // 4)
+        server.wait_until(lambda: open_files(server.process.pid) >= before + CONNECTIONS // 4)
         served(loop, server)
         late = closed_loop(server.address)  # a connection that is made while all the others are open
         late.start(1)
         served(late, server)
         late.stop()
-    server.wait_until(lambda: open_files(server) <= before + SLACK)
+    server.wait_until(lambda: open_files(server.process.pid) <= before + SLACK)
     served(loop, server)
     loop.stop()
     server.process.terminate()
@@ -106,14 +103,14 @@ def test_open_connections_to_the_metrics_delay_no_scrape(
     loop = closed_loop(server.address)
     loop.start(1)
     served(loop, server)
-    before = open_files(server)
+    before = open_files(server.process.pid)
     address = server.metrics.removeprefix("http://").removesuffix("/metrics")
     with ExitStack() as stack:
         connect(stack, address, 24)  # few: only some fit into the line of this port at a time
-        server.wait_until(lambda: open_files(server) >= before + 8)
+        server.wait_until(lambda: open_files(server.process.pid) >= before + 8)
         served(loop, server)
         assert server.metric("nv_inference_request_success") > 0
-    server.wait_until(lambda: open_files(server) <= before + SLACK)
+    server.wait_until(lambda: open_files(server.process.pid) <= before + SLACK)
     loop.stop()
     with ExitStack() as stack:
         connect(stack, address, 8)
@@ -129,12 +126,13 @@ def test_a_server_out_of_files_serves_open_connections_first(
     loop = closed_loop(server.address)
     loop.start(2)
     served(loop, server)
-    before = open_files(server)
-    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (before + 40, hard))
+    before = open_files(server.process.pid)
+    for pid in family(server.process.pid):
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 40, hard))
     with ExitStack() as stack:
         connect(stack, server.address, 200)
-        server.wait_until(lambda: open_files(server) >= before + 30)
+        server.wait_until(lambda: open_files(server.process.pid) >= before + 30)
         served(loop, server)
     late = closed_loop(server.address)
     late.start(1)

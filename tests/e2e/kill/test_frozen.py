@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from process_tree import send_signal
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 RUN_TIMEOUT = 2.0
@@ -32,9 +33,9 @@ def test_models_stay_ready_after_a_frozen_process_continues(
         stub.ModelInfer(request, timeout=60)
         call = stub.ModelInfer.future(request, timeout=60)
         server.wait_for_log("model 'slow': running 1 requests", times=2)
-        server.process.send_signal(signal.SIGSTOP)
+        send_signal(server.process.pid, signal.SIGSTOP)
         time.sleep(seconds)
-        server.process.send_signal(signal.SIGCONT)
+        send_signal(server.process.pid, signal.SIGCONT)
         assert np.frombuffer(call.result().raw_output_contents[0], "<f4").tolist() == [1, 1, 1, 1]
         assert stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=20).ready
     assert "has not ended" not in server.log()

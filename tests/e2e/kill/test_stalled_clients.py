@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from process_tree import memory
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 StartServer = Callable[..., Any]
@@ -80,8 +81,7 @@ def wide_request(value: float) -> Any:
 
 
 def resident_bytes(process: Any) -> int:
-    (line,) = [line for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if "VmRSS" in line]
-    return int(line.split()[1]) * 1024
+    return memory(process.pid, "VmRSS")
 
 
 @pytest.fixture

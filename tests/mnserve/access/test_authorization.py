@@ -243,12 +243,13 @@ async def test_tokens_come_and_go_without_a_restart(
     assert [await code(INFER), await code(STRANGER)] == [CODE.UNAUTHENTICATED, CODE.OK]
     os.unlink(path)
     assert [await code(INFER), await code(STRANGER)] == [CODE.UNAUTHENTICATED, CODE.OK]
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 2  # one for each new state, however many calls come
-    assert "line 2: a token is followed by" in warnings[0]
-    assert "cannot be read: No such file or directory" in warnings[1]
-    assert all("what was read before stays in force" in warning for warning in warnings)
-    assert STRANGER not in caplog.text
+    if "MNSERVE_FRONT_ENDS" not in os.environ:  # the server logs in this process
+        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == 2  # one for each new state, however many calls come
+        assert "line 2: a token is followed by" in warnings[0]
+        assert "cannot be read: No such file or directory" in warnings[1]
+        assert all("what was read before stays in force" in warning for warning in warnings)
+        assert STRANGER not in caplog.text
     token_file(f"{INFER}\n")
     assert [await code(INFER), await code(STRANGER)] == [CODE.OK, CODE.UNAUTHENTICATED]
 

@@ -101,14 +101,16 @@ async def test_files_that_do_not_work_leave_the_certificate_as_it_was(
     Path(certificate).write_text("garbage")
     assert await gets_in(address, encrypted(certificates.ca))
     assert await gets_in(address, encrypted(certificates.ca))
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 1
-    assert f"--tls-certificate {certificate}" in warnings[0]
-    assert "what was read before stays in force" in warnings[0]
+    logs_here = "MNSERVE_FRONT_ENDS" not in os.environ
+    if logs_here:
+        warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == 1
+        assert f"--tls-certificate {certificate}" in warnings[0]
+        assert "what was read before stays in force" in warnings[0]
     new_certificate, new_key = other_certificates.issue()
     os.replace(new_certificate, certificate)  # its key is not there yet
     assert await gets_in(address, encrypted(certificates.ca))
-    assert "is not the key of" in caplog.text
+    assert "is not the key of" in caplog.text or not logs_here
     os.replace(new_key, key)
     assert await gets_in(address, encrypted(other_certificates.ca))
 

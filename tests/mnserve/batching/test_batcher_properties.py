@@ -195,12 +195,12 @@ async def play(callers: list[Caller], options: BatcherOptions, instances: int) -
 @given(
     callers=st.lists(CALLERS, min_size=1, max_size=16),
     max_queue_rows=st.integers(4, 20),
-    delay=st.sampled_from([0.0, 0.0, 0.001]),
+    delay=st.sampled_from([None, None, 0.0, 0.001]),
     preferred=st.sampled_from([(), (), (2,), (2, 4)]),
     instances=st.integers(1, 3),
 )
 def test_every_caller_gets_its_own_rows(
-    callers: list[Caller], max_queue_rows: int, delay: float, preferred: tuple[int, ...], instances: int
+    callers: list[Caller], max_queue_rows: int, delay: float | None, preferred: tuple[int, ...], instances: int
 ) -> None:
     options = BatcherOptions(
         max_batch_size=4, max_queue_rows=max_queue_rows, max_delay=delay, preferred_sizes=preferred, queue=RULES

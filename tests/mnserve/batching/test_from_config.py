@@ -21,7 +21,7 @@ def options(text: str, max_batch_size: int = 8, max_queue_rows: int = 0) -> Batc
 
 
 def test_a_configuration_that_says_nothing_sets_no_policy() -> None:
-    assert options("") == BatcherOptions(max_batch_size=8, max_queue_rows=512, max_queue_bytes=1000)
+    assert options("") == BatcherOptions(max_batch_size=8, max_queue_rows=512, max_queue_bytes=1000, max_delay=None)
     assert options("", max_batch_size=0).max_queue_rows == 64
 
 

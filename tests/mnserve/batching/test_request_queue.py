@@ -43,7 +43,7 @@ async def test_requests_that_are_answered_already_are_not_run() -> None:
     for future in futures:
         queue.add(work(1), future)
     futures[0].set_result(None)
-    assert [request.future for request in queue.take_batch()] == futures[1:]
+    assert [request.reply for request in queue.take_batch()] == futures[1:]
     assert len(queue) == 0
 
 
@@ -98,7 +98,7 @@ async def test_a_request_that_is_answered_already_does_not_choose_the_bucket() -
     gone = named.add("x", level=1, width=5)
     named.add("a", level=3, width=5)
     named.add("b", level=2)
-    gone.future.cancel()
+    gone.reply.cancel()  # type: ignore[attr-defined]
     assert [named.take(), named.take()] == ["b", "a"]
 
 

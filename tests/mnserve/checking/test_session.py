@@ -53,11 +53,13 @@ def test_each_model_is_told_with_its_file_batching_and_warm_up(
     assert (good["name"], good["version"], good["file"], good["max_batch_size"]) == ("good", 1, "model.onnx", 32)
     assert alone["max_batch_size"] == 0
     assert all(model["batching"] and model["warm_up"] and not model["fault"] for model in (alone, good))
+    assert all("1 thread" in model["threads"] for model in (alone, good)), "they are tiny"
     assert main(["check", str(repository)]) == 0
     page = capsys.readouterr().out
     assert "good version 1: model.onnx, batches of up to 32 rows" in page
     assert "alone version 1: model.onnx, one request at a time" in page
     assert good["batching"] in page
+    assert "    threads    1 engine of 1 thread: " in page or "1 thread, as there is 1 CPU" in page
     assert "lost+found: left out" in page
 
 
@@ -91,6 +93,21 @@ def test_an_empty_repository_is_a_fault_and_none_at_all_an_error(
     assert (code, len(report["faults"])) == (1, 1)
     assert main(["check", str(repository / "none")]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+def test_a_model_may_name_every_gpu_of_the_machine(
+    capsys: pytest.CaptureFixture[str],
+    double_model: Callable[..., Path],
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mnserve.checking.session.server_devices", lambda options: (0, 1))
+    double_model("m", config="max_batch_size: 4 instance_group { gpus: [0, 1] }")
+    double_model("other", config="max_batch_size: 4 instance_group { gpus: 2 }")
+    words = ("--providers", "cuda", "cpu", "--allow-fallback", "--no-warm-up")
+    _, report = checked(capsys, str(repository), *words)
+    assert [model["fault"] for model in report["models"]] == ["", report["models"][1]["fault"]]
+    assert "the server computes on GPU 0, 1" in report["models"][1]["fault"]
 
 
 @pytest.mark.skipif(CUDA in ort.get_available_providers(), reason="this build has CUDA")

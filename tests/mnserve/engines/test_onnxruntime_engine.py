@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from mnserve.engines.base import EngineOptions, TensorSpec
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
+from mnserve.engines.session_settings import SessionSettings
 from mnserve.errors import EngineInputError, EngineLoadError, EngineRunError, SettingsError
 
 WriteModel = Callable[..., Path]
@@ -119,11 +121,13 @@ def test_invalid_options_are_refused() -> None:
 
 
 def test_threads_are_those_that_the_process_may_use(double_model: WriteModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[int] = []
+    given, asleep = list[int](), list[str]()
     session = ort.InferenceSession
 
     def spy(path: Path, sess_options: ort.SessionOptions, **fields: Any) -> ort.InferenceSession:
         given.append(sess_options.intra_op_num_threads)
+        with contextlib.suppress(RuntimeError):  # it has no such entry
+            asleep.append(sess_options.get_session_config_entry("session.intra_op.allow_spinning"))
         return session(path, sess_options=sess_options, **fields)
 
     monkeypatch.setattr("mnserve.engines.sessions.available_cpus", lambda: 3)
@@ -131,4 +135,5 @@ def test_threads_are_those_that_the_process_may_use(double_model: WriteModel, mo
     path = double_model() / "1" / "model.onnx"
     for threads in (0, 2):
         OnnxRuntimeEngine(path, EngineOptions(intra_op_threads=threads))
-    assert given == [3, 2]
+    OnnxRuntimeEngine(path, EngineOptions(session=SessionSettings(spinning=False)))
+    assert (given, asleep) == ([3, 2, 3], ["0"])

@@ -358,9 +358,12 @@ def test_a_missing_gpu_is_refused_unless_fallback_is_allowed(caplog: pytest.LogC
         ("instance_group { kind: KIND_MODEL }", "KIND_MODEL; choose"),
         ("instance_group { passive: true }", "a passive group; remove it"),
         ("instance_group { secondary_devices { } }", "secondary_devices; remove it"),
-        ("instance_group { kind: KIND_GPU gpus: [0, 1] }", r"gpus \[0, 1\], but .* \(0\); leave gpus out"),
+        (
+            "instance_group { kind: KIND_GPU gpus: [0, 1] }",
+            r"gpus \[0, 1\], but the server computes on GPU 0; name none",
+        ),
         ("instance_group { gpus: 2 }", r"gpus \[2\]"),
-        ("instance_group { kind: KIND_CPU gpus: 0 }", r"gpus \[0\]"),
+        ("instance_group { kind: KIND_CPU gpus: 0 }", r"asks for KIND_CPU and for gpus \[0\]"),
     ],
 )
 def test_unsupported_instance_groups_are_refused(text: str, words: str) -> None:

@@ -23,10 +23,10 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
+from mnserve.models.entry import ModelEntry
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.loading import load
 from mnserve.models.registry import Models
-from mnserve.models.served import ModelEntry
 
 WriteModel = Callable[..., Path]
 
@@ -119,7 +119,7 @@ async def test_the_server_is_ready_while_every_model_is(repository: Path, double
         models.stop()
         assert not models.ready
         assert not models.is_ready("a")
-        assert changes == [True]
+        assert changes == [True] * 3  # two loads and the stop
         work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
         assert (await models.find("a").batcher.infer(work)).arrays[0].tolist() == [[2, 2, 2, 2]]
         assert await models.drain(20)
@@ -136,7 +136,7 @@ async def test_a_dead_batch_loop_takes_its_model_out(repository: Path, double_mo
         work = InferenceWork(feeds={"x": np.ones((1, 4), np.float32)}, rows=1, outputs=("y",))
         with pytest.raises(ModelNotReadyError):
             await served.batcher.infer(work)
-        assert changes == [True]
+        assert changes == [True] * 2  # the load and the death
         assert not models.ready
         with pytest.raises(ModelNotReadyError, match="batch loop died"):
             models.find("m")
@@ -166,7 +166,7 @@ def test_limits_come_from_the_configuration(repository: Path, double_model: Writ
     options = LoadOptions(engine=EngineOptions(intra_op_threads=1), default_max_batch_size=16)
     double_model("bare")
     batching = load(repository, "bare", 1, options).batching
-    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (16, 1024, 0)
+    assert (batching.max_batch_size, batching.max_queue_rows, batching.max_delay) == (16, 1024, None)
     double_model(
         "full",
         config="max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2500 "
@@ -244,12 +244,12 @@ async def test_a_load_that_takes_long_holds_up_no_other(
     assert not models.ready
     with pytest.raises(ModelNotReadyError, match="'endless' is not ready: it is being loaded; try again later"):
         models.find("endless")
-    assert changes == []
+    assert changes == [True, True]  # a and z
     gate.set()
     async with asyncio.timeout(20):
         while not models.ready:
             await asyncio.sleep(0.01)
-    assert changes == [True]
+    assert changes == [True] * 3
     assert await models.drain(20)
 
 

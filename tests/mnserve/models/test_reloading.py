@@ -60,7 +60,7 @@ async def test_loading_again_serves_what_is_on_disk_now(repository: Path, double
         assert (await again.batcher.infer(row())).arrays[0].tolist() == [[2] * 4]
         with pytest.raises(StoppingError):
             await before.batcher.infer(row())
-        assert len(changes) == 2
+        assert len(changes) == 3
 
 
 async def test_requests_admitted_before_a_reload_are_still_answered(repository: Path, double_model: WriteModel) -> None:

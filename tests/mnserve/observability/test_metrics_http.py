@@ -26,11 +26,11 @@ def answering(_: Any, start_response: Any) -> list[bytes]:
 
 
 @contextlib.contextmanager
-def two_at_a_time(app: Any = answering, **seconds: float) -> Iterator[int]:
+def two_at_a_time(app: Any = answering, poll_seconds: float = 0.5, **seconds: float) -> Iterator[int]:
     """The port of a server that handles two connections at a time."""
     server = MetricsHTTPServer(socket.AF_INET, ("127.0.0.1", 0), limits=HTTPLimits(connections=2, **seconds))
     server.set_app(app)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(poll_seconds,), daemon=True)
     thread.start()
     try:
         yield server.server_port
@@ -99,7 +99,7 @@ def test_a_slow_request_is_cut_off_even_with_free_threads() -> None:
 def test_a_queue_of_silent_connections_delays_an_answer_by_seconds_only() -> None:
     """The time limits of one wave after the other would add up to minutes."""
     with two_at_a_time(grace_seconds=0.02) as port:
-        silent = [socket.create_connection(("127.0.0.1", port), TIMEOUT) for _ in range(100)]
+        silent = [socket.create_connection(("127.0.0.1", port), TIMEOUT) for _ in range(50)]
         began = time.monotonic()
         assert scrape(port) == b"metrics"
         assert time.monotonic() - began < 15
@@ -117,6 +117,11 @@ def test_stopping_does_not_wait_for_a_free_thread() -> None:
             time.sleep(0.5)
         for connection in connections:  # closed with the server
             assert connection.recv(1) == b""
+
+
+def test_stopping_does_not_wait_for_the_next_look_at_the_limits() -> None:
+    with two_at_a_time(poll_seconds=1000.0) as port:
+        assert scrape(port) == b"metrics"
 
 
 def test_a_connection_whose_thread_cannot_start_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from multiprocessing import shared_memory
 from typing import Any, cast
 
 import pytest
 
+from mnserve.codec.shared_memory import Regions
 from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -41,3 +43,26 @@ async def test_a_configuration_is_read_beside_the_event_loop(monkeypatch: pytest
     assert loads.seen == [("m", None), ("m", ModelConfig(name="m"))]
     assert len(threads) == 1
     assert threads[0] is not threading.current_thread()
+
+
+async def test_changes_of_settings_are_spread_and_applied_elsewhere() -> None:
+    spread: list[tuple[str, bytes]] = []
+
+    async def tell(method: str, message: bytes) -> None:
+        spread.append((method, message))
+
+    segment = shared_memory.SharedMemory(create=True, size=64)
+    try:
+        first, second = Regions(), Regions()
+        calls = ControlCalls(cast(Models, Loads()), ServiceOptions(regions=first, spread=tell))
+        other = ControlCalls(cast(Models, Loads()), ServiceOptions(regions=second))
+        region = pb.SystemSharedMemoryRegisterRequest(name="r", key=f"/{segment.name}", byte_size=64)
+        await calls.SystemSharedMemoryRegister(region, cast(Any, None))
+        other.settings.apply(*spread.pop())
+        assert second.status("r") == first.status("r")
+        await calls.SystemSharedMemoryUnregister(pb.SystemSharedMemoryUnregisterRequest(name="r"), cast(Any, None))
+        other.settings.apply(*spread.pop())
+        assert second.status("") == {}
+    finally:
+        segment.close()
+        segment.unlink()

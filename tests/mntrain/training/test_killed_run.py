@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,14 @@ VARIANTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def processes() -> Any:
+    """Starts processes that have PyTorch already: a server imports it once and forks them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["mntrain.training.fit"])
+    return context
+
+
 def same(one: Any, other: Any) -> bool:
     """Compare two nested values bit for bit."""
     if isinstance(one, torch.Tensor):
@@ -42,19 +48,19 @@ def same(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_killed_process_resumes_to_the_same_state(variant: str, tmp_path: Path) -> None:
-    words = [*SMALL, *VARIANTS[variant]]
+def test_a_killed_process_resumes_to_the_same_state(variant: str, tmp_path: Path, processes: Any) -> None:
     killed = tmp_path / "killed"
-    command = [sys.executable, "-m", "mntrain", "fit", "digits", *words, "--runs", str(killed), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        last = killed / "run" / "checkpoints" / "last.pt"
-        while not last.exists() and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(random.uniform(0, 0.2))
-        process.send_signal(signal.SIGKILL)
+    config = load_experiment("digits", [*SMALL, *VARIANTS[variant]])
+    process = processes.Process(target=fit, args=(config, FitOptions(runs=killed, quiet=True)))
+    process.start()
+    last = killed / "run" / "checkpoints" / "last.pt"
+    while not last.exists() and process.is_alive():
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.2))
+    process.kill()
+    process.join()
     assert last.exists(), "the process ended before its first epoch did"
     assert not (killed / "run" / "metrics.json").exists(), "it was too late to kill it"
-    config = load_experiment("digits", words)
     fit(config, FitOptions(runs=killed, resume=True, quiet=True))
     fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
     for name in ("last.pt", "best.pt"):

@@ -1,7 +1,7 @@
 """Measure the memory that a server of gRPC for Python keeps of cancelled calls, without our code.
 
-    python benchmarks/grpc_cancels.py
-    python benchmarks/grpc_cancels.py --rounds 20 --calls 2500
+    PYTHONPATH=benchmarks python -m soaking.grpc_cancels
+    PYTHONPATH=benchmarks python -m soaking.grpc_cancels --rounds 20 --calls 2500
 
 Starts a grpc.aio server in a process of its own whose only method sleeps and answers a few bytes. Then cancels calls of
 12,000 bytes to it, and prints the resident memory after every round. Memory that grows here grows in every server that
@@ -17,6 +17,7 @@ import time
 import grpc
 from common.loopback import exempt_loopback
 from common.options import positive_integer, script_parser
+
 from soaking.memory import resident_bytes
 
 _SERVE = "--serve"

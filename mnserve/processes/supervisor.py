@@ -1,0 +1,150 @@
+"""The supervisor: starts, watches and drains the processes of a server, and is that server to the outside."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from mnserve.access.addresses import check_port_free, join_address
+from mnserve.engines.cpu import available_cpus
+from mnserve.engines.device import server_devices
+from mnserve.errors import MnServeError
+from mnserve.models.catalogue import ModelState
+from mnserve.models.statistics import ModelCounters
+from mnserve.observability.metrics import MetricsServer
+from mnserve.processes.calls import outcomes_of
+from mnserve.processes.engine_shares import engine_shares
+from mnserve.processes.fleet import Fleet
+from mnserve.processes.front_end_count import count_for, first_count
+from mnserve.processes.port import ReservedPort
+from mnserve.processes.request_counters import AllRefused
+from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
+from mnserve.starting.verdict import check_loaded
+
+_log = logging.getLogger(__name__)
+
+_CLOSING_SECONDS: Final = 10.0
+"""Longest time in which front ends and engine processes end, after the drain."""
+_COUNTERS_SECONDS: Final = 5.0
+
+
+class Supervisor:
+    """Serves one repository with several processes. ``start`` once, then ``stop`` once.
+
+    Args:
+        settings: Settings of the command line.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
+        self._fleet = Fleet(settings, self._grow)
+        self._cpus = available_cpus()
+        self._port: ReservedPort | None = None
+        self._metrics: MetricsServer | None = None
+        self._listening = False
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def states(self) -> list[ModelState]:
+        """States of all models, served or not."""
+        return self._fleet.models.states()
+
+    async def start(self) -> Addresses:
+        """Starts all processes, and has the front ends listen once the models are loaded.
+
+        Raises:
+            RepositoryNotFoundError: The repository is no folder.
+            CredentialsError: A file of certificates or tokens cannot be used.
+            StartError: A port is in use, the repository has no model, or with ``strict`` a model cannot be served.
+        """
+        try:
+            return await self._start()
+        except MnServeError:
+            await self._end()
+            raise
+
+    async def _start(self) -> Addresses:
+        settings, fleet = self._settings, self._fleet
+        check_port_free(settings.host, settings.grpc_port, "--grpc-port")
+        check_port_free(settings.host, settings.metrics_port, "--metrics-port")
+        self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
+        fleet.add_engines(engine_shares(settings.engine_processes, server_devices(settings.engine_options)))
+        fleet.add_front_ends(first_count(self._cpus) if settings.front_ends < 0 else settings.front_ends)
+        await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
+        await asyncio.gather(*(engine.loaded for engine in fleet.engines))
+        check_loaded(settings, self.states)
+        refused = AllRefused(fleet.administration.requests)
+        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
+        self._listening = True
+        for front_end in fleet.front_ends:
+            front_end.listen(self._port.number)
+        urls = await asyncio.gather(*(front_end.ready for front_end in fleet.front_ends))
+        return Addresses(grpc=urls[0], metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
+
+    async def stop(self) -> bool:
+        """Stops the server in order: not ready, a delay, no new requests, the queues drained, everything closed.
+
+        Returns:
+            True if every admitted request was finished in time.
+        """
+        fleet = self._fleet
+        if self._metrics is None:  # it has not started, and nobody was served
+            await self._end()
+            return True
+        for place in fleet.places:
+            place.close()
+            place.child.send("stopping")
+        if self._settings.drain_delay:
+            await asyncio.sleep(self._settings.drain_delay)
+        for front_end in fleet.front_ends:
+            front_end.child.send("refuse")
+        finished = await self._drain(self._settings.drain_timeout)
+        if not finished:
+            _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
+        closing = (front_end.calls.call("close", {}) for front_end in fleet.front_ends)
+        await outcomes_of(closing, _CLOSING_SECONDS)
+        if self._metrics is not None:
+            await asyncio.to_thread(self._metrics.close)
+        for place in fleet.places:
+            place.child.send("end")
+        await self._end(_CLOSING_SECONDS)
+        return finished
+
+    async def _drain(self, timeout: float) -> bool:
+        """Has front ends pass on what they have, and engine processes finish it; True if they did in time."""
+        deadline = self._loop.time() + timeout
+        calls = (front_end.calls.call("drain", {"timeout": timeout}) for front_end in self._fleet.front_ends)
+        await outcomes_of(calls, timeout + _CLOSING_SECONDS)
+        remaining = max(0.0, deadline - self._loop.time())
+        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in self._fleet.engines)
+        return all(outcome is True for outcome in await outcomes_of(calls, remaining + _CLOSING_SECONDS))
+
+    async def _end(self, patience: float = 0.0) -> None:
+        """Ends all processes, and gives the port up."""
+        for place in self._fleet.places:
+            place.close()
+        if patience:
+            await asyncio.gather(*(place.child.ended(patience) for place in self._fleet.places))
+        self._fleet.kill()
+        await asyncio.gather(*(place.child.ended() for place in self._fleet.places))
+        if self._port is not None:
+            self._port.release()
+
+    def _grow(self) -> None:
+        """Starts the front ends that models are worth which turned out to be fast, where their number is ours."""
+        fleet = self._fleet
+        if self._settings.front_ends < 0 and self._port is not None:
+            before = len(fleet.front_ends)
+            fleet.add_front_ends(count_for(self._cpus, fleet.rows_per_second) - before)
+            for front_end in fleet.front_ends[before:] if self._listening else ():
+                front_end.listen(self._port.number)
+
+    def _counters_from_thread(self) -> list[ModelCounters]:
+        """Adds the counters up on the event loop, for a thread of the metrics."""
+
+        async def counters() -> list[ModelCounters]:
+            return self._fleet.administration.counters()
+
+        return asyncio.run_coroutine_threadsafe(counters(), self._loop).result(_COUNTERS_SECONDS)

@@ -1,0 +1,1 @@
+"""What the processes of a server share about its models: their description, counters, and what runs."""

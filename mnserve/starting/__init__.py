@@ -1,0 +1,1 @@
+"""Start of a server: its first models, and whether they are enough."""

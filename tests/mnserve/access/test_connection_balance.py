@@ -1,0 +1,67 @@
+"""Connections go to the process that has the fewest, by a filter that the kernel asks."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+
+from mnserve.access.connection_balance import ConnectionBalance, count_connections, steer_connections
+
+
+def test_the_next_connection_goes_to_who_has_the_fewest() -> None:
+    balance = ConnectionBalance()
+    assert balance.place is None
+    for process in (10, 11, 12):
+        balance.joined(process)
+    assert balance.place is None
+    balance.report(10, 1)
+    assert balance.place == 1
+    balance.report(11, 1)
+    assert balance.place == 2
+    balance.report(12, 1)
+    assert balance.place is None
+    balance.report(12, 0)
+    balance.left(10)  # the last one takes its place
+    assert balance.place == 0
+    balance.joined(13)
+    balance.report(12, 2)
+    assert balance.place == 2
+    balance.left(99)
+    balance.report(99, 0)
+    assert balance.place == 2
+
+
+def test_the_kernel_follows() -> None:
+    with ExitStack() as stack:
+
+        def listen(port: int) -> socket.socket:
+            listener = stack.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+            listener.setblocking(False)
+            return listener
+
+        listeners = [listen(0)]
+        port = listeners[0].getsockname()[1]
+        listeners += [listen(port), listen(port)]
+
+        def connect() -> int:
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            for place, listener in enumerate(listeners):
+                try:
+                    stack.enter_context(listener.accept()[0])
+                except BlockingIOError:
+                    continue
+                return place
+            raise AssertionError("nobody has the connection")
+
+        for place in (2, 0, 1):
+            steer_connections(port, place)
+            assert [connect() for _ in range(4)] == [place] * 4
+        assert count_connections(port) == 12
+        listeners.pop(0).close()
+        steer_connections(port, 0)
+        assert connect() == 1  # the last one took the place of the first
+        steer_connections(port, None)
+        assert {connect() for _ in range(64)} == {0, 1}
