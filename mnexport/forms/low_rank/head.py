@@ -26,7 +26,7 @@ class NormHead(nn.Module):
         model: trained.
         table: of the norm.
         keys: in 8 bits, for attention and classifier alike; None takes those of the model.
-        integer_tables: tables with a column for every class are rounded to 8 bits.
+        block: entries of a block of tables with a column for every class, in 8 bits; None keeps floats.
     """
 
     step_size: Tensor
@@ -36,8 +36,7 @@ class NormHead(nn.Module):
         model: MetaNeighborhoods,
         table: NormTable,
         keys: IntegerKeys | None = None,
-        *,
-        integer_tables: bool = False,
+        block: int | None = None,
     ) -> None:
         super().__init__()
         self.keys: Constants[IntegerKeys] | None = None if keys is None else Constants(keys)
@@ -46,8 +45,8 @@ class NormHead(nn.Module):
             assert isinstance(problem, CosineProblem)
             self.problem: Constants[CosineProblem] = Constants(problem)
             self.attention = StaticAttention(model)
-            self.norm = LowRankNorm(table, in_8_bits=integer_tables)
-            self.residuals = HeadTable(problem.residuals, in_8_bits=integer_tables)
+            self.norm = LowRankNorm(table, block)
+            self.residuals = HeadTable(problem.residuals, block)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:

@@ -1,11 +1,11 @@
 """Tables in 8 bits: a quarter of the bytes that a product of the attention with a wide table has to fetch.
 
-A column is cut into blocks of 32 entries, each whole numbers times a step of its own. So one large residual costs its
-block alone its small numbers. The left side is rounded too, in the same blocks of every row, because ONNX Runtime's
-kernel multiplies whole numbers. Both roundings differ from entry to entry, and sums over the attention average them
-out.
+A column is cut into blocks of entries, each whole numbers times a step of its own. So one large residual costs its
+block alone its small numbers; larger blocks have fewer steps to read. The left side is rounded too, in the same blocks
+of every row, because ONNX Runtime's kernel multiplies whole numbers. Both roundings differ from entry to entry, and
+sums over the attention average them out.
 
-Shapes: B queries, S entries, N columns, K blocks of 32 entries (the last is filled up). left [B, S], table [S, N],
+Shapes: B queries, S entries, N columns, K blocks of b entries (the last is filled up). left [B, S], table [S, N],
 products [B, N].
 """
 
@@ -18,7 +18,8 @@ from torch.nn.functional import pad
 
 WIDE = 64
 """Classes from which tables in 8 bits are worth it; narrower ones take hardly any time."""
-_BLOCK = 32
+BLOCKS = (256, 128, 64, 32)
+"""Entries b of a block that ONNX Runtime takes, the fastest first."""
 _LEVELS = 127
 _MIDDLE = 128
 _DOMAIN = "com.microsoft"
@@ -29,13 +30,13 @@ _WHOLE_NUMBERS = 4
 class IntegerTable(NamedTuple):
     """Table in 8 bits."""
 
-    codes: Tensor  # uint8 [N, K, 32], 128 is zero
+    codes: Tensor  # uint8 [N, K, b], 128 is zero
     steps: Tensor  # [N, K]: number = (code − 128) · step
 
 
-def integer_table(table: Tensor) -> IntegerTable:
-    """Round a table [S, N] to 8 bits."""
-    codes, steps = _rounded(table.mT)
+def integer_table(table: Tensor, block: int) -> IntegerTable:
+    """Round a table [S, N] to 8 bits, in blocks of b entries."""
+    codes, steps = _rounded(table.mT, block)
     return IntegerTable((codes + _MIDDLE).to(torch.uint8), steps.squeeze(-1))
 
 
@@ -45,10 +46,10 @@ def table_products(left: Tensor, table: IntegerTable) -> Tensor:
     return products
 
 
-def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Round rows [R, S] to whole numbers from −127 to 127 [R, K, 32], kept as floats, and steps [R, K, 1]."""
-    count = -(-rows.shape[1] // _BLOCK)
-    blocks = pad(rows, (0, -rows.shape[1] % _BLOCK)).reshape(len(rows), count, _BLOCK)
+def _rounded(rows: Tensor, block: int) -> tuple[Tensor, Tensor]:
+    """Round rows [R, S] to whole numbers from −127 to 127 [R, K, b], kept as floats, and steps [R, K, 1]."""
+    count = -(-rows.shape[1] // block)
+    blocks = pad(rows, (0, -rows.shape[1] % block)).reshape(len(rows), count, block)
     steps = blocks.abs().amax(dim=-1, keepdim=True) / _LEVELS
     # A block of zeros has zeros for codes.
     return (blocks / steps.clamp_min(torch.finfo(rows.dtype).tiny)).round(), steps
@@ -60,7 +61,7 @@ def _product() -> Any:
 
     @torch.library.custom_op("mnexport::table_product", mutates_args=())
     def table_product(left: Tensor, codes: Tensor, steps: Tensor) -> Tensor:
-        numbers, left_steps = _rounded(left)
+        numbers, left_steps = _rounded(left, codes.shape[2])
         table = (codes.to(left.dtype) - _MIDDLE) * steps.to(left.dtype).unsqueeze(-1)
         return (numbers * left_steps).flatten(1) @ table.flatten(1).mT
 
@@ -79,7 +80,7 @@ def onnx_translations() -> dict[Any, Any]:
     _product()
 
     def table_product(left: Any, codes: Any, steps: Any) -> Any:
-        settings = {"bits": 8, "block_size": _BLOCK, "accuracy_level": _WHOLE_NUMBERS}
+        settings = {"bits": 8, "block_size": codes.shape[2], "accuracy_level": _WHOLE_NUMBERS}
         return operator(left, codes, steps, K=left.shape[1], N=codes.shape[0], **settings)
 
     return {torch.ops.mnexport.table_product.default: table_product}

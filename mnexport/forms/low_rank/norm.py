@@ -50,14 +50,14 @@ class LowRankNorm(nn.Module):
 
     Args:
         table: constants.
-        in_8_bits: the wide one of them, with a row for every entry, is rounded to 8 bits.
+        block: entries of a block of the table with a row for every entry, in 8 bits; None keeps floats.
     """
 
     classes: Tensor
 
-    def __init__(self, table: NormTable, *, in_8_bits: bool = False) -> None:
+    def __init__(self, table: NormTable, block: int | None = None) -> None:
         super().__init__()
-        self.moments = HeadTable(table.moments, in_8_bits=in_8_bits)
+        self.moments = HeadTable(table.moments, block)
         self.register_buffer("classes", table.classes.detach().clone())
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from mnexport.forms.attention import shares_keys
 from mnexport.forms.low_rank.basis import Basis, basis_of, strongest
 from mnexport.forms.low_rank.head import NormHead
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
-from mnexport.forms.low_rank.integer_tables import WIDE
+from mnexport.forms.low_rank.integer_tables import BLOCKS, WIDE
 from mnexport.forms.low_rank.norm import NormTable, norm_table
 from mnexport.forms.low_rank.queries import (
     AdaptationSetting,
@@ -68,19 +68,19 @@ def _with_integer_tables(
     assert isinstance(problem, CosineProblem)
     if problem.residuals.shape[1] < WIDE:
         return integer
-    head = _head(setting, norm_table(problem, basis, integer.rank), integer_keys(problem.keys), integer_tables=True)
-    fitted, held_out = _error_of(head, data.fitted), _error_of(head, data.held_out)
-    if max(fitted, held_out) > limits.rank.limit:
-        return integer
-    return LowRank(integer.kind, head, integer.rank, fitted, held_out, integer_tables=True)
+    table, keys = norm_table(problem, basis, integer.rank), integer_keys(problem.keys)
+    for block in BLOCKS:
+        head = _head(setting, table, keys, block)
+        fitted, held_out = _error_of(head, data.fitted), _error_of(head, data.held_out)
+        if max(fitted, held_out) <= limits.rank.limit:
+            return LowRank(integer.kind, head, integer.rank, fitted, held_out, integer_tables=True)
+    return integer
 
 
-def _head(
-    setting: AdaptationSetting, table: NormTable, keys: IntegerKeys | None, *, integer_tables: bool = False
-) -> NormHead:
+def _head(setting: AdaptationSetting, table: NormTable, keys: IntegerKeys | None, block: int | None = None) -> NormHead:
     """Make the head in single precision."""
     single = None if keys is None else IntegerKeys(keys.codes, keys.steps.float())
-    return NormHead(setting.model, NormTable(*(item.float() for item in table)), single, integer_tables=integer_tables)
+    return NormHead(setting.model, NormTable(*(item.float() for item in table)), single, block)
 
 
 def _error_of(head: NormHead, queries: Queries) -> float:

@@ -14,15 +14,15 @@ class HeadTable(nn.Module):
 
     Args:
         values: the table.
-        in_8_bits: rounded to 8 bits.
+        block: entries of a block in 8 bits; None keeps floats.
     """
 
     values: Tensor | None
 
-    def __init__(self, values: Tensor, *, in_8_bits: bool = False) -> None:
+    def __init__(self, values: Tensor, block: int | None = None) -> None:
         super().__init__()
-        self.codes: Constants[IntegerTable] | None = Constants(integer_table(values)) if in_8_bits else None
-        self.register_buffer("values", None if in_8_bits else values.detach().clone())
+        self.codes: Constants[IntegerTable] | None = None if block is None else Constants(integer_table(values, block))
+        self.register_buffer("values", values.detach().clone() if block is None else None)
 
     def forward(self, left: Tensor) -> Tensor:
         """Multiply rows [B, S] with the table: [B, N]."""

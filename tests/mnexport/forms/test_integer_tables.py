@@ -12,7 +12,13 @@ from torch import Tensor, nn
 
 from mnexport.forms.low_rank import norm_choice
 from mnexport.forms.low_rank.choice import low_rank
-from mnexport.forms.low_rank.integer_tables import IntegerTable, integer_table, onnx_translations, table_products
+from mnexport.forms.low_rank.integer_tables import (
+    BLOCKS,
+    IntegerTable,
+    integer_table,
+    onnx_translations,
+    table_products,
+)
 from mnexport.forms.low_rank.queries import RankLimits
 from mnexport.forms.low_rank.rank import RankRule
 from mnexport.forms.meta_neighborhoods import AdaptiveHead
@@ -41,7 +47,7 @@ def unrounded(table: IntegerTable) -> Tensor:
 def test_a_large_number_costs_its_block_alone_the_small_ones() -> None:
     table = 1e-3 * numbers(ENTRIES, COLUMNS)
     table[0, 2] = 1.0
-    error = (unrounded(integer_table(table))[:, :ENTRIES].mT - table).abs()
+    error = (unrounded(integer_table(table, 32))[:, :ENTRIES].mT - table).abs()
     assert error[:32, 2].max() > 3e-4, "most of the block is lost"
     error[:32, 2] = 0
     assert error.max() < 2e-5
@@ -50,13 +56,14 @@ def test_a_large_number_costs_its_block_alone_the_small_ones() -> None:
 def test_a_block_of_zeros_stays_one() -> None:
     table = numbers(ENTRIES, COLUMNS)
     table[32:64] = 0
-    assert not unrounded(integer_table(table))[:, 32:64].any()
-    assert not table_products(torch.zeros(2, ENTRIES), integer_table(table)).any()
+    assert not unrounded(integer_table(table, 32))[:, 32:64].any()
+    assert not table_products(torch.zeros(2, ENTRIES), integer_table(table, 32)).any()
 
 
-def test_onnx_runtime_computes_the_same_numbers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [min(BLOCKS), max(BLOCKS)])
+def test_onnx_runtime_computes_the_same_numbers(tmp_path: Path, block: int) -> None:
     table = numbers(ENTRIES, COLUMNS)
-    found = integer_table(table)
+    found = integer_table(table, block)
 
     class Products(nn.Module):
         codes: Tensor
