@@ -3,12 +3,16 @@
     python benchmarks/soak.py                                20 minutes, 16 callers, two models
     python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
     python benchmarks/soak.py --patient                      no caller cancels; see soaking/grpc_cancels.py
+    python benchmarks/soak.py --kill-seconds 15 --serve-options --front-ends 2
     python benchmarks/soak.py --serve-options --max-queue-rows 4096
 
 Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with
 deadlines of 0.5 to 10 ms, requests that they cancel, wrong requests, requests for a missing model, streams with one
 wrong request in them, and requests for statistics. Meanwhile the models are loaded again in turn. Every answer is
 compared with the right answer for its rows. A call that has not ended after a minute is lost.
+
+With `--kill-seconds` a front end and an engine process are killed in turn (SIGKILL). Calls may end as UNAVAILABLE for
+half a minute after each, and nothing else may happen to them.
 
 The slope of resident memory is taken by least squares over the requests of the second half, so that loading, caches
 and fragmentation at the start do not count. It is printed for an hour at the rate of this run.
@@ -17,10 +21,12 @@ Exits 1 if any call was lost, swapped or unexpected.
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +37,7 @@ from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.callers import Caller, Tally, reload_models
+from soaking.killing import kill_in_turn
 from soaking.memory import children, resident_bytes, slope
 from soaking.models import write_repository
 
@@ -64,6 +71,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=positive_number, default=20, help="(20)")
     parser.add_argument("--callers", type=positive_integer, default=16, help="(16)")
     parser.add_argument("--reload-seconds", type=positive_number, default=5, help="between two reloads (5)")
+    parser.add_argument("--kill-seconds", type=positive_number, help="between two kills of processes (no kills)")
     parser.add_argument("--patient", action="store_true", help="no cancels and no deadlines")
     parser.add_argument("--seed", type=int, default=0, help="(0)")
     parser.add_argument("--serve-options", nargs=argparse.REMAINDER, default=[], help="further words for mnserve serve")
@@ -73,12 +81,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_repository(Path(folder))
         with server_process(Path(folder), [*words, "--log-level", "error", *arguments.serve_options]) as address:
-            server = children(os.getpid())
-            tally, samples = asyncio.run(_soak(address, server, arguments))
+            tally, samples, kills = asyncio.run(_soak(address, arguments))
     per_request = slope(*samples.second_half())
     rate = tally.requests / (arguments.minutes * 60)
     growth = per_request * rate * _HOUR / _MEBIBYTE
-    _show(tally, samples, rate, growth)
+    _show(tally, samples, rate, growth, kills)
     write_json(
         arguments.json,
         {
@@ -86,6 +93,7 @@ def main() -> int:
             "minutes": arguments.minutes,
             "callers": arguments.callers,
             "patient": arguments.patient,
+            "kills": dict(kills),
             "requests": tally.requests,
             "lost": tally.lost,
             "swapped": tally.swapped,
@@ -99,7 +107,7 @@ def main() -> int:
     return 1 if tally.faults else 0
 
 
-async def _soak(address: str, server: list[int], arguments: argparse.Namespace) -> tuple[Tally, Samples]:
+async def _soak(address: str, arguments: argparse.Namespace) -> tuple[Tally, Samples, Counter[str]]:
     tally, samples, stop = Tally(), Samples(), asyncio.Event()
     options = [("grpc.use_local_subchannel_pool", 1)]
     channels = [grpc.aio.insecure_channel(address, options=options) for _ in range(_CONNECTIONS)]
@@ -111,22 +119,24 @@ async def _soak(address: str, server: list[int], arguments: argparse.Namespace) 
         for number in range(arguments.callers)
     ]
     reloading = asyncio.create_task(reload_models(stubs[0], tally, arguments.reload_seconds, stop))
+    killing = asyncio.create_task(kill_in_turn(tally, arguments.kill_seconds or math.inf, stop))
     end = time.monotonic() + arguments.minutes * 60
     while time.monotonic() < end and not any(task.done() for task in callers):
         await asyncio.sleep(1 / _SAMPLES_PER_SECOND)
         samples.requests.append(tally.requests)
-        samples.resident.append(resident_bytes(server))
+        samples.resident.append(resident_bytes(children(os.getpid())))
         if len(samples.requests) % 60 == 0:
             faults = f"{tally.faults} faults, {samples.resident[-1] / _MEBIBYTE:.1f} MiB resident"
             print(f"{len(samples.requests) // 60} min: {tally.requests} calls, {faults}", file=sys.stderr, flush=True)
     stop.set()
     await asyncio.gather(*callers, reloading)
+    kills = await killing
     for channel in channels:
         await channel.close()
-    return tally, samples
+    return tally, samples, kills
 
 
-def _show(tally: Tally, samples: Samples, rate: float, growth: float) -> None:
+def _show(tally: Tally, samples: Samples, rate: float, growth: float, kills: Counter[str]) -> None:
     table = ResultTable(
         headings=("calls", "ended", "number"),
         rows=[[what, ended, str(count)] for (what, ended), count in sorted(tally.calls.items())],
@@ -134,7 +144,9 @@ def _show(tally: Tally, samples: Samples, rate: float, growth: float) -> None:
         f"{tally.unexpected.total()} unexpected. {samples.resident[-1] / _MEBIBYTE:.1f} MiB resident in the end, "
         f"{growth:+.2f} MiB an hour in the second half.",
     )
-    table.show(Console(), title="soak", notes=[f"{count} x {text}" for text, count in tally.unexpected.items()])
+    notes = [f"{count} x {text}" for text, count in tally.unexpected.items()]
+    notes += [f"{count} kills of a {kind}" for kind, count in kills.items()]
+    table.show(Console(), title="soak", notes=notes)
 
 
 if __name__ == "__main__":

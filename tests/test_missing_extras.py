@@ -1,5 +1,6 @@
 """Commands and public names on a machine that lacks their extra: one sentence with the command that installs it."""
 
+import re
 import subprocess
 import sys
 
@@ -41,7 +42,7 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
     [
         ((*TRAINING, *EXPORT), ("mntrain", "fit", "digits"), "torch", "train"),
         ((*TRAINING, *EXPORT), ("mnexport", "runs/a/artifact", "repository/a"), "onnx", "export"),
-        (SERVING, ("mnserve", "serve", "repository"), "onnxruntime", "serve"),
+        (SERVING, ("mnserve", "serve", "repository"), f"({'|'.join(SERVING)})", "serve"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(
@@ -51,7 +52,7 @@ def test_a_command_names_the_extra_that_it_lacks(
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith(f"{words[0]}: ")
-    assert f"the package {package}, which this command needs, is not installed" in sentence
+    assert re.search(f"the package {package}, which this command needs, is not installed", sentence)
     assert f"pip install '.[{extra}]'" in sentence
     assert done.stdout == ""
 

@@ -5,7 +5,9 @@ Shapes: rows float32 [B, WIDTH].
 """
 
 import asyncio
+import math
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -40,6 +42,16 @@ class Tally:
     lost: int = 0
     swapped: int = 0
     unexpected: Counter[str] = field(default_factory=Counter)
+    _forgiving_until: float = -math.inf
+
+    def forgive(self, seconds: float) -> None:
+        """Let calls end as UNAVAILABLE for a while, since a process of the server is about to be killed."""
+        self._forgiving_until = max(self._forgiving_until, time.monotonic() + seconds)
+
+    @property
+    def forgiving(self) -> bool:
+        """True while a killed process explains that calls are refused."""
+        return time.monotonic() < self._forgiving_until
 
     @property
     def requests(self) -> int:
@@ -131,17 +143,19 @@ class Caller:
             for number, rows in enumerate(sent):
                 yield request("nothing" if number == wrong else name, rows)
 
-        ended, index = "OK", 0
+        ended, details, index = "OK", "", 0
         try:
             async for message in self._stub.ModelStreamInfer(requests(), timeout=LOST_SECONDS):
-                if (index == wrong) != bool(message.error_message):
+                if index != wrong and message.error_message and self._tally.forgiving:
+                    self._tally.calls["stream", "an answer lost to a kill"] += 1
+                elif (index == wrong) != bool(message.error_message):
                     self._tally.unexpected[f"stream: {message.error_message or 'an answer'} in place {index}"] += 1
                 elif index != wrong and not _is_answer(message.infer_response, expected(name, sent[index])):
                     self._tally.swapped += 1
                 index += 1
         except grpc.aio.AioRpcError as error:
-            ended = error.code().name
-        self._count("stream", ended, {"OK"})
+            ended, details = error.code().name, error.details() or ""
+        self._count("stream", ended, {"OK"}, details)
         if ended == "OK":
             self._tally.lost += _STREAMED - index
 
@@ -161,11 +175,11 @@ class Caller:
         await self._end(what, call, allowed, None if name not in FACTORS else expected(name, rows))
 
     async def _end(self, what: str, call: Any, allowed: set[str], answer: Rows | None) -> None:
-        ended = "OK"
+        ended, details = "OK", ""
         try:
             response = await call
         except grpc.aio.AioRpcError as error:
-            ended = error.code().name
+            ended, details = error.code().name, error.details() or ""
         except asyncio.CancelledError:
             if not call.cancelled():
                 raise
@@ -173,16 +187,16 @@ class Caller:
         else:
             if answer is not None and not _is_answer(response, answer):
                 self._tally.swapped += 1
-        self._count(what, ended, allowed)
+        self._count(what, ended, allowed, details)
 
-    def _count(self, what: str, ended: str, allowed: set[str]) -> None:
+    def _count(self, what: str, ended: str, allowed: set[str], details: str = "") -> None:
         self._tally.calls[what, ended] += 1
-        if ended in allowed:
+        if ended in allowed or (ended == "UNAVAILABLE" and self._tally.forgiving):
             return
         if ended == "DEADLINE_EXCEEDED":
             self._tally.lost += 1
         else:
-            self._tally.unexpected[f"{what}: {ended}"] += 1
+            self._tally.unexpected[f"{what}: {ended} {details[:200]}"] += 1
 
 
 async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.Event) -> None:
@@ -198,7 +212,8 @@ async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.E
                 await stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name=names[0]), timeout=LOST_SECONDS)
             except grpc.aio.AioRpcError as error:
                 ended = error.code().name
-                tally.unexpected[f"reload: {ended}"] += 1
+                if not (ended == "UNAVAILABLE" and tally.forgiving):
+                    tally.unexpected[f"reload: {ended}"] += 1
             tally.calls["reload", ended] += 1
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from base64 import b64decode, b64encode
 from dataclasses import replace
 from typing import Final
 
+from mnserve.access import credential_files
 from mnserve.access.call_limits import CallLimits
 from mnserve.access.connection_balance import steer_connections
 from mnserve.access.connection_counts import ConnectionCounts
@@ -96,6 +98,8 @@ class FrontEndProcess:
     def _begin(self, message: Message, fds: list[int]) -> None:
         settings = settings_from_message(ServeSettings, message["settings"])
         configure(settings.log_level, settings.log_format)
+        if message["place"]:  # the first front end tells of files that all of them read
+            logging.getLogger(credential_files.__name__).setLevel(logging.ERROR)
         page, calls = (CounterPage.from_fd(fd).cells for fd in fds[:2])
         tables = [RateTable(LockedCells.from_fd(fd), bytes.fromhex(message["key"])) for fd in fds[2:4]]
         counts = SharedTraceCounts(LockedCells.from_fd(fds[4]))

@@ -123,6 +123,8 @@ class ThreadTrial:
         single = self._open(single_options)
         try:
             chosen = self._choose(single, single_options, rows)
+            if chosen.costs is not None and self._was_starved(chosen.costs.most):
+                chosen = replace(chosen, text=f"{chosen.text}; other processes had the CPUs meanwhile")
             for engine in (self._wide, single):
                 if engine not in (chosen.engine, chosen.wide):
                     engine.close()
@@ -141,7 +143,7 @@ class ThreadTrial:
         sizes = sorted({1, shares(rows, self._plan.cpus), rows})
         times = self._quickest([(single, size) for size in sizes] + [(self._wide, size) for size in {1, rows}])
         for _ in range(self._plan.retries):
-            if min(self._fed.values()) >= _FED or times[single, rows] < GAIN_SECONDS:
+            if not self._was_starved(times[single, rows]):
                 break
             time.sleep(_PAUSE_SECONDS)
             self._improve(times)
@@ -166,6 +168,10 @@ class ThreadTrial:
             f"{choice.reason}",
             costs=found.single,
         )
+
+    def _was_starved(self, seconds: float) -> bool:
+        """True if runs with all threads did not get the CPUs, and could have gained from them."""
+        return min(self._fed.values()) < _FED and seconds >= GAIN_SECONDS
 
     def _with_best_spinning(self, choice: ThreadChoice, spinning: RunCosts) -> ChosenEngines:
         """Lets threads sleep between runs, unless that costs a clear part of a run."""
