@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from mnexport.forms.attention import StaticAttention
 from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
+from mnexport.forms.low_rank.integer_tables import BlockTable
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
-from mnexport.forms.low_rank.table import HeadTable
 from mntrain.layers.attention import attention, unit
 from mntrain.models.meta_neighborhoods.adaptation import InnerProblem, inner_problem
 from mntrain.models.meta_neighborhoods.inner import CosineProblem, logits_of_norm
@@ -46,7 +46,7 @@ class NormHead(nn.Module):
             self.problem: Constants[CosineProblem] = Constants(problem)
             self.attention = StaticAttention(model)
             self.norm = LowRankNorm(table, block)
-            self.residuals = HeadTable(problem.residuals, block)
+            self.residuals = None if block is None else BlockTable(problem.residuals, block)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:
@@ -59,8 +59,7 @@ class NormHead(nn.Module):
         problem, query = self.problem(), unit(features)
         similarity, weights = self._attend(features, query)
         along, squared = self.norm(weights)
-        mixed = self.residuals(weights * similarity)
-        return logits_of_norm(query, mixed, problem, self.step_size, along, squared)
+        return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared, self.residuals)
 
     def _attend(self, features: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
         """Compute similarity P and attention ω [B, S]."""

@@ -13,8 +13,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
+
+from mnexport.forms.constants import Constants
 
 WIDE = 64
 """Classes from which tables in 8 bits are worth it; narrower ones take hardly any time."""
@@ -44,6 +46,23 @@ def table_products(left: Tensor, table: IntegerTable) -> Tensor:
     """Compute products [B, N] of rows [B, S] with the table; the rows are rounded to 8 bits, too."""
     products: Tensor = _product()(left, table.codes, table.steps)
     return products
+
+
+class BlockTable(nn.Module):
+    """Constant table [S, N] in 8 bits that rows [B, S] are multiplied with.
+
+    Args:
+        values: the table.
+        block: b.
+    """
+
+    def __init__(self, values: Tensor, block: int) -> None:
+        super().__init__()
+        self.table: Constants[IntegerTable] = Constants(integer_table(values, block))
+
+    def forward(self, left: Tensor) -> Tensor:
+        """Multiply rows [B, S] with the table: [B, N]."""
+        return table_products(left, self.table())
 
 
 def _rounded(rows: Tensor, block: int) -> tuple[Tensor, Tensor]:

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.basis import Basis, strongest
-from mnexport.forms.low_rank.table import HeadTable
+from mnexport.forms.low_rank.integer_tables import BlockTable
 from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
@@ -53,15 +54,14 @@ class LowRankNorm(nn.Module):
         block: entries of a block of the table with a row for every entry, in 8 bits; None keeps floats.
     """
 
-    classes: Tensor
-
     def __init__(self, table: NormTable, block: int | None = None) -> None:
         super().__init__()
-        self.moments = HeadTable(table.moments, block)
-        self.register_buffer("classes", table.classes.detach().clone())
+        self.table: Constants[NormTable] = Constants(table)
+        self.moments = None if block is None else BlockTable(table.moments, block)
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Compute s and squared norms [B, C] from attention [B, S]."""
-        classes = self.classes.shape[1]
-        moments = self.moments(weights)
-        return moments[:, :classes], moments[:, classes:].square() @ self.classes
+        table = self.table()
+        classes = table.classes.shape[1]
+        moments = weights @ table.moments if self.moments is None else self.moments(weights)
+        return moments[:, :classes], moments[:, classes:].square() @ table.classes

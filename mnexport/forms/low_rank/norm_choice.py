@@ -101,7 +101,6 @@ class _Errors:
         parts = [part.transpose(0, 1) @ basis.vectors for part in _tangents(setting, self.weights)]
         self.squares = torch.cat(parts, dim=1).square().transpose(0, 1).flatten(1)
         self.along = self.weights @ (problem.residuals * problem.cosines)
-        self.mixed = (self.weights * self.pairs) @ problem.residuals
         self.order = strongest(basis.energies)
 
     def at(self, rank: int) -> float:
@@ -109,7 +108,7 @@ class _Errors:
         kept = torch.zeros_like(self.squares)
         kept[:, self.order[:rank]] = self.squares[:, self.order[:rank]]
         squared = kept.view(len(self.query), self.along.shape[1], -1).sum(dim=-1)
-        logits = logits_of_norm(self.query, self.mixed, self.problem, self.size, self.along, squared)
+        logits = logits_of_norm(self.query, self.pairs, self.weights, self.problem, self.size, self.along, squared)
         return largest_error(logits, self.queries)
 
 

@@ -15,6 +15,7 @@ Shapes: B queries, S dictionary entries, C classes, d features. A hat marks rows
     scale τ, temperature T: shape []; step size α: [], [d] (per feature) or [C, d] (per parameter)
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -147,25 +148,30 @@ def factored_logits(
         Logits [B, C].
     """
     direction, along = tangent(weights, problem)
-    mixed = (weights * similarity) @ problem.residuals
-    return logits_of_norm(query, mixed, problem, step_size, along, direction.square().sum(dim=-1))
+    return logits_of_norm(query, similarity, weights, problem, step_size, along, direction.square().sum(dim=-1))
 
 
 def logits_of_norm(
-    query: Tensor, mixed: Tensor, problem: CosineProblem, step_size: Tensor, along: Tensor, squared_tangent: Tensor
+    query: Tensor,
+    similarity: Tensor,
+    weights: Tensor,
+    problem: CosineProblem,
+    step_size: Tensor,
+    along: Tensor,
+    squared_tangent: Tensor,
+    mix: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Logits of :func:`factored_logits` from known products with the residuals, s and ‖u − s ŵ‖².
+    """Logits of :func:`factored_logits` from known s and ‖u − s ŵ‖².
 
     Args:
-        query: ẑ [B, d].
-        mixed: (ω∘P)E [B, C].
-        step_size: α [].
         along: s [B, C].
         squared_tangent: ‖u_c − s_c ŵ_c‖² [B, C].
+        mix: product of rows [B, S] with the residuals; None takes those of the problem.
     """
     cosine = query @ problem.prototypes.mT
     beta = step_size * problem.scale / problem.weight_norm
-    pull = mixed - along * cosine
+    paired = weights * similarity
+    pull = (paired @ problem.residuals if mix is None else mix(paired)) - along * cosine
     numerator = problem.weight_norm * cosine - beta * pull
     squared_norm = problem.weight_norm.square() + beta.square() * squared_tangent
     return problem.scale * numerator * torch.rsqrt(squared_norm)

@@ -51,7 +51,7 @@ def spread(model: MetaNeighborhoods) -> MetaNeighborhoods:
 def directions_of(found: LowRank) -> Tensor:
     """Count the directions of each class: [C]."""
     assert isinstance(found.head, NormHead)
-    return found.head.norm.classes.sum(dim=0)
+    return found.head.norm.table().classes.sum(dim=0)
 
 
 @kinds
