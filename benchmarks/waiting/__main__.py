@@ -96,7 +96,8 @@ def _ratio(values: list[tuple[Measured, Measured]], name: str) -> str:
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
 
 
-def _list_of_networks(text: str) -> list[tuple[str, int]]:
+def list_of_networks(text: str) -> list[tuple[str, int]]:
+    """Read networks such as dense:20, separated by commas."""
     found = []
     for part in text.split(","):
         kind, _, layers = part.partition(":")
@@ -115,7 +116,7 @@ def main() -> int:
     exempt_loopback()
     parser = script_parser(__doc__)
     parser.add_argument("--callers", type=_list_of_callers, default=_DEFAULT_CALLERS, help="(%(default)s)")
-    parser.add_argument("--networks", type=_list_of_networks, default=_DEFAULT_NETWORKS, help="(%(default)s)")
+    parser.add_argument("--networks", type=list_of_networks, default=_DEFAULT_NETWORKS, help="(%(default)s)")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="other sources, instead of no moment")
     parser.add_argument("--options", nargs=argparse.REMAINDER, default=[], help="of mnserve serve; last of all")
     add_timing(parser, seconds=2.0, rounds=5, of="network and number of callers")

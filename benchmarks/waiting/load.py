@@ -58,6 +58,8 @@ def load(port: int, body: Path, callers: int, seconds: float) -> Measured:
         raise SystemExit(f"waiting: of {len(calls)} calls on port {port} not all were answered")
     ends = calls[:, 0] + calls[:, 2]
     counted = ends >= ends.min() + seconds * 1e6 / 5
+    if counted.sum() < 2:
+        raise SystemExit(f"waiting: port {port} stopped to answer after {len(calls)} calls; is the machine busy?")
     times = calls[counted, 2] / 1e3
     span = (ends.max() - ends[counted].min()) / 1e6
     return Measured(

@@ -66,10 +66,6 @@ class Child:
         """Sends a message; see :meth:`ControlChannel.send`."""
         self._channel.send(kind, fds, **fields)
 
-    def expect_end(self) -> None:
-        """Takes the end of the process for what was asked for, from now on."""
-        self._expected = True
-
     def kill(self, *, expected: bool = True) -> None:
         """Ends the process at once.
 

@@ -108,7 +108,6 @@ class EnginePlace:
     def close(self) -> None:
         """Starts no other process from now on."""
         self._closed = True
-        self.child.expect_end()
         for task in self._tasks:
             task.cancel()
 
@@ -154,7 +153,10 @@ class EnginePlace:
                 f"its load ended the engine process {how}; correct the model and load it again, or restart the server"
             )
             _log.error("model '%s' cannot be served: %s", name, self._orders.left_out[name])
-        _log.error("%s has ended %s and is started again", self.child.name, how)
+        if not self._closed:
+            _log.error("%s has ended %s and is started again", self.child.name, how)
+        elif code:
+            _log.error("%s has ended %s while the server stops", self.child.name, how)
         self.calls.end(EngineLostError(f"the engine process has ended {how} and is started again; try again later"))
         self._events.on_lost(self)
         self.page.close()

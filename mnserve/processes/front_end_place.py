@@ -118,7 +118,6 @@ class FrontEndPlace:
     def close(self) -> None:
         """Starts no other process from now on."""
         self._closed = True
-        self.child.expect_end()
         if self._task is not None:
             self._task.cancel()
 
@@ -166,9 +165,11 @@ class FrontEndPlace:
         for waiting in (self.prepared, self.ready):
             if not waiting.done():
                 waiting.set_exception(StartError(f"{self.child.name} has ended {how} at its start"))
-                return
-        _log.error("%s has ended %s and is started again; its callers are lost", self.child.name, how)
-        if not self._closed:
+        if self._closed:
+            if code:
+                _log.error("%s has ended %s while the server stops; its callers are lost", self.child.name, how)
+        else:
+            _log.error("%s has ended %s and is started again; its callers are lost", self.child.name, how)
             self._task = asyncio.get_running_loop().create_task(self._start_after(self._restarts.wait()))
 
     async def _start_after(self, seconds: float) -> None:

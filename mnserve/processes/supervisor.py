@@ -118,7 +118,8 @@ class Supervisor:
         calls = (front_end.calls.call("drain", {"timeout": timeout}) for front_end in self._fleet.front_ends)
         await outcomes_of(calls, timeout + _CLOSING_SECONDS)
         remaining = max(0.0, deadline - self._loop.time())
-        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in self._fleet.engines)
+        engines = (engine for engine in self._fleet.engines if engine.child.alive)
+        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in engines)
         return all(outcome is True for outcome in await outcomes_of(calls, remaining + _CLOSING_SECONDS))
 
     async def _end(self, patience: float = 0.0) -> None:

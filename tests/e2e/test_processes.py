@@ -264,5 +264,25 @@ def test_a_run_that_never_ends_has_its_process_replaced(engines: Any) -> None:
         assert ask(caller, 3) == 6.0
         wait_for(lambda: len(set(children(engines, "engine")) - set(before)) == 1)
         wait_for(lambda: caller.is_model_ready("endless"))
-    engines.process.terminate()
-    assert engines.process.wait(30) == 0, engines.log()
+
+
+def test_a_drain_waits_for_no_engine_process_that_has_died(engines: Any) -> None:
+    lost: list[str] = []
+    with clients(engines, 1) as (caller,):
+
+        def run() -> None:
+            with pytest.raises(InferenceServerException) as caught:
+                ask(caller, 1, "endless")
+            lost.append(caught.value.status())
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        time.sleep(0.1)
+        engines.process.terminate()
+        engines.wait_for_log("stopping")
+        for pid in children(engines, "engine"):
+            os.kill(pid, signal.SIGKILL)
+        thread.join()
+    assert lost == ["StatusCode.UNAVAILABLE"]
+    assert engines.process.wait(10) in (0, 1), engines.log()
+    assert "Traceback" not in engines.log()
