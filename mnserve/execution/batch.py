@@ -135,7 +135,7 @@ def execute(
 
 def _aligned(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
     """Copies tensors that start anywhere in a message; numbers have to start at multiples of their size."""
-    if all([array.flags.aligned for array in feeds.values()]):
+    if all(array.flags.aligned for array in feeds.values()):
         return feeds
     return {name: array if array.flags.aligned else array.copy() for name, array in feeds.items()}
 

@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 
 from mnserve.engines.fake import FakeEngine
-from mnserve.models.loading import LoadOptions
+from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub, add_GRPCInferenceServiceServicer_to_server
