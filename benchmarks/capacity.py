@@ -120,19 +120,21 @@ def _check(arguments: argparse.Namespace) -> int:
         outcome = predicted(plan, cell, costs.with_runs(measured.runs[cell.model, cell.cores]))
         outcomes.append(outcome)
         load = cell.measured
-        three = [getattr(outcome, name) / getattr(load, name) for name in ("rate", "p50", "p99")]
+        found = [getattr(outcome, name) / getattr(load, name) for name in ("rate", "p50", "p99")]
+        found.append(outcome.cpu / load.cpu_seconds)
         if load.others <= _DISTURBED:
-            ratios.append(three[0])
+            ratios.append(found[0])
         words = [cell.model.stem, str(cell.cores), str(cell.front_ends), str(cell.callers)]
         words += [f"{outcome.rate:,.0f} / {load.rate:,.0f}", f"{outcome.rows:.1f} / {load.rows:.1f}"]
         words += [f"{outcome.p50 * 1e3:.2f} / {load.p50 * 1e3:.2f}", f"{outcome.p99 * 1e3:.2f} / {load.p99 * 1e3:.2f}"]
-        rows.append([*words, *(f"{ratio:.2f}" for ratio in three), f"{load.others:.1f}"])
+        words.append(f"{outcome.cpu * 1e6:,.0f} / {load.cpu_seconds * 1e6:,.0f}")
+        rows.append([*words, *(f"{ratio:.2f}" for ratio in found), f"{load.others:.1f}"])
     headings = (
-        *("model", "cores", "front ends", "callers", "calls/s", "rows a run", "p50 ms", "p99 ms"),
-        *("rate", "p50", "p99", "other work"),
+        *("model", "cores", "front ends", "callers", "calls/s", "rows a run", "p50 ms", "p99 ms", "CPU µs"),
+        *("rate", "p50", "p99", "CPU", "other work"),
     )
     table = ResultTable(headings=headings, rows=rows, caption=describe_machine().caption)
-    table.show(Console(width=170), title="predicted / measured, and the ratios")
+    table.show(Console(width=190), title="predicted / measured, and the ratios")
     within = sum(abs(ratio - 1) <= _LIMIT for ratio in ratios)
     print(f"{within} of {len(ratios)} undisturbed rates are predicted to within {_LIMIT:.0%}")
     record = _record(measured, costs)

@@ -10,15 +10,14 @@ from tempfile import TemporaryDirectory
 from capacity_model.costs import Costs, Runs, Work
 from capacity_model.load import Load, load, write_body
 from capacity_model.serving import Server
-from capacity_model.simulation import Outcome, Setup, simulate
+from capacity_model.simulation import Setup, simulate
 
 MANY = 64
 """Callers of the load that shows the costs of a busy server."""
 SIZES = (1, 2, 4, 8, 16, 32)
 """Rows at which runs are timed, as far as the largest batch goes."""
-_ROUNDS = 3
-"""Rounds in which the turns of threads and their costs are found from one another."""
-_PARTS = ("client", "transport", "front_end", "engine")
+_PROBE = 1e-4
+"""Time to wake up with which one caller is simulated, in seconds."""
 
 
 def measure_runs(server: Server, model: Path, seconds: float, sizes: Sequence[int] = SIZES, *, gpu: bool) -> Runs:
@@ -33,7 +32,7 @@ def measure_runs(server: Server, model: Path, seconds: float, sizes: Sequence[in
         sizes: rows, rising.
         gpu: the runs take no core; the server's statistics say how long they last.
     """
-    times = []
+    times, computing = [], []
     with TemporaryDirectory() as folder:
         body = Path(folder) / "body"
         for rows in sizes:
@@ -42,9 +41,13 @@ def measure_runs(server: Server, model: Path, seconds: float, sizes: Sequence[in
             done = load(server, body, 1, seconds, rows=rows, warm_up=0.0)
             after = server.runs()
             count = after.counts[rows] - before.counts.get(rows, 0)
-            lasted = (after.seconds[rows] - before.seconds.get(rows, 0.0)) / count
+            lasted, computed = (
+                (later[rows] - earlier.get(rows, 0.0)) / count
+                for earlier, later in ((before.seconds, after.seconds), (before.computing, after.computing))
+            )
             times.append(lasted if gpu else done.cpu.runner / done.runs)
-    return Runs(tuple(sizes), tuple(times), not gpu)
+            computing.append(min(1.0, computed / times[-1]))
+    return Runs(tuple(sizes), tuple(times), not gpu, tuple(computing))
 
 
 def measure_loads(server: Server, model: Path, callers: Sequence[int], seconds: float, threads: int = 1) -> list[Load]:
@@ -56,47 +59,34 @@ def measure_loads(server: Server, model: Path, callers: Sequence[int], seconds: 
 
 
 def fit(alone: Load, many: Load, runs: Runs, *, cores: int, max_batch: int = 32) -> Costs:
-    """Find the costs with which the simulation takes the CPU that was measured, in both loads.
+    """Find the costs of a server from two loads of it with one front end.
 
-    A thread takes `turn` for each turn and `call` for each call. Its CPU for a call is known for two loads, and the
-    simulation knows the turns for a call.
+    An event loop takes `turn` for each turn and `call` for each call. A call comes in a turn of its own, and those of
+    a run share the turn of their answers. So both loads have known turns for a call, and a known CPU.
 
     Args:
-        alone: the load of one caller, on a server with one front end.
+        alone: the load of one caller.
         many: that of :data:`MANY` callers.
         runs: durations of the runs.
         cores: cores that the server and the load generator had.
         max_batch: most rows of a run.
     """
-    client, transport, front_end, engine = (Work(0.0, cpu) for cpu in _cpu(many))
-    costs = Costs(client, transport, front_end, engine, 0.0, runs)
-    base = Setup(costs=costs, cores=cores, max_batch=max_batch, seconds=0.3, warm_up=0.1)
-    for _ in range(_ROUNDS):
-        singly, busy = (simulate(replace(base, costs=costs, callers=callers)) for callers in (1, MANY))
-        works = [
-            _solve(one, both, singly.turns[part], busy.turns[part])
-            for part, one, both in zip(_PARTS, _cpu(alone), _cpu(many), strict=True)
-        ]
-        client, transport, front_end, engine = works
-        costs = Costs(client, transport, front_end, engine, _wake(alone, costs, base, singly), runs)
-    return costs
+    costs = Costs(
+        client=Work(0.0, many.client),
+        transport=Work(0.0, many.cpu.transport),
+        front_end=_solve(alone.cpu.front_end, many.cpu.front_end, alone, many),
+        engine=_solve(alone.cpu.engine, many.cpu.engine, alone, many),
+        wake=0.0,
+        runs=runs,
+    )
+    base = Setup(costs=costs, cores=cores, callers=1, max_batch=max_batch, seconds=0.2, warm_up=0.05)
+    p50s = [simulate(replace(base, costs=replace(costs, wake=wake))).p50 for wake in (0.0, _PROBE)]
+    wake = (alone.p50 - p50s[0]) / max(1e-9, p50s[1] - p50s[0]) * _PROBE
+    return replace(costs, wake=max(0.0, wake))
 
 
-def _cpu(measured: Load) -> tuple[float, float, float, float]:
-    cpu = measured.cpu
-    return measured.client, cpu.transport, cpu.front_end, cpu.engine
-
-
-def _solve(alone: float, many: float, turns_alone: float, turns_many: float) -> Work:
-    """Find turn and call with alone = turn · turns_alone + call and many = turn · turns_many + call."""
-    apart = turns_alone - turns_many
-    turn = min(max(0.0, (alone - many) / apart), alone / turns_alone) if apart > 0.05 else 0.0
-    return Work(turn, max(0.0, many - turn * turns_many))
-
-
-def _wake(alone: Load, costs: Costs, base: Setup, singly: Outcome) -> float:
-    """Find the time that a thread takes to wake up, with which a single caller waits as long as was measured."""
-    more = 1e-4
-    later = simulate(replace(base, costs=replace(costs, wake=costs.wake + more), callers=1))
-    slope = max(1.0, (later.p50 - singly.p50) / more)
-    return min(1e-3, max(0.0, costs.wake + (alone.p50 - singly.p50) / slope))
+def _solve(cpu_alone: float, cpu_many: float, alone: Load, many: Load) -> Work:
+    """Find turn and call with CPU = turn · (1 + runs for a call) + call in both loads."""
+    apart = alone.runs - many.runs
+    turn = min(max(0.0, (cpu_alone - cpu_many) / apart), cpu_alone / (1 + alone.runs)) if apart > 0.05 else 0.0
+    return Work(turn, max(0.0, cpu_many - turn * (1 + many.runs)))

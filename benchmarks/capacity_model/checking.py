@@ -15,7 +15,7 @@ from capacity_model.load import Load
 from capacity_model.serving import make_repository, running
 from capacity_model.simulation import Outcome, Setup, simulate
 
-_RUN_SECONDS = 0.25
+_RUN_SECONDS = 0.5
 """Duration of a load that times runs."""
 
 

@@ -15,6 +15,8 @@ Steps: TypeAlias = Generator[simpy.Event, Any, None]
 
 SLICE = 0.0005
 """Longest time on a core while others wait for one, in seconds."""
+_SHAPE = 2.0
+"""Shape of the gamma distribution of single pieces of work: they vary by 0.7 of their mean."""
 
 
 class Cores:
@@ -36,7 +38,7 @@ class Cores:
 
     def varied(self, seconds: float) -> float:
         """A time around the one that is given, which it is in the mean."""
-        return seconds if self._dice is None else seconds * (0.5 + self._dice.random())
+        return seconds if self._dice is None else self._dice.gammavariate(_SHAPE, seconds / _SHAPE) if seconds else 0.0
 
     def work(self, seconds: float) -> Steps:
         """Take a core for some seconds of CPU time, in slices where others wait for one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,28 @@ class Runs:
         rows: sizes of batches, rising.
         seconds: duration of a run of each size.
         on_core: a run takes a core, as opposed to a GPU.
+        computing: share of each duration that the engine itself computes, which the server's rules look at.
     """
 
     rows: tuple[int, ...]
     seconds: tuple[float, ...]
     on_core: bool = True
+    computing: tuple[float, ...] = ()
 
     def of(self, rows: int) -> float:
         """Duration of a run: between the sizes on a line, beyond them on the last one."""
+        return max(0.0, self._between(self.seconds, rows))
+
+    def share_of(self, rows: int) -> float:
+        """Share of a run's duration that the engine itself computes."""
+        return min(1.0, max(0.0, self._between(self.computing, rows))) if self.computing else 1.0
+
+    def _between(self, values: Sequence[float], rows: int) -> float:
         if len(self.rows) == 1:
-            return self.seconds[0]
-        upper = next((index for index, size in enumerate(self.rows) if size >= rows), len(self.rows) - 1)
-        upper = max(1, upper)
-        (x0, x1), (y0, y1) = self.rows[upper - 1 : upper + 1], self.seconds[upper - 1 : upper + 1]
-        return max(0.0, y0 + (y1 - y0) * (rows - x0) / (x1 - x0))
+            return values[0]
+        upper = max(1, next((index for index, size in enumerate(self.rows) if size >= rows), len(self.rows) - 1))
+        (x0, x1), (y0, y1) = self.rows[upper - 1 : upper + 1], values[upper - 1 : upper + 1]
+        return y0 + (y1 - y0) * (rows - x0) / (x1 - x0)
 
     @classmethod
     def line(cls, first: float, more: float, *, on_core: bool = True) -> Runs:
@@ -96,7 +104,10 @@ class Costs:
             rows, seconds = tuple(map(int, runs["rows"])), tuple(map(float, runs["seconds"]))
             if not rows or len(rows) != len(seconds) or list(rows) != sorted(set(rows)) or min(*rows, *seconds) < 0:
                 raise ValueError("rows have to rise, with a duration for each")
-            read = Runs(rows, seconds, bool(runs["on_core"]))
+            computing = tuple(map(float, runs["computing"]))
+            if len(computing) not in (0, len(rows)):
+                raise ValueError("a share of computing is missing")
+            read = Runs(rows, seconds, bool(runs["on_core"]), computing)
             return cls(**parts, wake=_times({"wake": record["wake"]})["wake"], runs=read)
         except (KeyError, TypeError, ValueError) as error:
             raise CostsError(f"these are no costs of a server ({type(error).__name__}: {error})") from error

@@ -115,5 +115,5 @@ class EngineProcess:
     def _done(self, batch: Taken, took: float) -> None:
         self._outstanding -= 1
         self._prepared = False
-        self._rule.on_answered(batch, round(took * 1e9))
+        self._rule.on_answered(batch, round(took * self._costs.runs.share_of(batch.rows) * 1e9))
         self._deliver(batch.requests)

@@ -22,6 +22,8 @@ _CONNECTIONS = 32
 """Most connections: enough that the kernel spreads them over front ends by and large evenly."""
 WARM_UP = 0.4
 """Seconds at the beginning of a load in which nothing counts."""
+_SETTLING = 1.2
+"""Seconds after which front ends have noticed that connections are gone. New ones go to who has the fewest."""
 
 
 class LoadError(Exception):
@@ -52,6 +54,12 @@ class Load:
     runs: float
     spread: tuple[int, ...]
     others: float
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU of the server and the load generator for a call, in seconds."""
+        cpu = self.cpu
+        return self.client + cpu.transport + cpu.front_end + cpu.engine + cpu.runner
 
 
 def write_body(model: Path, rows: int, file: Path) -> None:
@@ -107,7 +115,10 @@ def load(
         ]
         command += ["-H", "content-type: application/grpc", "-H", "te: trailers", "--log-file", str(log)]
         command += ["-D", f"{round((seconds + warm_up) * 1000)}ms", f"http://{server.address}/{_METHOD}"]
-        cpu, runs, busy, began = server.cpu(), server.runs(), _busy_seconds(), time.perf_counter()
+        runs = server.runs()
+        if len(server.front_ends) > 1:
+            time.sleep(_SETTLING)
+        cpu, busy, began = server.cpu(), _busy_seconds(), time.perf_counter()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as client:
             time.sleep(warm_up)
             spread = [count * streams for count in server.connections()]
@@ -122,7 +133,10 @@ def load(
     count = sum(later.counts.values()) - sum(runs.counts.values())
     answered = sum(size * (later.counts[size] - runs.counts.get(size, 0)) for size in later.counts) / rows
     if done is None or not calls or answered < 0.98 * int(done[1]) or any(status != 200 for _, status, _ in calls):
-        raise LoadError(f"the server answered {answered:,.0f} of {len(calls):,} calls of h2load: {printed[-200:]}")
+        raise LoadError(
+            f"the server with {len(server.front_ends)} front ends answered {answered:,.0f} of {len(calls):,} calls of "
+            f"{callers} callers with {rows} rows each; h2load says: {' '.join(printed.split())}"
+        )
     begin = min(start for start, _, _ in calls) + warm_up * 1e6
     times = sorted(took / 1e6 for start, _, took in calls if start + took >= begin)
     used = [getattr(after, name) - getattr(cpu, name) for name in vars(after)]

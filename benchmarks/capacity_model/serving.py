@@ -33,10 +33,11 @@ class Cpu:
 
 @dataclass(frozen=True)
 class RunStatistics:
-    """Runs so far by rows: how many, and how long all of them took, in seconds."""
+    """Runs so far by rows: how many, how long all of them took, and how long the engine computed, in seconds."""
 
     counts: dict[int, int]
     seconds: dict[int, float]
+    computing: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Server:
                 rows: (item.compute_input.ns + item.compute_infer.ns + item.compute_output.ns) / 1e9
                 for rows, item in sizes.items()
             },
+            {rows: item.compute_infer.ns / 1e9 for rows, item in sizes.items()},
         )
 
 

@@ -39,7 +39,7 @@ class Setup:
         rule: makes the rule of the moment.
         seconds: simulated time that counts.
         warm_up: simulated time before it.
-        varied: pieces of work take half to one and a half of their time.
+        varied: pieces of work take more or less than their time, which they take in the mean.
         seed: of everything that is left to chance.
     """
 
@@ -68,6 +68,7 @@ class Outcome:
         rate: answered calls a second.
         mean, p50, p99: seconds from sending a call to reading its answer.
         rows: rows of a run, in the mean.
+        cpu: seconds on cores for a call, in the mean.
         turns: turns of each kind of thread for a call, by field of :class:`Costs`.
         use: share of the time in which each part is busy; the busiest front end counts.
     """
@@ -77,6 +78,7 @@ class Outcome:
     p50: float
     p99: float
     rows: float
+    cpu: float
     turns: dict[str, float]
     use: dict[str, float]
 
@@ -235,6 +237,7 @@ def _outcome(setup: Setup, latencies: list[float], spent: Counter[str]) -> Outco
         p50=ranked[len(ranked) // 2],
         p99=ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))],
         rows=spent["rows"] / max(1, spent["runs"]),
+        cpu=spent["cores s"] / count,
         turns={name: spent[f"t {name}"] / count for name in ("client", "transport", "front_end", "engine")},
         use=use,
     )

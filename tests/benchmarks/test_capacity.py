@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import simpy
 from capacity_model.batching import no_moment
 from capacity_model.calibration import MANY, fit
+from capacity_model.cores import Cores, Steps
 from capacity_model.costs import Costs, Runs, Work, read_costs
 from capacity_model.load import Load
 from capacity_model.prediction import Network, forecast, front_ends_needed, gpu_rate
@@ -22,12 +24,12 @@ SHORT: dict[str, Any] = {"seconds": 0.2, "warm_up": 0.1}
 NOTHING = Work(0.0, 0.0)
 FREE = Costs(NOTHING, NOTHING, NOTHING, NOTHING, 0.0, Runs.line(1e-3, 0.0))
 COSTS = Costs(
-    client=Work(10 * US, 20 * US),
+    client=Work(0.0, 25 * US),
     transport=Work(0.0, 40 * US),
     front_end=Work(30 * US, 120 * US),
     engine=Work(20 * US, 10 * US),
     wake=10 * US,
-    runs=Runs.line(50 * US, 3 * US),
+    runs=Runs.line(15 * US, 2 * US),
 )
 COMPUTING = replace(FREE, front_end=Work(0.0, 100 * US), runs=Runs.line(1 * US, 0.0, on_core=False))
 
@@ -62,11 +64,19 @@ def test_cores_are_shared_by_all_that_computes() -> None:
 
 
 def test_a_long_run_does_not_hold_a_core_for_itself() -> None:
-    costs = replace(COMPUTING, runs=Runs.line(50e-3, 0.0))
-    outcome = simulate(Setup(costs=costs, cores=1, callers=1, max_batch=1, client_here=False, seconds=2.0))
-    beside = simulate(Setup(costs=costs, cores=1, callers=8, max_batch=1, client_here=False, seconds=2.0))
-    assert outcome.rate == pytest.approx(1 / 50.1e-3, rel=0.02)
-    assert beside.rate == pytest.approx(outcome.rate, rel=0.02)
+    env, ends = simpy.Environment(), {}
+    cores = Cores(env, 1)
+
+    def work(name: str, start: float, seconds: float) -> Steps:
+        yield env.timeout(start)
+        yield from cores.work(seconds)
+        ends[name] = env.now
+
+    for name, start, seconds in (("run", 0.0, 50e-3), ("call", 1.2e-3, 1e-4)):
+        env.process(work(name, start, seconds))
+    env.run()
+    assert ends == {"call": pytest.approx(1.6e-3), "run": pytest.approx(50.1e-3)}
+    assert cores.used == pytest.approx(50.1e-3)
 
 
 def test_an_idle_engine_takes_what_waits_and_a_busy_one_gathers() -> None:
@@ -80,7 +90,7 @@ def test_an_idle_engine_takes_what_waits_and_a_busy_one_gathers() -> None:
 def test_the_moment_makes_batches_where_calls_come_one_by_one_and_costs_a_single_caller_nothing() -> None:
     setup = Setup(costs=COSTS, cores=2, callers=64, **SHORT)
     served, at_once = simulate(setup), simulate(replace(setup, rule=no_moment))
-    assert at_once.rows < 2 < 5 < served.rows
+    assert at_once.rows < 2 < 2 * at_once.rows < served.rows
     assert served.rate > 1.05 * at_once.rate
     alone = replace(setup, callers=1)
     assert simulate(alone).p50 == simulate(replace(alone, rule=no_moment)).p50
@@ -104,11 +114,11 @@ def test_a_load_is_either_callers_or_a_rate() -> None:
 
 
 def as_measured(outcome: Outcome, costs: Costs) -> Load:
-    """The CPU that a server with such costs would have been measured to take."""
-    parts = {name: getattr(costs, name) for name in ("client", "transport", "front_end", "engine")}
-    taken = {name: work.turn * outcome.turns[name] + work.call for name, work in parts.items()}
-    cpu = Cpu(taken["transport"], taken["front_end"], taken["engine"], 0.0)
-    return Load(outcome.rate, outcome.p50, outcome.p99, outcome.rows, taken["client"], cpu, 1.0, (1,), 0.0)
+    """The load that a server with such costs would have been measured to have."""
+    runs = 1 / outcome.rows
+    front_end, engine = (work.turn * (1 + runs) + work.call for work in (costs.front_end, costs.engine))
+    cpu = Cpu(costs.transport.call, front_end, engine, 0.0)
+    return Load(outcome.rate, outcome.p50, outcome.p99, outcome.rows, costs.client.call, cpu, runs, (1,), 0.0)
 
 
 def test_costs_are_found_again_from_two_loads() -> None:
@@ -116,19 +126,26 @@ def test_costs_are_found_again_from_two_loads() -> None:
         as_measured(simulate(Setup(costs=COSTS, cores=2, callers=callers, **SHORT)), COSTS) for callers in (1, MANY)
     )
     found = fit(alone, many, COSTS.runs, cores=2)
-    assert found.wake == pytest.approx(COSTS.wake, rel=0.2)
-    for name in ("front_end", "engine"):
-        assert getattr(found, name).turn == pytest.approx(getattr(COSTS, name).turn, rel=0.2)
-        assert getattr(found, name).call == pytest.approx(getattr(COSTS, name).call, rel=0.1, abs=3 * US)
-    again = simulate(Setup(costs=found, front_ends=2, cores=2, callers=64, spread=[32, 32], **SHORT))
-    truth = simulate(Setup(costs=COSTS, front_ends=2, cores=2, callers=64, spread=[32, 32], **SHORT))
-    assert again.rate == pytest.approx(truth.rate, rel=0.05)
+    assert found.wake == pytest.approx(COSTS.wake, rel=0.3)
+    assert replace(found, wake=COSTS.wake).to_json() == approx_all(COSTS.to_json())
+
+
+def approx_all(record: dict[str, Any]) -> Any:
+    return {
+        name: approx_all(value) if isinstance(value, dict) else value if name == "on_core" else pytest.approx(value)
+        for name, value in record.items()
+    }
 
 
 def test_runs_lie_on_lines_between_the_measured_sizes() -> None:
     runs = Runs((1, 4, 8), (1.0, 4.0, 6.0))
     assert [runs.of(rows) for rows in (1, 2, 4, 6, 8, 10)] == [1.0, 2.0, 4.0, 5.0, 6.0, 7.0]
     assert Runs((1,), (2.0,)).of(7) == 2.0
+    assert [Runs((1, 3), (1.0, 1.0), True, (0.2, 0.4)).share_of(rows) for rows in (1, 2, 3)] == [
+        0.2,
+        pytest.approx(0.3),
+        0.4,
+    ]
 
 
 def test_a_forecast_follows_the_rule_of_thumb() -> None:
