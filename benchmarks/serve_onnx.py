@@ -1,6 +1,6 @@
 """Serve one ONNX file, for harnesses that compare servers.
 
-    python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --max-batch 32 --delay-ms 0 --threads 1
+    python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --max-batch 32 --delay-ms 0
     python benchmarks/serve_onnx.py resnet56.onnx --port 9000 --instances 2 -- --log-level warning
 
 The file becomes the model ``m`` of a repository in a temporary folder, which is removed in the end. Words behind
@@ -27,7 +27,12 @@ def main() -> int:
     parser.add_argument("--port", type=whole_number, default=8001, help="for gRPC (%(default)s)")
     parser.add_argument("--max-batch", type=whole_number, default=32, help="most rows in a batch (%(default)s)")
     parser.add_argument("--delay-ms", type=milliseconds, default=0.0, help="how long a batch waits (%(default)s)")
-    parser.add_argument("--threads", type=whole_number, default=1, help="of each engine (%(default)s)")
+    parser.add_argument(
+        "--threads",
+        type=whole_number,
+        default=0,
+        help="of each engine; 0 leaves the choice to the server (%(default)s)",
+    )
     parser.add_argument("--instances", type=positive_integer, default=1, help="engines side by side (%(default)s)")
     parser.add_argument("options", nargs="*", help="of mnserve serve, behind --")
     words = sys.argv[1:]

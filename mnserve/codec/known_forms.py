@@ -46,6 +46,7 @@ class RequestForm:
         layout: Layout of its tensors.
         cuts: For each input of the layout, the place of its contents, counted back from the end of the message.
         marks: Tags and lengths between the contents: their place from the end, and their bytes.
+        tail: Bytes of the contents with their marks.
     """
 
     model: str
@@ -54,6 +55,7 @@ class RequestForm:
     layout: RequestLayout
     cuts: tuple[tuple[int, int], ...]
     marks: tuple[tuple[int, int, bytes], ...]
+    tail: int
 
 
 class KnownRequest(NamedTuple):
@@ -101,15 +103,16 @@ class RequestForms:
         size = len(data)
         for head in self._heads.get(size, ()):
             form = self._forms.get(data[:head])
-            if form is not None and _marked(form, data):
+            if form is not None and _fits(form, data, head):
                 return KnownRequest(form, "", data)
         for place in self._id_places:
             if size < place + 2 or data[place] != _ID_TAG or (length := data[place + 1]) > _MAX_ID:
                 continue
             behind = place + 2 + length
-            for head in self._heads.get(size - 2 - length, ()):
-                form = self._forms.get((place, data[:place], data[behind : head + 2 + length]))
-                if form is not None and _marked(form, data):
+            for rest in self._heads.get(size - 2 - length, ()):
+                head = rest + 2 + length
+                form = self._forms.get((place, data[:place], data[behind:head]))
+                if form is not None and _fits(form, data, head):
                     try:
                         return KnownRequest(form, data[place + 2 : behind].decode(), data)
                     except UnicodeDecodeError:
@@ -139,8 +142,9 @@ class RequestForms:
             layout=layout,
             cuts=cuts,
             marks=marks,
+            tail=tail,
         )
-        if not _marked(form, data):
+        if not _fits(form, data, head):
             return
         place = _id_place(data[:head], request)
         if place is None:
@@ -198,9 +202,10 @@ def _places(
     return tuple(cuts), tuple(marks), left
 
 
-def _marked(form: RequestForm, data: bytes) -> bool:
+def _fits(form: RequestForm, data: bytes, head: int) -> bool:
+    """Finds if nothing but the contents of a form stands behind the head of a message, which is that of the form."""
     end = len(data)
-    return all(data[end - start : end - stop] == mark for start, stop, mark in form.marks)
+    return head + form.tail == end and all(data[end - start : end - stop] == mark for start, stop, mark in form.marks)
 
 
 def _id_place(head: bytes, request: pb.ModelInferRequest) -> int | None:

@@ -29,7 +29,8 @@ class Batch:
         works: Work of each of them, or the probe.
         rows: B.
         nbytes: Memory of the inputs.
-        feeds: Inputs joined, name -> (B, ...); None until they are. A single request is taken as it is.
+        feeds: Inputs joined, name -> (B, ...); None until they are. A single request is taken as it is
+            where its tensors are aligned.
         lease: Memory that the joined inputs were written to, which is given back; None where there is none.
         join_ns: Duration of joining.
         started_ns: Time at which an engine took the batch, on the monotonic clock; 0 before.
@@ -55,7 +56,7 @@ class Batch:
         self.works = works
         self.feeds: Mapping[str, Array] | None = None
         if len(works) == 1:
-            self.feeds, self.rows, self.nbytes = works[0].feeds, works[0].rows, works[0].nbytes
+            self.feeds, self.rows, self.nbytes = _aligned(works[0].feeds), works[0].rows, works[0].nbytes
         else:
             self.rows = sum([work.rows for work in works])
             self.nbytes = sum([work.nbytes for work in works])
@@ -130,6 +131,13 @@ def execute(
     outputs = _split(works, arrays) if len(works) > 1 else [[arrays[name] for name in works[0].outputs]]
     times = BatchTimes(input_ns=join_ns, infer_ns=ended - started, output_ns=time.perf_counter_ns() - ended)
     return BatchResult(outputs=outputs, rows=rows, times=times)
+
+
+def _aligned(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Copies tensors that start anywhere in a message; numbers have to start at multiples of their size."""
+    if all(array.flags.aligned for array in feeds.values()):
+        return feeds
+    return {name: array if array.flags.aligned else array.copy() for name, array in feeds.items()}
 
 
 def _split(works: Sequence[InferenceWork], arrays: Mapping[str, Array]) -> list[list[Array]]:

@@ -93,12 +93,17 @@ class Inference:
                 trace.failed(error)
             raise
 
-    async def answer_known(self, request: KnownRequest, remaining: float | None) -> bytes | pb.ModelInferResponse:
+    async def answer_known(
+        self, request: KnownRequest, remaining: float | None
+    ) -> bytes | pb.ModelInferResponse | None:
         """Answers a request of a form that was answered before, in as few steps as there are.
 
         Args:
             request: The request.
             remaining: Seconds until the caller's deadline; None where there is none.
+
+        Returns:
+            The answer; None where the model was loaded again since, so that the request has to be checked.
 
         Raises:
             RequestError, EngineError: As for :meth:`answer`.
@@ -108,8 +113,8 @@ class Inference:
         started = time.perf_counter_ns()
         while True:
             served = self._models.find(form.model, form.version)
-            if served.signature is not form.signature:  # loaded again since
-                return await self.answer(pb.ModelInferRequest.FromString(request.data), remaining=remaining)
+            if served.signature is not form.signature:
+                return None
             try:
                 limits = default_limits(served.queue_rules, now=time.monotonic(), remaining=remaining)
                 served.reject_early(form.layout.rows, limits.level)

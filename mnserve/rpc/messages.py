@@ -115,7 +115,7 @@ class KnownForms(Protocol):
     """Answers to messages of forms that came before, which need no parsing."""
 
     def answer_known(self, data: bytes, context: Context) -> Awaitable[Any] | None:
-        """Answers a message; None for one that has to be parsed."""
+        """Answers a message; None, at once or in the end, for one that has to be parsed."""
 
     def learn(self, data: bytes, message: Any) -> None:
         """Remembers the form of a message that was answered."""
@@ -188,7 +188,9 @@ def checked(handler: Any, shared: LargeMessages, known: KnownForms | None = None
         size, message = len(data), None
         try:
             if known is not None and (answering := known.answer_known(data, context)) is not None:
-                return await answering
+                answered = await answering
+                if answered is not None:
+                    return answered
             message = parser.parse_small(data) if size <= _UNCOUNTED_BYTES else await parser.parse(data)
             response = await call(message, context)
             if known is not None:

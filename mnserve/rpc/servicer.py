@@ -53,7 +53,7 @@ class Servicer(ControlCalls):
         )
 
     def answer_known(self, data: bytes, context: Context) -> Awaitable[Any] | None:
-        """Answers a request of a form that was answered before; None for any other."""
+        """Answers a request of a form that was answered before; None, at once or in the end, for any other."""
         if self._forms is None or (known := self._forms.find(data)) is None:
             return None
         return self._inference.answer_known(known, context.time_remaining())

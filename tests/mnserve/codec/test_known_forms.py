@@ -85,6 +85,21 @@ def _finite(message: pb.ModelInferRequest) -> bool:
     return all(np.isfinite(np.frombuffer(raw, "<f4")).all() for raw in message.raw_input_contents)
 
 
+@pytest.mark.parametrize("request_id", ["", "an id"])
+def test_a_message_with_more_fields_is_no_form_without_them_also_when_another_form_has_its_size(
+    request_id: str,
+) -> None:
+    rules, forms = signature(), RequestForms()
+    for rows in (1, 2):
+        message = request(rows, 1, request_id)
+        check_request(message, rules)
+        forms.learn(message.SerializeToString(), message, rules)
+    message = request(1, 1, request_id)
+    message.outputs.add(name="12345678")  # as long as a row with its marks
+    assert len(message.SerializeToString()) == len(request(2, 1, request_id).SerializeToString())
+    assert forms.find(message.SerializeToString()) is None
+
+
 def test_fields_in_another_order_are_learned_as_they_are() -> None:
     rules, forms = signature(), RequestForms()
     message = request(1, 1)
