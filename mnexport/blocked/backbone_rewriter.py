@@ -6,7 +6,7 @@ for every image and channel, with the ReLU behind it, is one depthwise convoluti
 for B·C channels of one image, each with a factor and a shift of its own. That number is fixed in the graph, hence B is.
 
 Shapes: maps [B, C, H, W], in the blocked layout [B, L, H, W] with L lanes, C filled up to whole blocks with zeros;
-factors and shifts [B, L]. For B = 1 vectors have no batch axis, which saves a node here and there.
+means, factors and shifts [B, L].
 """
 
 from typing import Any
@@ -20,6 +20,7 @@ from mnexport.blocked.cut import Backbone
 from mnexport.blocked.index import attributes, with_names
 from mnexport.blocked.layout import DOMAIN, pack_filter
 from mnexport.blocked.map_layouts import MapLayouts
+from mnexport.blocked.map_means import MapMeans
 from mnexport.blocked.node_list import NodeList
 from mnexport.blocked.patterns import AffineMap, is_pooling
 
@@ -52,6 +53,7 @@ class BlockedBackbone:
         self._layouts = MapLayouts(backbone, block, prefix, self._node_list)
         self._foldable = {item.maps: item for item in backbone.affine if self._can_fold(item)}
         self._folded: set[str] = set()  # maps that come normalised out of their convolution
+        self._means = MapMeans(self._index, rows, self._layouts, self._node_list)
         self.rows = rows
         self._emit(backbone)
         self.images = self._layouts.name(backbone.images)
@@ -182,16 +184,9 @@ class BlockedBackbone:
         if not self._layouts.is_blocked(source) or not is_pooling(self._index, node):
             return False
         lanes = self._layouts.lanes(source)
-        self._pooled(source, self._layouts.vectors(output, lanes), [self.rows, len(lanes)])
+        self._means.pool(source, self._layouts.vectors(output, lanes))
         self._layouts.drop_zeros(output, lanes)
         return True
-
-    def _pooled(self, maps: str, output: str, shape: list[int]) -> str:
-        means = f"{output}:means"
-        self._node_list.nodes.append(
-            helper.make_node("GlobalAveragePool", [self._layouts.blocked(maps)], [means], domain=DOMAIN)
-        )
-        return self._node_list.reshaped(means, shape, output)
 
     def _affine(self, item: AffineMap) -> None:
         means, factor, shift = self._lookup(item)
@@ -203,11 +198,11 @@ class BlockedBackbone:
 
     def _lookup(self, item: AffineMap) -> tuple[str, str, str]:
         """Look up factors and shifts; the names of pooled maps, factors and shifts."""
-        rows, channels, name, stem = self.rows, item.channels, self._layouts.name(item.result), item.result
+        channels, name, stem = item.channels, self._layouts.name(item.result), item.result
         self._layouts.blocked(item.maps)
         lanes = self._layouts.lanes(item.maps)
         factors, shifts = item.table[:, :channels], item.table[:, channels:]
-        means = pooled = self._pooled(item.maps, f"{name}:pooled", [len(lanes)] if rows == 1 else [rows, len(lanes)])
+        means = pooled = self._means.of(item.maps)
         if item.maps in self._folded:
             factors = factors / item.scale
             shifts = shifts - factors * item.shift
@@ -215,21 +210,19 @@ class BlockedBackbone:
             scaled = self._node_list.product("Mul", pooled, f"{stem}:norm.scale", lanes.spread(item.scale, axis=0))
             pooled = self._node_list.product("Add", scaled, f"{stem}:norm.shift", lanes.spread(item.shift, axis=0))
         unit = self._node_list.add("LpNormalization", [pooled], f"{name}:unit", axis=-1, p=2)
-        scores = self._node_list.product("MatMul", unit, f"{stem}:keys", lanes.spread(item.keys, axis=0))
+        scores = self._node_list.product("Gemm", unit, f"{stem}:keys", lanes.spread(item.keys, axis=0))
         weights = self._node_list.add("Softmax", [scores], f"{name}:weights", axis=-1)
-        factor = self._node_list.product("MatMul", weights, f"{stem}:factors", lanes.spread(factors, axis=1))
-        shift = self._node_list.product("MatMul", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
+        factor = self._node_list.product("Gemm", weights, f"{stem}:factors", lanes.spread(factors, axis=1))
+        shift = self._node_list.product("Gemm", weights, f"{stem}:shifts", lanes.spread(shifts, axis=1))
+        if not item.relu:
+            self._means.affine(item.result, means, factor, shift)
         return means, factor, shift
 
     def _affine_means(self, output: str, means: str, factor: str, shift: str, lanes: ChannelPadding) -> None:
         """Map the means alone, where only the mean of the affine map is used: it equals the affine map of the mean."""
         vectors = self._layouts.vectors(output, lanes)
         scaled = self._node_list.add("Mul", [means, factor], f"{vectors}:scaled")
-        if self.rows == 1:
-            mapped = self._node_list.add("Add", [scaled, shift], f"{vectors}:mapped")
-            self._node_list.reshaped(mapped, [1, len(lanes)], vectors)
-        else:
-            self._node_list.add("Add", [scaled, shift], vectors)
+        self._node_list.add("Add", [scaled, shift], vectors)
         self._layouts.drop_zeros(output, lanes)
 
     def _affine_maps(self, item: AffineMap, factor: str, shift: str) -> None:
@@ -237,15 +230,15 @@ class BlockedBackbone:
         _, _, height, width = self._index.shape(item.maps)
         maps, lanes = self._layouts.blocked(item.maps), self._layouts.lanes(item.maps)
         filters = self._node_list.reshaped(factor, [rows * len(lanes), 1, 1, 1], f"{name}:filters")
+        biases = self._node_list.reshaped(shift, [rows * len(lanes)], f"{name}:biases")
         made = self._layouts.add_blocked(item.result, lanes)
         result = made
         if rows > 1:
             result = f"{name}:flat"
-            shift = self._node_list.reshaped(shift, [rows * len(lanes)], f"{name}:biases")
             maps = self._node_list.reshaped(maps, [1, rows * len(lanes), 1, height * width], f"{name}:maps")
         settings: dict[str, Any] = {"activation": "Relu"} if item.relu else {}
         settings |= {"kernel_shape": [1, 1], "strides": [1, 1], "dilations": [1, 1], "pads": [0, 0, 0, 0]}
-        self._node_list.add("Conv", [maps, filters, shift], result, DOMAIN, group=rows * len(lanes), **settings)
+        self._node_list.add("Conv", [maps, filters, biases], result, DOMAIN, group=rows * len(lanes), **settings)
         if rows > 1:
             self._node_list.reshaped(result, [rows, len(lanes), height, width], made)
 

@@ -64,9 +64,10 @@ def _reason(adaptation: dict[str, Any]) -> str:
         return str(adaptation.get("reason", "no adaptation"))
     costs, calibration = adaptation["costs"], adaptation["calibration"]
     integer = adaptation.get("integer_keys")
-    on_cpus = (
-        "" if integer is None else f"; with keys in 8 bits {integer['held_out_error']:.1e} at rank {integer['rank']}"
-    )
+    on_cpus = ""
+    if integer is not None:
+        rounded = "keys and tables" if integer["tables"] else "keys"
+        on_cpus = f"; with {rounded} in 8 bits {integer['held_out_error']:.1e} at rank {integer['rank']}"
     saved = costs["exact"]["multiplications"] / costs["low_rank"]["multiplications"]
     return (
         f"rank {adaptation['rank']} of the {adaptation['kind']}: {saved:.1f} times fewer multiplications in the head; "

@@ -15,7 +15,7 @@ from mnexport.cpu_file.report import CpuFileReport
 from mnexport.errors import GraphError
 from mnexport.export_source import ExportSource
 from mnexport.forms.folded_norm import FoldedNorm
-from mnexport.forms.low_rank.integer_keys import onnx_translations
+from mnexport.forms.low_rank import integer_keys, integer_tables
 from mnexport.forms.plan import StaticModel
 from mnexport.graph import write_onnx
 from mnexport.model_files import ModelFile, model_files
@@ -56,7 +56,8 @@ def write_cpu_file(
     if static.cpu_module is not None and dtype in _WITH_INTEGER_KEYS:
         on_progress("tracing it with keys in 8 bits")
         signature, metadata = source.signature.without_explanation(), source.metadata(static.form)
-        write_onnx(static.cpu_module, signature, source.opset, metadata, cpu_path, onnx_translations())
+        translations = integer_keys.onnx_translations() | integer_tables.onnx_translations()
+        write_onnx(static.cpu_module, signature, source.opset, metadata, cpu_path, translations)
     layers = sum(isinstance(layer, FoldedNorm) for layer in static.module.modules())
     if dtype == "float32" and layers:
         on_progress("keeping the maps of iFiLM in the layout of this processor")

@@ -118,6 +118,7 @@ def _record(
         if integer is None
         else {
             "rank": integer.rank,
+            "tables": integer.integer_tables,
             "fitted_error": integer.fitted_error,
             "held_out_error": integer.held_out_error,
         },

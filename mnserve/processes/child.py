@@ -27,6 +27,9 @@ class Child:
         on_message: Takes each message of the process and its open files.
         on_death: Called once, with its exit code, when the process has ended without :meth:`kill`; negative is
             a signal.
+
+    Raises:
+        OSError: The system starts no process, or this one may have no more open files.
     """
 
     def __init__(
@@ -39,14 +42,17 @@ class Child:
         self.name = name
         self._on_death = on_death
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        with theirs, _signals_blocked():
-            self._process = subprocess.Popen(
-                # The folder that the server was started in is no place for modules, unless it was one before.
-                [sys.executable, "-P", "-m", module, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
-            )
+        with contextlib.ExitStack() as stack:
+            stack.callback(ours.close)
+            with theirs, _signals_blocked():
+                self._process = subprocess.Popen(
+                    # The folder that the server was started in is no place for modules, unless it was one before.
+                    [sys.executable, "-P", "-m", module, str(theirs.fileno()), str(os.getpid())],
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+                )
+            stack.pop_all()
         self._channel = ControlChannel(ours, on_message, self._lost)
         self._ended = asyncio.Event()
         self._reaping: asyncio.Task[None] | None = None

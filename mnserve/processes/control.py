@@ -126,6 +126,13 @@ class ControlChannel:
                 break
             message = json.loads(self._received[start + _LENGTH.size : end])
             start = end
+            if len(self._fds) < message["fds"]:  # the kernel drops those that this process has no room for
+                _log.error(
+                    "the control message '%s' came without its open files: this process has too many; raise the limit "
+                    "of open files (ulimit -n)",
+                    message["kind"],
+                )
+                return False
             fds = [self._fds.popleft() for _ in range(message["fds"])]
             try:
                 self._on_message(message, fds)

@@ -86,12 +86,21 @@ class EnginePlace:
         self.start()
 
     def start(self) -> None:
-        """Starts a process."""
+        """Starts a process.
+
+        Raises:
+            OSError: The system starts none.
+        """
         self.generation += 1
         self._restarts.started()
         self._loading.clear()
-        self.page = CounterPage.create(PAGE_CELLS)
-        self.child = Child(_MODULE, f"engine process {self.number}", self._take, self._died)
+        page = CounterPage.create(PAGE_CELLS)
+        try:
+            self.child = Child(_MODULE, f"engine process {self.number}", self._take, self._died)
+        except OSError:
+            page.close()
+            raise
+        self.page = page
         self.calls = Caller(self.child.send)
         orders = self._orders
         self.child.send(
@@ -103,7 +112,11 @@ class EnginePlace:
             left_out=orders.left_out,
             **asdict(self._share),
         )
-        self._events.on_up(self)
+        try:
+            self._events.on_up(self)
+        except OSError as error:
+            _log.error("%s cannot be linked to the front ends: %s", self.child.name, error.strerror or error)
+            self.child.kill(expected=False)
 
     def close(self) -> None:
         """Starts no other process from now on."""
@@ -120,6 +133,7 @@ class EnginePlace:
                 self._loading.append(message["name"])
             else:
                 self._loading.remove(message["name"])
+                self._orders.left_out.pop(message["name"], None)  # this load has ended no process
         elif kind == "started":
             self._failures = 0
             self._events.on_loaded(self)
@@ -165,11 +179,7 @@ class EnginePlace:
         if not self.loaded.done() and self._failures >= _ATTEMPTS:
             self.loaded.set_exception(StartError(f"the engine process has ended {how} {_ATTEMPTS} times at its start"))
         elif not self._closed:
-            self._later(self._start_after(0.0 if loading else self._restarts.wait()))
-
-    async def _start_after(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self.start()
+            self._later(self._restarts.start_again(self.start, self.child.name, at_once=bool(loading)))
 
     def _later(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -65,6 +65,9 @@ class Fleet:
 
         Args:
             shares: What each may use of the machine.
+
+        Raises:
+            OSError: The system starts no more processes.
         """
         events = EngineEvents(
             on_up=self._engine_up,
@@ -75,14 +78,24 @@ class Fleet:
         for share in shares:
             self.engines.append(EnginePlace(len(self.engines), self.orders, events, share))
 
-    def add_front_ends(self, count: int) -> None:
-        """Starts front ends."""
+    def add_front_ends(self, count: int, *, awaited: bool = True) -> None:
+        """Starts front ends.
+
+        Args:
+            count: Number of them.
+            awaited: The start of the server waits for them, and fails with them.
+
+        Raises:
+            OSError: The system starts no more processes.
+        """
         events = FrontEndEvents(
             on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
         )
         for _ in range(count):
             self.front_ends.append(
-                FrontEndPlace(len(self.front_ends), self.orders.settings, self._limits, self._listeners, events)
+                FrontEndPlace(
+                    len(self.front_ends), self.orders.settings, self._limits, self._listeners, events, awaited=awaited
+                )
             )
 
     def kill(self) -> None:
@@ -112,11 +125,11 @@ class Fleet:
 
     def _engine_told(self, engine: EnginePlace, message: Message) -> None:
         self.administration.batches.update(engine.number, message)
+        self._tell(self._catalogue.update(engine.number, message))
         rates = [version["rows_per_second"] for version in message.get("versions", ())]
         if max(rates, default=0.0) > self.rows_per_second:
             self.rows_per_second = max(rates)
             self._on_faster()
-        self._tell(self._catalogue.update(engine.number, message))
 
     def _engine_lost(self, engine: EnginePlace) -> None:
         suspects = self.administration.batches.running(engine.number)

@@ -50,6 +50,7 @@ class FrontEndPlace:
         limits: What all front ends count together.
         listeners: The front ends that listen.
         events: Hears what becomes of it.
+        awaited: The start of the server waits for the first process, and fails with it.
     """
 
     def __init__(
@@ -59,8 +60,11 @@ class FrontEndPlace:
         limits: CommonLimits,
         listeners: Listeners,
         events: FrontEndEvents,
+        *,
+        awaited: bool = True,
     ) -> None:
         self.number = number
+        self._awaited = awaited
         self._settings, self._limits, self._listeners, self._events = settings, limits, listeners, events
         self._restarts = Restarts()
         self._port = 0
@@ -75,17 +79,31 @@ class FrontEndPlace:
         self.start()
 
     def start(self) -> None:
-        """Starts a process."""
+        """Starts a process.
+
+        Raises:
+            OSError: The system starts none.
+        """
         self._restarts.started()
+        page = CounterPage.create(PAGE_CELLS)
+        try:
+            self.child = Child(_MODULE, f"front end {self.number}", self._take, self._died)
+        except OSError:
+            page.close()
+            raise
+        self.page = page
         self._told, self._heard = 0, 0
         self._acked = asyncio.Event()
-        self.page = CounterPage.create(PAGE_CELLS)
-        self.child = Child(_MODULE, f"front end {self.number}", self._take, self._died)
         self.calls = Caller(self.child.send)
         self._answerer = Answerer(self._answer, self.child.send)
         fds = (self.page.fd, *self._limits.fds)
         self.child.send("start", fds, settings=self._settings, place=self.number, key=self._limits.key)
-        self._events.on_up(self)
+        try:
+            self._events.on_up(self)
+        except OSError as error:
+            _log.error("%s cannot be linked to the engines: %s", self.child.name, error.strerror or error)
+            self.child.kill(expected=False)
+            return
         if self._port:
             self.listen(self._port)
 
@@ -144,12 +162,17 @@ class FrontEndPlace:
 
     def _fail(self, error: Exception) -> None:
         """The process cannot serve: ends the start of the server, or the process, and another one tries."""
-        waiting = self.ready if self.prepared.done() else self.prepared
-        if waiting.done():
+        if not self._fail_start(error):
             _log.error("%s cannot serve: %s", self.child.name, error)
             self.child.kill(expected=False)
-        else:
-            waiting.set_exception(error)
+
+    def _fail_start(self, error: Exception) -> bool:
+        """Fails the start of the server, if that waits for this front end; False if it does not."""
+        waiting = [future for future in (self.prepared, self.ready) if not future.done()]
+        if self._awaited:
+            for future in waiting:
+                future.set_exception(error)
+        return self._awaited and bool(waiting)
 
     async def _answer(self, method: str, arguments: Arguments) -> Any:
         return await self._events.on_call(self, method, arguments)
@@ -162,16 +185,12 @@ class FrontEndPlace:
         self._listeners.lost(self)
         self._events.on_lost(self)
         self.page.close()
-        for waiting in (self.prepared, self.ready):
-            if not waiting.done():
-                waiting.set_exception(StartError(f"{self.child.name} has ended {how} at its start"))
+        if self._fail_start(StartError(f"{self.child.name} has ended {how} at its start")):
+            return
         if self._closed:
             if code:
                 _log.error("%s has ended %s while the server stops; its callers are lost", self.child.name, how)
         else:
             _log.error("%s has ended %s and is started again; its callers are lost", self.child.name, how)
-            self._task = asyncio.get_running_loop().create_task(self._start_after(self._restarts.wait()))
-
-    async def _start_after(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-        self.start()
+            restart = self._restarts.start_again(self.start, self.child.name)
+            self._task = asyncio.get_running_loop().create_task(restart)

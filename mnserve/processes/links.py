@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from typing import Final
@@ -29,18 +30,23 @@ def connect(front_end: Child, engine: Child, number: int, generation: int, nbyte
         number: Number of the engine process.
         generation: Its generation.
         nbytes: Size of each memory.
+
+    Raises:
+        OSError: This process may have no more open files.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    requests, answers = _memory_file(nbytes), _memory_file(nbytes)
-    with ours, theirs:
-        front_end.send("link", (ours.fileno(), requests, answers), engine=number, generation=generation)
-        engine.send("link", (theirs.fileno(), requests, answers))
-    os.close(requests)
-    os.close(answers)
+    with contextlib.ExitStack() as stack:
+        ours, theirs = map(stack.enter_context, socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM))
+        memories = []
+        for _ in range(2):
+            memories.append(_memory_file(nbytes))
+            stack.callback(os.close, memories[-1])
+        front_end.send("link", (ours.fileno(), *memories), engine=number, generation=generation)
+        engine.send("link", (theirs.fileno(), *memories))
 
 
 def _memory_file(nbytes: int) -> int:
     memory = SharedMemory.create(nbytes)
-    fd = os.dup(memory.fd)
-    memory.close()
-    return fd
+    try:
+        return os.dup(memory.fd)
+    finally:
+        memory.close()

@@ -133,7 +133,12 @@ class MergedCatalogue:
         return VersionRecord(
             version=shown["version"],
             slot=self._counters.slot((name, shown["version"])),
-            places={number: (self._generations[number], copy["id"]) for number, copy in ready},
+            # While they change to another form one after the other, those of the first one's form take the requests.
+            places={
+                number: (self._generations[number], copy["id"])
+                for number, copy in ready
+                if copy["description"]["signature"] == shown["description"]["signature"]
+            },
             reason=shown["reason"],
             recovering=False,
             description=shown["description"],

@@ -9,7 +9,7 @@ from typing import Final
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
-from mnserve.errors import MnServeError
+from mnserve.errors import MnServeError, StartError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
@@ -64,6 +64,12 @@ class Supervisor:
         except MnServeError:
             await self._end()
             raise
+        except OSError as error:
+            await self._end()
+            raise StartError(
+                f"the processes of the server cannot be started: {error.strerror or error}; raise the limits of open "
+                "files and of processes (ulimit -n, ulimit -u), or give --front-ends 0, one process for all"
+            ) from error
 
     async def _start(self) -> Addresses:
         settings, fleet = self._settings, self._fleet
@@ -140,7 +146,11 @@ class Supervisor:
         fleet = self._fleet
         if self._settings.front_ends < 0 and self._port is not None:
             before = len(fleet.front_ends)
-            fleet.add_front_ends(count_for(self._cpus, fleet.rows_per_second) - before)
+            more = count_for(self._cpus, fleet.rows_per_second) - before
+            try:
+                fleet.add_front_ends(more, awaited=not self._listening)
+            except OSError as error:
+                _log.error("no further front end can be started: %s", error.strerror or error)
             if self._listening and len(fleet.front_ends) > before:
                 self._log_counts()
                 for front_end in fleet.front_ends[before:]:

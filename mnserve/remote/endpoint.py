@@ -93,9 +93,7 @@ class RemoteEndpoint:
             try:
                 return await engine.link.infer(places[engine.index][1], work, limits, on_admitted)
             except StaleEndpointError as error:
-                if self._places is places and not self._retired:
-                    await self._engines.change(_CATALOGUE_SECONDS)
-                if self._places is places:
+                if not await self._moved(places):
                     raise self._stopping() from error
             except EngineLostError as error:
                 suspects = await self._engines.suspects(engine)
@@ -104,6 +102,15 @@ class RemoteEndpoint:
                         f"model '{self.name}': its engine process ended while it ran the model, and is started again; "
                         "try again later"
                     ) from error
+
+    async def _moved(self, places: Mapping[int, tuple[int, int]]) -> bool:
+        """Waits for news of where the version is served, after some places; False if it is retired, or none come."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CATALOGUE_SECONDS
+        while self._places is places and not self._retired:
+            if not await self._engines.change(until - loop.time()):
+                break
+        return self._places is not places
 
     def _stopping(self) -> StoppingError:
         return StoppingError(f"model '{self.name}' is stopping and takes no new requests; try again")

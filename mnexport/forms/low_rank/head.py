@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mnexport.forms.attention import StaticAttention
 from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_products
+from mnexport.forms.low_rank.integer_tables import BlockTable
 from mnexport.forms.low_rank.norm import LowRankNorm, NormTable
 from mnexport.forms.low_rank.subspace import Subspace
 from mntrain.layers.attention import attention, unit
@@ -25,11 +26,18 @@ class NormHead(nn.Module):
         model: trained.
         table: of the norm.
         keys: in 8 bits, for attention and classifier alike; None takes those of the model.
+        block: entries of a block of tables with a column for every class, in 8 bits; None keeps floats.
     """
 
     step_size: Tensor
 
-    def __init__(self, model: MetaNeighborhoods, table: NormTable, keys: IntegerKeys | None = None) -> None:
+    def __init__(
+        self,
+        model: MetaNeighborhoods,
+        table: NormTable,
+        keys: IntegerKeys | None = None,
+        block: int | None = None,
+    ) -> None:
         super().__init__()
         self.keys: Constants[IntegerKeys] | None = None if keys is None else Constants(keys)
         with torch.no_grad():
@@ -37,7 +45,8 @@ class NormHead(nn.Module):
             assert isinstance(problem, CosineProblem)
             self.problem: Constants[CosineProblem] = Constants(problem)
             self.attention = StaticAttention(model)
-            self.norm = LowRankNorm(table)
+            self.norm = LowRankNorm(table, block)
+            self.residuals = None if block is None else BlockTable(problem.residuals, block)
             self.register_buffer("step_size", model.step_size.detach().clone())
 
     def weights(self, features: Tensor) -> Tensor:
@@ -50,7 +59,7 @@ class NormHead(nn.Module):
         problem, query = self.problem(), unit(features)
         similarity, weights = self._attend(features, query)
         along, squared = self.norm(weights)
-        return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared)
+        return logits_of_norm(query, similarity, weights, problem, self.step_size, along, squared, self.residuals)
 
     def _attend(self, features: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
         """Compute similarity P and attention ω [B, S]."""

@@ -16,6 +16,7 @@ from torch.nn.functional import one_hot
 
 from mnexport.forms.constants import Constants
 from mnexport.forms.low_rank.basis import Basis, strongest
+from mnexport.forms.low_rank.integer_tables import BlockTable
 from mntrain.models.meta_neighborhoods.inner import CosineProblem
 
 
@@ -46,15 +47,21 @@ def norm_table(problem: CosineProblem, basis: Basis, rank: int) -> NormTable:
 
 
 class LowRankNorm(nn.Module):
-    """Approximate norm of the adapted weight: s [B, C] and ‖u − s ŵ‖² [B, C] from attention ω [B, S]."""
+    """Approximate norm of the adapted weight: s [B, C] and ‖u − s ŵ‖² [B, C] from attention ω [B, S].
 
-    def __init__(self, table: NormTable) -> None:
+    Args:
+        table: constants.
+        block: entries of a block of the table with a row for every entry, in 8 bits; None keeps floats.
+    """
+
+    def __init__(self, table: NormTable, block: int | None = None) -> None:
         super().__init__()
         self.table: Constants[NormTable] = Constants(table)
+        self.moments = None if block is None else BlockTable(table.moments, block)
 
     def forward(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Compute s and squared norms [B, C] from attention [B, S]."""
         table = self.table()
         classes = table.classes.shape[1]
-        moments = weights @ table.moments
+        moments = weights @ table.moments if self.moments is None else self.moments(weights)
         return moments[:, :classes], moments[:, classes:].square() @ table.classes

@@ -12,7 +12,8 @@ from mnexport.forms.attention import shares_keys
 from mnexport.forms.low_rank.basis import Basis, basis_of, strongest
 from mnexport.forms.low_rank.head import NormHead
 from mnexport.forms.low_rank.integer_keys import IntegerKeys, integer_keys, integer_products
-from mnexport.forms.low_rank.norm import norm_table
+from mnexport.forms.low_rank.integer_tables import BLOCKS, WIDE
+from mnexport.forms.low_rank.norm import NormTable, norm_table
 from mnexport.forms.low_rank.queries import (
     AdaptationSetting,
     FittingQueries,
@@ -37,6 +38,8 @@ def choose_norm(setting: AdaptationSetting, data: FittingQueries, limits: RankLi
         return full
     keys = integer_keys(problem.keys)
     integer = _choose(setting, data, limits, basis, keys)
+    if integer is not None:
+        integer = _with_integer_tables(setting, data, limits, basis, integer)
     return LowRank(full.kind, full.head, full.rank, full.fitted_error, full.held_out_error, integer)
 
 
@@ -53,10 +56,36 @@ def _choose(
     rank = limits.rank.choose(lambda rank: max(fitted.at(rank), held_out.at(rank)), bounds)
     if rank is None:
         return None
-    table = norm_table(problem, basis, rank)
-    single = None if keys is None else IntegerKeys(keys.codes, keys.steps.float())
-    head = NormHead(setting.model, type(table)(*(item.float() for item in table)), single)
+    head = _head(setting, norm_table(problem, basis, rank), keys)
     return LowRank("norm", head, rank, fitted.at(rank), held_out.at(rank))
+
+
+def _with_integer_tables(
+    setting: AdaptationSetting, data: FittingQueries, limits: RankLimits, basis: Basis, integer: LowRank
+) -> LowRank:
+    """Round wide tables to 8 bits, too, where errors stay within the limits."""
+    problem = setting.problem
+    assert isinstance(problem, CosineProblem)
+    if problem.residuals.shape[1] < WIDE:
+        return integer
+    table, keys = norm_table(problem, basis, integer.rank), integer_keys(problem.keys)
+    for block in BLOCKS:
+        head = _head(setting, table, keys, block)
+        fitted, held_out = _error_of(head, data.fitted), _error_of(head, data.held_out)
+        if max(fitted, held_out) <= limits.rank.limit:
+            return LowRank(integer.kind, head, integer.rank, fitted, held_out, integer_tables=True)
+    return integer
+
+
+def _head(setting: AdaptationSetting, table: NormTable, keys: IntegerKeys | None, block: int | None = None) -> NormHead:
+    """Make the head in single precision."""
+    single = None if keys is None else IntegerKeys(keys.codes, keys.steps.float())
+    return NormHead(setting.model, NormTable(*(item.float() for item in table)), single, block)
+
+
+def _error_of(head: NormHead, queries: Queries) -> float:
+    """Compute the largest error of a probability of a head in single precision."""
+    return largest_error(head(queries.features.float()).double(), queries)
 
 
 class _Errors:

@@ -102,6 +102,7 @@ class LowRank:
         fitted_error: largest error of a probability on the images it was fitted to.
         held_out_error: the same on other images.
         integer: the same with keys in 8 bits, where that keeps the tolerance, too.
+        integer_tables: its tables with a column for every class are in 8 bits, too.
     """
 
     kind: ApproximationKind
@@ -110,6 +111,7 @@ class LowRank:
     fitted_error: float
     held_out_error: float
     integer: "LowRank | None" = None
+    integer_tables: bool = False
 
 
 def largest_error(logits: Tensor, queries: Queries) -> float:

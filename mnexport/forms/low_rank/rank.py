@@ -65,6 +65,11 @@ class RankRule:
     given: int | None = None
     share: float = SHARE
 
+    @property
+    def limit(self) -> float:
+        """Largest error on known examples: all that is allowed, of a rank that was asked for."""
+        return self.share * self.tolerance if self.given is None else self.tolerance
+
     def choose(self, error: Callable[[int], float], bounds: RankBounds) -> int | None:
         """Choose a rank within the tolerance, a multiple of the unit of the bounds; None where there is none.
 
@@ -77,11 +82,10 @@ class RankRule:
         """
         unit = bounds.unit
         if self.given is None:
-            limit = self.share * self.tolerance
-            units = smallest_rank(lambda count: error(count * unit), bounds.max_chosen // unit, limit)
+            units = smallest_rank(lambda count: error(count * unit), bounds.max_chosen // unit, self.limit)
             return None if units is None else units * unit
         self._check(self.given, bounds)
-        return self.given if error(self.given) <= self.tolerance else None
+        return self.given if error(self.given) <= self.limit else None
 
     def _check(self, given: int, bounds: RankBounds) -> None:
         unit = bounds.unit

@@ -15,6 +15,7 @@ Shapes: B queries, S dictionary entries, C classes, d features. A hat marks rows
     scale τ, temperature T: shape []; step size α: [], [d] (per feature) or [C, d] (per parameter)
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -158,16 +159,19 @@ def logits_of_norm(
     step_size: Tensor,
     along: Tensor,
     squared_tangent: Tensor,
+    mix: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
     """Logits of :func:`factored_logits` from known s and ‖u − s ŵ‖².
 
     Args:
         along: s [B, C].
         squared_tangent: ‖u_c − s_c ŵ_c‖² [B, C].
+        mix: product of rows [B, S] with the residuals; None takes those of the problem.
     """
     cosine = query @ problem.prototypes.mT
     beta = step_size * problem.scale / problem.weight_norm
-    pull = (weights * similarity) @ problem.residuals - along * cosine
+    paired = weights * similarity
+    pull = (paired @ problem.residuals if mix is None else mix(paired)) - along * cosine
     numerator = problem.weight_norm * cosine - beta * pull
     squared_norm = problem.weight_norm.square() + beta.square() * squared_tangent
     return problem.scale * numerator * torch.rsqrt(squared_norm)

@@ -55,6 +55,21 @@ async def test_what_is_no_message_ends_the_channel(caplog: pytest.LogCaptureFixt
     assert "is damaged" in caplog.text
 
 
+async def test_a_message_whose_open_files_had_no_room_ends_the_channel(caplog: pytest.LogCaptureFixture) -> None:
+    ours, theirs = socket.socketpair()
+    ended, got = asyncio.Event(), list[Message]()
+    ControlChannel(theirs, lambda message, fds: got.append(message), ended.set)
+    sender = ControlChannel(ours, lambda message, fds: None, lambda: None)
+    sender.send("link", fds=(), text="a")
+    text = b'{"kind":"link","fds":2}'
+    ours.send(len(text).to_bytes(4, "little") + text)
+    async with asyncio.timeout(10):
+        await ended.wait()
+    sender.close()
+    assert [message.get("text") for message in got] == ["a"]
+    assert "ulimit -n" in caplog.text
+
+
 async def test_calls_are_answered_side_by_side_and_errors_keep_their_class() -> None:
     left: list[Any] = []
 

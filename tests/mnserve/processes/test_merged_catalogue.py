@@ -8,8 +8,9 @@ from mnserve.processes.merged_catalogue import RESTARTING, CatalogueChange, Merg
 from mnserve.processes.request_counters import RequestCounters
 
 
-def model(name: str = "m", reason: str = "", number: int = 1, **fields: Any) -> dict[str, Any]:
-    version = {"version": 2, "id": number, "reason": reason, "description": {"config": "c"}}
+def model(name: str = "m", reason: str = "", number: int = 1, rows: int = 4, **fields: Any) -> dict[str, Any]:
+    description = {"config": "c", "signature": {"max_batch_size": rows}}
+    version = {"version": 2, "id": number, "reason": reason, "description": description}
     return {"name": name, "loaded": True, "faults": [], "versions": [version], **fields}
 
 
@@ -38,6 +39,20 @@ def test_a_version_is_ready_where_one_process_serves_it_and_waits_for_one_that_i
     assert catalogue.update(0, {**loading, "faults": [], "loaded": False}) == CatalogueChange()
     assert shown(catalogue.update(0, model())) == [("m", "", False, {0: (2, 1)})]
     assert shown(catalogue.everything()) == [("m", "", False, {0: (2, 1)})]
+
+
+def test_requests_go_to_processes_of_one_form_while_they_change_one_after_the_other() -> None:
+    catalogue = MergedCatalogue(RequestCounters(4))
+    for engine in (0, 1):
+        catalogue.begin(engine, 1)
+        catalogue.update(engine, model())
+        catalogue.complete(engine)
+    (record,) = catalogue.update(0, model(number=2, rows=8)).models
+    assert (record.versions[0].description["signature"], dict(record.versions[0].places)) == (
+        {"max_batch_size": 8},
+        {0: (1, 2)},
+    )
+    assert shown(catalogue.update(1, model(number=2, rows=8))) == [("m", "", False, {0: (1, 2), 1: (1, 2)})]
 
 
 def test_what_nobody_names_any_more_is_gone() -> None:

@@ -141,6 +141,20 @@ async def test_readiness_tells_the_truth_while_requests_wait_for_an_engine_proce
     assert models.ready
 
 
+async def test_news_of_other_models_do_not_end_a_wait_for_the_place_of_a_version() -> None:
+    models, engines, _ = mirror()
+    link = Link(StaleEndpointError("not served any more"))
+    engines.connect(0, 1, link)
+    models.apply([model(version({0: (1, 7)}))])
+    waiting = asyncio.ensure_future(models.find("m").infer(WORK))
+    await asyncio.sleep(0.01)
+    models.apply([ModelRecord(name="other", loaded=True)])
+    await asyncio.sleep(0.01)
+    models.apply([model(version({0: (1, 8)}))])
+    await waiting
+    assert link.endpoints == [7, 8]
+
+
 async def test_requests_to_the_model_that_ran_fail_with_the_engine_process() -> None:
     models, engines, _ = mirror()
     engines.connect(0, 1, Link(LOST))

@@ -1,0 +1,118 @@
+"""Places for processes, around processes that are none: what fails at a start, and what a new process is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mnserve.channel.wire_errors import error_fields
+from mnserve.errors import StartError
+from mnserve.processes import engine_place, front_end_place
+from mnserve.processes.common_limits import CommonLimits
+from mnserve.processes.control import Message
+from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
+from mnserve.processes.engine_shares import EngineShare
+from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
+from mnserve.processes.listeners import Listeners
+
+Tell = Callable[[Message, list[int]], None]
+
+
+class Child:
+    """Notes what it is told; it ends as it is asked for."""
+
+    started: list[Child]
+
+    def __init__(self, module: str, name: str, tell: Tell, on_death: Callable[[int], None]) -> None:
+        self.name, self.tell, self._on_death = name, tell, on_death
+        self.alive = True
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        Child.started.append(self)
+
+    def send(self, kind: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
+        self.told.append((kind, fields))
+
+    def kill(self, *, expected: bool = True) -> None:
+        self.alive = False
+        if not expected:
+            asyncio.get_running_loop().call_soon(self._on_death, -9)
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Child]:
+    Child.started = []
+    monkeypatch.setattr(engine_place, "Child", Child)
+    monkeypatch.setattr(front_end_place, "Child", Child)
+    return Child.started
+
+
+def engine(orders: StartOrders, on_up: Callable[[Any], None] = lambda engine: None) -> EnginePlace:
+    events = EngineEvents(
+        on_up=on_up,
+        on_model=lambda engine, message: None,
+        on_loaded=lambda engine: None,
+        on_lost=lambda engine: None,
+    )
+    return EnginePlace(0, orders, events, EngineShare())
+
+
+def front_end(*, awaited: bool) -> FrontEndPlace:
+    async def answer(place: FrontEndPlace, method: str, arguments: Any) -> None: ...
+
+    events = FrontEndEvents(on_up=lambda front_end: None, on_lost=lambda front_end: None, on_call=answer)
+    return FrontEndPlace(0, {}, CommonLimits(), Listeners(), events, awaited=awaited)
+
+
+async def until(count: int, started: list[Child]) -> None:
+    async with asyncio.timeout(5):
+        while len(started) < count:
+            await asyncio.sleep(0)
+
+
+async def test_a_model_that_is_loaded_after_all_is_left_out_no_more(started: list[Child]) -> None:
+    place = engine(orders := StartOrders(settings={}))
+    started[0].tell({"kind": "loading", "name": "m", "begins": True}, [])
+    started[0].kill(expected=False)
+    await until(2, started)
+    (told,) = [fields for kind, fields in started[1].told if kind == "start"]
+    assert "SIGKILL" in told["left_out"]["m"]
+    for begins in (True, False):  # its files were corrected, and polling has found that
+        started[1].tell({"kind": "loading", "name": "m", "begins": begins}, [])
+    assert not orders.left_out
+    place.close()
+
+
+async def test_an_engine_process_without_links_is_replaced(
+    started: list[Child], caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [OSError(24, "Too many open files")]
+
+    def link(place: EnginePlace) -> None:
+        if failures:
+            raise failures.pop()
+
+    place = engine(StartOrders(settings={}), link)
+    await until(2, started)
+    assert [child.alive for child in started] == [False, True]
+    assert "engine process 0 cannot be linked to the front ends: Too many open files" in caplog.text
+    place.close()
+
+
+async def test_the_start_fails_with_a_front_end_that_it_waits_for(started: list[Child]) -> None:
+    place = front_end(awaited=True)
+    started[0].tell({"kind": "failed", "error": error_fields(StartError("no"))}, [])
+    for waiting in (place.prepared, place.ready):  # whichever the start waits for
+        with pytest.raises(StartError, match="no"):
+            await waiting
+    place.close()
+
+
+async def test_a_front_end_that_was_added_later_and_fails_is_replaced(started: list[Child]) -> None:
+    place = front_end(awaited=False)
+    started[0].tell({"kind": "failed", "error": error_fields(StartError("no"))}, [])
+    await until(2, started)
+    assert [child.alive for child in started] == [False, True]
+    place.close()
