@@ -68,6 +68,11 @@ class Child:
         """True until its end was noticed."""
         return not self._ended.is_set()
 
+    @property
+    def connected(self) -> bool:
+        """True until it has closed its socket, which is the beginning of its end."""
+        return not self._channel.closed
+
     def send(self, kind: str, fds: tuple[int, ...] = (), **fields: Any) -> None:
         """Sends a message; see :meth:`ControlChannel.send`."""
         self._channel.send(kind, fds, **fields)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.administration import Administration
+from mnserve.processes.child import Child
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
@@ -22,6 +25,9 @@ from mnserve.remote.models import RemoteModels
 from mnserve.settings import ServeSettings
 
 _log = logging.getLogger(__name__)
+
+_LINK_SECONDS: Final = 1.0
+"""Time in which the end of a process is noticed, after that of its links."""
 
 
 class Fleet:
@@ -89,7 +95,10 @@ class Fleet:
             OSError: The system starts no more processes.
         """
         events = FrontEndEvents(
-            on_up=self._front_end_up, on_lost=self._front_end_lost, on_call=self.administration.answer
+            on_up=self._front_end_up,
+            on_lost=self._front_end_lost,
+            on_call=self.administration.answer,
+            on_link_lost=self._link_lost,
         )
         for _ in range(count):
             self.front_ends.append(
@@ -139,6 +148,26 @@ class Fleet:
         for front_end in self.front_ends:
             front_end.child.send("engine_lost", engine=engine.number, generation=engine.generation, suspects=suspects)
         self._tell(self._catalogue.lose(engine.number))
+
+    def _link_lost(self, front_end: FrontEndPlace, number: int, generation: int) -> None:
+        """Links two processes again, unless one of them has ended."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(_LINK_SECONDS, self._link_again, front_end, front_end.child, number, generation)
+
+    def _link_again(self, front_end: FrontEndPlace, child: Child, number: int, generation: int) -> None:
+        engine = self.engines[number]
+        ended = child is not front_end.child or engine.generation != generation
+        if ended or not (child.connected and engine.child.connected):
+            return
+        _log.error("%s and %s have lost their link by a fault, and are linked again", child.name, engine.child.name)
+        # Any request that was on its way may be the reason, so none is sent again.
+        names = [state.name for state in self.models.states()]
+        child.send("engine_lost", engine=number, generation=generation, suspects=names)
+        try:
+            self._connect(front_end, engine)
+        except OSError as error:
+            _log.error("%s cannot be linked to the engines: %s", child.name, error.strerror or error)
+            child.kill(expected=False)
 
     def _connect(self, front_end: FrontEndPlace, engine: EnginePlace) -> None:
         connect(front_end.child, engine.child, engine.number, engine.generation, self._link_bytes)

@@ -34,11 +34,13 @@ class FrontEndEvents:
         on_up: A process was started; links and models go to it now.
         on_lost: The process has ended.
         on_call: It asks for something: the method and its arguments.
+        on_link_lost: Its link to an engine process has ended: number and generation of that process.
     """
 
     on_up: Callable[[FrontEndPlace], None]
     on_lost: Callable[[FrontEndPlace], None]
     on_call: Callable[[FrontEndPlace, str, Arguments], Any]
+    on_link_lost: Callable[[FrontEndPlace, int, int], None]
 
 
 class FrontEndPlace:
@@ -157,6 +159,8 @@ class FrontEndPlace:
                 self.ready.set_result(message["url"])
         elif kind == "connections":
             self._listeners.report(self, message["count"])
+        elif kind == "link_lost":
+            self._events.on_link_lost(self, message["engine"], message["generation"])
         elif kind == "failed":
             self._fail(error_from_fields(message["error"]))
 

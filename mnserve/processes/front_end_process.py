@@ -135,9 +135,14 @@ class FrontEndProcess:
 
     def _link(self, message: Message, fds: list[int]) -> None:
         sock, requests, answers = fds
+        engine, generation = message["engine"], message["generation"]
         memories = LinkMemories(SharedMemory.from_fd(requests), SharedMemory.from_fd(answers))
-        link = EngineLink(socket.socket(fileno=sock), memories)
-        self._engines.connect(message["engine"], message["generation"], link)
+        link = EngineLink(
+            socket.socket(fileno=sock),
+            memories,
+            lambda _: self._send("link_lost", engine=engine, generation=generation),
+        )
+        self._engines.connect(engine, generation, link)
 
     # Calls of the other front ends ----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from mnserve.batching.request_limits import RequestLimits
 from mnserve.channel.arena import Arena
@@ -33,11 +34,14 @@ from mnserve.channel.records import (
 from mnserve.channel.wire_errors import unpack_error
 from mnserve.codec.decoding import InferenceWork
 from mnserve.engine_links.front_end_link import LinkMemories
-from mnserve.errors import EngineLostError
+from mnserve.errors import EngineLostError, QueueFullError
 from mnserve.execution.results import InferenceResult
 from mnserve.remote.admission import OnAdmitted
 from mnserve.remote.answers import IncomingAnswers
 from mnserve.remote.placing import NO_PLACE, Placing
+
+MAX_ON_THEIR_WAY: Final = 65_536
+"""Most requests of a link without an end; those whose callers have left count, while the engine process is stuck."""
 
 
 class _SentRequest:
@@ -115,6 +119,11 @@ class EngineLink:
         """
         if self._link.closed:
             raise self._lost()
+        if len(self._calls) >= MAX_ON_THEIR_WAY:
+            raise QueueFullError(
+                f"{MAX_ON_THEIR_WAY} requests are on their way to the engine process, the most that it may have; try "
+                "again later"
+            )
         number, layout = self._placing.layout(work)
         placed = self._placing.place(work, layout, waits=on_admitted is not None)
         if placed is None:

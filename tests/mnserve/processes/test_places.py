@@ -10,13 +10,15 @@ import pytest
 
 from mnserve.channel.wire_errors import error_fields
 from mnserve.errors import StartError
-from mnserve.processes import engine_place, front_end_place
+from mnserve.processes import engine_place, fleet, front_end_place
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
 from mnserve.processes.engine_shares import EngineShare
+from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.listeners import Listeners
+from mnserve.settings import ServeSettings
 
 Tell = Callable[[Message, list[int]], None]
 
@@ -28,7 +30,7 @@ class Child:
 
     def __init__(self, module: str, name: str, tell: Tell, on_death: Callable[[int], None]) -> None:
         self.name, self.tell, self._on_death = name, tell, on_death
-        self.alive = True
+        self.alive = self.connected = True
         self.told: list[tuple[str, dict[str, Any]]] = []
         Child.started.append(self)
 
@@ -62,7 +64,12 @@ def engine(orders: StartOrders, on_up: Callable[[Any], None] = lambda engine: No
 def front_end(*, awaited: bool) -> FrontEndPlace:
     async def answer(place: FrontEndPlace, method: str, arguments: Any) -> None: ...
 
-    events = FrontEndEvents(on_up=lambda front_end: None, on_lost=lambda front_end: None, on_call=answer)
+    events = FrontEndEvents(
+        on_up=lambda front_end: None,
+        on_lost=lambda front_end: None,
+        on_call=answer,
+        on_link_lost=lambda front_end, engine, generation: None,
+    )
     return FrontEndPlace(0, {}, CommonLimits(), Listeners(), events, awaited=awaited)
 
 
@@ -116,3 +123,25 @@ async def test_a_front_end_that_was_added_later_and_fails_is_replaced(started: l
     await until(2, started)
     assert [child.alive for child in started] == [False, True]
     place.close()
+
+
+@pytest.mark.parametrize("engine_lives", [True, False])
+async def test_processes_that_lose_their_link_and_live_on_are_linked_again(
+    started: list[Child], monkeypatch: pytest.MonkeyPatch, engine_lives: bool
+) -> None:
+    monkeypatch.setattr(fleet, "_LINK_SECONDS", 0.0)
+    server = Fleet(ServeSettings(repository="."), lambda: None)
+    server.add_engines([EngineShare()])
+    server.add_front_ends(1)
+    engine, front_end = started
+    engine.tell({"kind": "model", "name": "m", "loaded": True, "faults": [[2, "broken"]], "versions": []}, [])
+    before = len(front_end.told), len(engine.told)
+    engine.connected = engine_lives
+    front_end.tell({"kind": "link_lost", "engine": 0, "generation": 1}, [])
+    await asyncio.sleep(0.01)
+    told, linked = front_end.told[before[0] :], engine.told[before[1] :]
+    assert [kind for kind, _ in told] == ["engine_lost", "link"] * engine_lives
+    assert [kind for kind, _ in linked] == ["link"] * engine_lives
+    if engine_lives:
+        assert told[0][1]["suspects"] == ["m"]
+    server.kill()

@@ -17,6 +17,7 @@ from mnserve.channel.memory import SharedMemory
 from mnserve.codec.decoding import InferenceWork
 from mnserve.engine_links.front_end_link import LinkMemories
 from mnserve.errors import DeadlineExceededError, EngineLostError, QueueFullError
+from mnserve.remote import engine_link
 from mnserve.remote.engine_link import EngineLink
 
 ENGINE_PROCESS = """
@@ -147,3 +148,17 @@ async def test_ten_thousand_requests_of_all_kinds_and_a_killed_engine_process(
         ended = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(error) for error in ended} == {EngineLostError}
     assert link.closed
+
+
+async def test_callers_that_leave_a_stuck_engine_process_pile_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_link, "MAX_ON_THEIR_WAY", 3)
+    ours, stuck = socket.socketpair()
+    link = EngineLink(ours, LinkMemories(SharedMemory.create(MEMORY_BYTES), SharedMemory.create(MEMORY_BYTES)))
+    work = InferenceWork(feeds={"x": np.zeros((1, 4), np.float32)}, rows=1, outputs=("y",))
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(link.infer(1, work, RequestLimits()), 0.001)
+    with pytest.raises(QueueFullError, match="3 requests are on their way"):
+        await link.infer(1, work, RequestLimits())
+    link.close()
+    stuck.close()
