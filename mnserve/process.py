@@ -95,11 +95,14 @@ class _AnyServer(Protocol):
 
 def _kind_of_server(settings: ServeSettings) -> Callable[[ServeSettings], _AnyServer]:
     """Imports the server of as many processes as the settings say, or as make sense here."""
-    count = settings.front_ends if settings.front_ends >= 0 else first_count(available_cpus())
+    count, engines = settings.front_ends, settings.engine_processes
+    if count < 0:
+        count = first_count(available_cpus(), engines)
     if count:
         if not front_ends_work():
+            asked = f"--engine-processes is {engines}" if settings.front_ends < 0 else f"--front-ends is {count}"
             raise SettingsError(
-                f"--front-ends is {count}, and this system has no memory files for processes to share; give 0, one "
+                f"{asked}, and this system has no memory files for processes to share; give --front-ends 0, one "
                 "process for all"
             )
         from mnserve.processes.supervisor import Supervisor

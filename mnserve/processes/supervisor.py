@@ -77,7 +77,8 @@ class Supervisor:
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
         fleet.add_engines(engine_shares(settings.engine_processes, server_devices(settings.engine_options)))
-        fleet.add_front_ends(first_count(self._cpus) if settings.front_ends < 0 else settings.front_ends)
+        first = first_count(self._cpus, settings.engine_processes)
+        fleet.add_front_ends(first if settings.front_ends < 0 else settings.front_ends)
         await asyncio.gather(*(front_end.prepared for front_end in fleet.front_ends))
         await asyncio.gather(*(engine.loaded for engine in fleet.engines))
         check_loaded(settings, self.states)
@@ -86,6 +87,7 @@ class Supervisor:
         self._listening = True
         for front_end in fleet.front_ends:
             front_end.listen(self._port.number)
+        self._log_counts()
         urls = await asyncio.gather(*(front_end.ready for front_end in fleet.front_ends))
         return Addresses(grpc=urls[0], metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
 
@@ -149,8 +151,23 @@ class Supervisor:
                 fleet.add_front_ends(more, awaited=not self._listening)
             except OSError as error:
                 _log.error("no further front end can be started: %s", error.strerror or error)
-            for front_end in fleet.front_ends[before:] if self._listening else ():
-                front_end.listen(self._port.number)
+            if self._listening and len(fleet.front_ends) > before:
+                self._log_counts()
+                for front_end in fleet.front_ends[before:]:
+                    front_end.listen(self._port.number)
+
+    def _log_counts(self) -> None:
+        """Tells how many processes there are, and who has chosen that."""
+        why = "as --front-ends says"
+        if self._settings.front_ends < 0:
+            rows = self._fleet.rows_per_second
+            quickest = f"; the quickest model answers {rows:.3g} rows a second" * bool(rows)
+            why = f"chosen by {self._cpus} CPU{'s' * (self._cpus > 1)} and the models{quickest}"
+        front_ends, engines = len(self._fleet.front_ends), len(self._fleet.engines)
+        _log.info(
+            "processes: %d front end%s (%s), %d engine process%s",
+            *(front_ends, "s" * (front_ends > 1), why, engines, "es" * (engines > 1)),
+        )
 
     def _counters_from_thread(self) -> list[ModelCounters]:
         """Adds the counters up on the event loop, for a thread of the metrics."""

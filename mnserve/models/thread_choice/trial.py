@@ -114,8 +114,11 @@ class ThreadTrial:
         Raises:
             EngineError: The model cannot be opened with one thread, or a run fails.
         """
-        plan = self._plan
         rows = self._rows()
+        if rows == 0 and self._plan.costs.one <= self._ends - time.monotonic():
+            self._time_again()
+            rows = self._rows()
+        plan = self._plan
         if rows == 0:
             text = f"{plan.cpus} threads: a run takes {plan.costs.one:.2g} s, so that there is no time to try fewer"
             return ChosenEngines(engine=self._wide, options=self._options, text=text)
@@ -204,6 +207,11 @@ class ThreadTrial:
         while rows > 1 and 2 * runs * plan.costs.at(rows) > left:
             rows //= 2
         return rows if runs * plan.costs.one <= left else 0
+
+    def _time_again(self) -> None:
+        """Runs one row once more: the first run of an engine may have taken many times as long as those after it."""
+        costs = self._plan.costs
+        self._plan = replace(self._plan, costs=replace(costs, one=min(costs.one, self._time(self._wide, 1))))
 
     def _quickest(self, runs: Sequence[tuple[Engine, int]]) -> dict[tuple[Engine, int], float]:
         """Times runs in turn, so that a moment in which the machine is busy meets all alike."""

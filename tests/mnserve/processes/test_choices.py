@@ -19,6 +19,8 @@ from mnserve.settings import ServeSettings
 
 def test_front_ends_follow_cpus_and_what_the_models_can_answer() -> None:
     assert [first_count(cpus) for cpus in (1, 2, 4, 64)] == [0, 1, 2, 8]
+    assert [first_count(cpus, engine_processes=2) for cpus in (1, 2, 4)] == [1, 1, 2]
+    assert count_for(1, 90_000) == 1
     assert [count_for(2, rows) for rows in (0, 750, 2_600, 90_000)] == [1, 1, 2, 2]
     assert [count_for(32, rows) for rows in (0, 750, 12_000, 90_000)] == [8, 1, 5, 8]
 

@@ -176,6 +176,22 @@ def test_nothing_is_tried_without_time_or_runs_or_memory_or_a_second_cpu(
     assert "too large to be tried" in texts[4]
 
 
+def test_a_first_run_that_takes_long_leaves_time_for_a_model_that_is_quick_then(
+    monkeypatch: pytest.MonkeyPatch, load_model: Callable[..., LoadedModel]
+) -> None:
+    monkeypatch.setattr(choosing, "available_cpus", lambda: 2)
+    seconds = iter([0.05])
+
+    def answer(feeds: Mapping[str, Array]) -> Mapping[str, Array]:
+        time.sleep(next(seconds, 0.0))
+        return {"y": feeds["x"] * 2}
+
+    options = LoadOptions(factory=lambda path, options: FakeEngine(function=answer), choice_seconds=0.2)
+    model = load_model(options, "max_batch_size: 1")
+    assert "1 engine of 1 thread" in model.findings.threads
+    model.close()
+
+
 def test_a_model_whose_answers_depend_on_threads_keeps_them(
     monkeypatch: pytest.MonkeyPatch, load_model: Callable[..., LoadedModel]
 ) -> None:
