@@ -16,6 +16,13 @@ from mnserve.processes.control import ControlChannel, Message
 
 _BLOCKED: Final = (signal.SIGTERM, signal.SIGINT)
 """Signals that are meant for the supervisor: a terminal and a service manager send them to every process of a group."""
+_RUN: Final = """\
+import os, runpy, sys
+sys.path[:] = sys.argv.pop().split(os.pathsep)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+"""Runs a module where this process finds it. PYTHONPATH would stand before the standard library, and with it the folder
+that the server was started in, where a file may have the name of a module."""
 
 
 class Child:
@@ -46,11 +53,9 @@ class Child:
             stack.callback(ours.close)
             with theirs, _signals_blocked():
                 self._process = subprocess.Popen(
-                    # The folder that the server was started in is no place for modules, unless it was one before.
-                    [sys.executable, "-P", "-m", module, str(theirs.fileno()), str(os.getpid())],
+                    [sys.executable, "-P", "-c", _RUN, module, str(theirs.fileno()), str(os.getpid()), _places()],
                     pass_fds=(theirs.fileno(),),
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
                 )
             stack.pop_all()
         self._channel = ControlChannel(ours, on_message, self._lost)
@@ -112,6 +117,11 @@ class Child:
         self._ended.set()
         if not self._expected:
             self._on_death(code)
+
+
+def _places() -> str:
+    """Lists where this process looks for modules."""
+    return os.pathsep.join(path or os.getcwd() for path in sys.path)
 
 
 @contextlib.contextmanager

@@ -62,6 +62,15 @@ async def test_a_child_answers_and_its_end_is_told(module: str) -> None:
         assert await other.ended()
 
 
+async def test_files_with_names_of_modules_do_not_keep_a_child_from_starting(module: str, tmp_path: Path) -> None:
+    (tmp_path / "re.py").write_text("raise RuntimeError('another re')")
+    died: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    child = Child(module, "child", lambda message, fds: None, died.set_result)
+    child.send("say", text="end")
+    async with asyncio.timeout(20):
+        assert await died == 7
+
+
 @pytest.mark.parametrize("stuck", [False, True])
 def test_a_child_ends_with_its_supervisor_however_busy_it_is(tmp_path: Path, stuck: bool) -> None:
     (tmp_path / "a_child.py").write_text(
