@@ -61,6 +61,7 @@ _TREE: Final = {
         "docs/benchmarks/adaptation",
         "docs/benchmarks/parity",
         "docs/benchmarks/serving",
+        "docs/benchmarks/capacity",
         "docs/benchmarks/robustness",
     ),
     "Project": (

@@ -22,12 +22,13 @@ def draw(forecasts: Sequence[Forecast], file: Path, caption: str, *, max_batch: 
         xs = [one.front_ends for one in own]
         rates.plot(xs, [one.full.rate for one in own], marker="o", color=color, label=network.label)
         rates.axhline(gpu_rate(network, max_batch), color=color, linewidth=1, linestyle=":")
-        times.plot(xs, [one.eased.p50 * 1e3 for one in own], marker="o", color=color, label=f"{network.label}: p50")
-        times.plot(xs, [one.eased.p99 * 1e3 for one in own], marker="^", linestyle="--", color=color, label="p99")
+        times.plot(xs, [one.eased.p50 * 1e3 for one in own], marker="o", color=color, label=network.label)
+        times.plot(xs, [one.eased.p99 * 1e3 for one in own], marker="^", linestyle="--", color=color)
+    rates.set(yscale="log")
     rates.set(title="calls a second at most (dotted: the GPU alone)", ylabel="calls/s")
-    times.set(title=f"latency at {EASE:.0%} of it", ylabel="ms")
+    times.set(title=f"latency at {EASE:.0%} of it: p50, dashed p99", ylabel="ms", ylim=(0, None))
     for axes in (rates, times):
-        axes.set(xlabel="front ends", xscale="log", yscale="log")
+        axes.set(xlabel="front ends", xscale="log")
         axes.set_xticks(counts, [str(count) for count in counts])
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.minorticks_off()
