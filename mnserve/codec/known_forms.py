@@ -27,6 +27,10 @@ MAX_BYTES: Final = INLINE_BYTES
 """Largest message: a larger one is decoded in a thread, and its parsing does not count."""
 _MAX_HEAD: Final = 4096
 """Most bytes of a message before its tensors."""
+_MAX_TRIED: Final = 16
+"""Most lengths of heads that are tried for a message of one size: callers can make up as many as there are forms."""
+_MAX_ID_PLACES: Final = 64
+"""Most places of ids that are tried for a message."""
 _RAW_TAG: Final = b"\x3a"
 """Tag of ``raw_input_contents``, field 7."""
 _ID_TAG: Final = 0x1A
@@ -157,13 +161,18 @@ class RequestForms:
             behind = place + 2 + len(request.id.encode())
             self._forms[place, data[:place], data[behind:head]] = form
             self._add_head(len(data) - (behind - place), head - (behind - place))
-            self._id_places = tuple({*self._id_places, place})
+            self._id_places = _with(self._id_places, place, _MAX_ID_PLACES)
         else:
             self._forms[data[:head]] = form
             self._add_head(len(data), head)
 
     def _add_head(self, size: int, head: int) -> None:
-        self._heads[size] = tuple({*self._heads.get(size, ()), head})
+        self._heads[size] = _with(self._heads.get(size, ()), head, _MAX_TRIED)
+
+
+def _with(numbers: tuple[int, ...], number: int, most: int) -> tuple[int, ...]:
+    """Adds a number to those that came last."""
+    return numbers if number in numbers else (*numbers, number)[-most:]
 
 
 def _has_fixed_sizes(layout: RequestLayout) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mnserve.codec.decoding import check_request
 from mnserve.codec.encoding import encode_response
 from mnserve.codec.known_forms import RequestForms
 from mnserve.codec.signature import RequestSignature, TensorRule
+from mnserve.codec.wire_format import varint
 from mnserve.errors import InvalidRequestError
 from mnserve.protocol import service_pb2 as pb
 
@@ -98,6 +100,22 @@ def test_a_message_with_more_fields_is_no_form_without_them_also_when_another_fo
     message.outputs.add(name="12345678")  # as long as a row with its marks
     assert len(message.SerializeToString()) == len(request(2, 1, request_id).SerializeToString())
     assert forms.find(message.SerializeToString()) is None
+
+
+def test_callers_cannot_make_a_message_be_compared_with_very_many_forms() -> None:
+    rules, forms = replace(signature(), max_batch_size=64), RequestForms()
+    for rows in range(1, 65):
+        for request_id in ("", "an id"):
+            message = request(rows, 1, request_id)
+            check_request(message, rules)
+            padding = 2000 - len(message.SerializeToString())
+            blob = b"\xa2\x06" + varint(padding) + bytes(padding) + message.SerializeToString()  # of an unknown field
+            forms.learn(blob, message, rules)
+            known = forms.find(blob)
+            assert known is not None
+            assert (known.form.layout.rows, known.id) == (rows, request_id)
+    assert max(map(len, forms._heads.values())) <= 16
+    assert len(forms._id_places) <= 64
 
 
 def test_fields_in_another_order_are_learned_as_they_are() -> None:
