@@ -24,6 +24,7 @@ from mnserve.processes.calls import Answerer, Arguments
 from mnserve.processes.child_side import Supervision, supervised
 from mnserve.processes.control import Message
 from mnserve.processes.engine_counters import batches_message
+from mnserve.processes.garbage import keep_for_good
 from mnserve.processes.publishing import Publisher
 from mnserve.processes.settings_message import settings_from_message
 from mnserve.protocol.model_config_pb2 import ModelConfig
@@ -123,6 +124,7 @@ class EngineProcess:
             self._send("failed", error=error_fields(error))
             return
         self._changed()
+        keep_for_good()
         self._send("started")
         self._loaded.set()
         if poller is not None:

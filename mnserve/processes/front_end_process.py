@@ -27,6 +27,7 @@ from mnserve.observability.tracing import Tracing
 from mnserve.processes.calls import Answerer, Arguments, Caller
 from mnserve.processes.child_side import Supervision, supervised
 from mnserve.processes.control import Message
+from mnserve.processes.garbage import keep_for_good
 from mnserve.processes.settings_message import settings_from_message
 from mnserve.remote.engine_link import EngineLink
 from mnserve.remote.engines import RemoteEngines
@@ -130,6 +131,7 @@ class FrontEndProcess:
             self._send("failed", error=error_fields(error))
         else:
             self._port = port
+            keep_for_good()
             self._send("ready", url=url)
             self._connections = ConnectionCounts(port, lambda count: self._send("connections", count=count))
 
