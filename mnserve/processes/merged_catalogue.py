@@ -17,7 +17,7 @@ from mnserve.processes.control import Message
 from mnserve.processes.request_counters import RequestCounters
 from mnserve.remote.records import ModelRecord, VersionRecord
 
-RESTARTING: Final = "its engine process has ended and is being started again; try again later"
+RESTARTING: Final = "its engine process has ended and is being started again"
 """Reason of a version that is not ready for that."""
 
 

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 _FIRST: Final = 0.25
 """Seconds before the second start in a row; the first comes at once."""
 _LONGEST: Final = 30.0
-_CALM: Final = 60.0
+_CALM: Final = 10.0
 """Seconds of life after which earlier deaths are forgotten."""
 
 
