@@ -1,8 +1,8 @@
-"""Spread of connections over processes that listen on one port: the next one goes to who has the fewest.
+"""Spread of connections over processes that listen on one port: who has fewer gets more of the next ones.
 
 Linux picks one of the sockets that share a port (SO_REUSEPORT) by a hash of the addresses, so two clients may well meet
-at the same process, for as long as they stay connected. A program of the socket filter picks in its place. Connections
-that arrive while all have the same number are left to the hash, as those of a burst would all go to one process.
+at the same process, for as long as they stay connected. A program of the socket filter picks in its place, at random
+and with a bias. Without chance, the connections of a burst would all go to one process.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import ctypes
 import socket
 import struct
+from collections.abc import Collection, Sequence
+from itertools import accumulate
 from typing import Final
 
 from mnserve.access.connections import each_socket
@@ -19,12 +21,19 @@ _ATTACH: Final = 51
 """``SO_ATTACH_REUSEPORT_CBPF`` of Linux, which the module socket has no name for."""
 _DETACH: Final = 68
 """``SO_DETACH_REUSEPORT_BPF``."""
+_LOAD_RANDOM: Final = (0x20, 0, 0, 0xFFFFF000 + 56)
+"""Instruction of the socket filter: load a random number of 32 bits."""
+_SKIP_IF_ABOVE: Final = 0x25
+"""Instruction: skip some instructions if the number is above a constant."""
 _RETURN: Final = 0x06
-"""Instruction of the socket filter: return a constant, here the place of a socket."""
+"""Instruction: return a constant, here the place of a socket."""
+_LARGEST: Final = 2**32 - 1
+_BIAS: Final = 3
+"""How many times less likely each connection more makes a process."""
 
 
 class ConnectionBalance:
-    """Finds the process that the next connection should go to.
+    """Finds the shares of the next connections.
 
     The kernel counts the sockets of a port in the order in which they began to listen; the last one takes the place of
     one that is closed.
@@ -53,32 +62,43 @@ class ConnectionBalance:
         if process in self._counts:
             self._counts[process] = connections
 
-    def process_at(self, place: int) -> int:
-        """Returns the process at a place."""
-        return self._order[place]
+    def shares(self, silent: Collection[int] = ()) -> tuple[float, ...] | None:
+        """Computes the share of each place; None where all are alike.
 
-    @property
-    def place(self) -> int | None:
-        """Place of the process with the fewest connections; None where all have the same number."""
+        Args:
+            silent: Processes whose numbers are not up to date. They get no more than the one with the most connections.
+        """
         counts = [self._counts[process] for process in self._order]
-        if not counts or min(counts) == max(counts):
+        if not counts:
             return None
-        return counts.index(min(counts))
+        counts = [
+            max(counts) if process in silent else count for process, count in zip(self._order, counts, strict=True)
+        ]
+        if min(counts) == max(counts):
+            return None
+        weights = [float(_BIAS) ** (min(counts) - count) for count in counts]
+        return tuple(weight / sum(weights) for weight in weights)
 
 
-def steer_connections(port: int, place: int | None) -> None:
-    """Has new connections go to one of the processes that share a port, where the system can do that.
+def steer_connections(port: int, shares: Sequence[float] | None) -> None:
+    """Spreads new connections over the processes that share a port, where the system can do that.
 
     Args:
         port: TCP port that this process listens on.
-        place: Place of the process; None leaves the choice to the system.
+        shares: Share of each place; None leaves the choice to the system.
     """
-    program = ctypes.create_string_buffer(struct.pack("HBBI", _RETURN, 0, 0, place or 0))
-    filter_program = struct.pack("HL", 1, ctypes.addressof(program))
+    instructions = [_LOAD_RANDOM]
+    up_to = list(accumulate(shares or ()))[:-1]
+    for place, share in enumerate(up_to):
+        most = min(_LARGEST, round(share * _LARGEST))
+        instructions += ((_SKIP_IF_ABOVE, 1, 0, most), (_RETURN, 0, 0, place))
+    instructions.append((_RETURN, 0, 0, len(up_to)))
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in instructions))
+    filter_program = struct.pack("HL", len(instructions), ctypes.addressof(program))
 
     def steer(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            if place is None:
+            if shares is None:
                 listener.setsockopt(socket.SOL_SOCKET, _DETACH, 0)
             else:
                 listener.setsockopt(socket.SOL_SOCKET, _ATTACH, filter_program)

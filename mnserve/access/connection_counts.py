@@ -13,7 +13,7 @@ from mnserve.access.connections import each_socket
 
 _SETTLE_SECONDS: Final = 0.02
 """Time for gRPC to take in a connection that has come."""
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.25
 """Time between two looks, for connections that have ended."""
 
 
@@ -22,7 +22,7 @@ class ConnectionCounts:
 
     Args:
         port: TCP port that this process listens on.
-        tell: Called with the number of connections, soon after one has come, and at least once a second.
+        tell: Called with the number of connections, soon after one has come, and a few times a second.
     """
 
     def __init__(self, port: int, tell: Callable[[int], None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -118,9 +118,9 @@ class FrontEndPlace:
         """Has the process listen now."""
         self.child.send("listen", port=self._port)
 
-    def steer(self, place: int | None) -> None:
-        """Has the process tell the kernel where new connections go, see :mod:`mnserve.access.connection_balance`."""
-        self.child.send("steer", place=place)
+    def steer(self, shares: Sequence[float] | None) -> None:
+        """Has the process tell the kernel how new connections are shared."""
+        self.child.send("steer", shares=shares)
 
     def tell(self, change: CatalogueChange) -> None:
         """Tells of a change of the models."""

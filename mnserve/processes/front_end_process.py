@@ -87,7 +87,7 @@ class FrontEndProcess:
         elif kind == "listen":
             self._tasks.add(asyncio.get_running_loop().create_task(self._listen(message["port"])))
         elif kind == "steer":
-            steer_connections(self._port, message["place"])
+            steer_connections(self._port, message["shares"])
         elif kind == "stopping":
             self._models.stop()
         elif kind == "refuse":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from mnserve.access.connection_balance import ConnectionBalance
@@ -23,8 +23,8 @@ class Listener(Protocol):
     def begin_to_listen(self) -> None:
         """Has its process listen."""
 
-    def steer(self, place: int | None) -> None:
-        """Has its process tell the kernel where new connections go."""
+    def steer(self, shares: Sequence[float] | None) -> None:
+        """Has its process tell the kernel how new connections are shared."""
 
 
 class Listeners:
@@ -40,7 +40,7 @@ class Listeners:
         self._balance = ConnectionBalance()
         self._waiting: deque[Listener] = deque()
         self._listening: list[Listener] = []
-        self._place: int | None = None
+        self._shares: tuple[float, ...] | None = None
 
     def add(self, front_end: Listener) -> None:
         """Has a front end listen, once those before it do."""
@@ -79,9 +79,9 @@ class Listeners:
             self._waiting[0].begin_to_listen()
 
     def _steer(self) -> None:
-        place = self._balance.place
-        if place is not None and self._clock() - self._heard[self._balance.process_at(place)] > SILENT_SECONDS:
-            place = None  # it may be stuck
-        if place != self._place and self._listening:
-            self._place = place
-            self._listening[0].steer(place)  # the socket of one is enough
+        now = self._clock()
+        silent = [number for number, heard in self._heard.items() if now - heard > SILENT_SECONDS]
+        shares = self._balance.shares(silent)  # who tells nothing may be stuck
+        if shares != self._shares and self._listening:
+            self._shares = shares
+            self._listening[0].steer(shares)  # the socket of one is enough

@@ -223,6 +223,6 @@ def test_one_inference_passes_the_engine_and_no_loading(tmp_path: Path) -> None:
     assert "OnnxRuntimeEngine.run" in files["mnserve/engines/onnxruntime.py"]
     assert not {"mnserve/server.py", "mnserve/settings.py"} & files.keys()
     functions = [name for names in files.values() for name in names]
-    assert "Servicer.ModelInfer" in functions
+    assert "Servicer.answer_known" in functions
     assert not [name for name in functions if name.startswith(("MetricsHTTPServer", "Health", "Poller"))]
     assert {report["package"] for report in record["static"]["rooms"]} == {"mntrain", "mnexport", "mnserve"}

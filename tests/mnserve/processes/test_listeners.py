@@ -37,34 +37,34 @@ def test_one_after_the_other_listens_also_where_one_dies_meanwhile() -> None:
     assert [place.told for place in places] == [["listen"] * 2, ["listen"], ["listen"]]
 
 
-def test_new_connections_go_to_who_has_the_fewest() -> None:
+def test_new_connections_are_shared_anew_when_numbers_change() -> None:
     listeners, places = Listeners(), [Place(number) for number in range(2)]
     for place in places:
         listeners.add(place)
         listeners.listens(place)
     listeners.report(places[0], 1)
-    listeners.report(places[0], 2)  # nothing new to tell
-    listeners.report(places[1], 2)
-    assert places[0].told == ["listen", 1, None]
+    listeners.report(places[0], 1)  # nothing new to tell
     listeners.report(places[1], 1)
+    assert places[0].told == ["listen", (0.25, 0.75), None]
+    listeners.report(places[1], 0)
     listeners.lost(places[0])
-    assert places[0].told == ["listen", 1, None, 1]
+    assert places[0].told == ["listen", (0.25, 0.75), None, (0.25, 0.75)]
     assert places[1].told == ["listen", None]
 
 
-def test_nothing_is_steered_to_a_front_end_that_is_silent() -> None:
+def test_a_front_end_that_is_silent_gets_no_larger_share() -> None:
     now = 0.0
     listeners, places = Listeners(lambda: now), [Place(number) for number in range(2)]
     for place in places:
         listeners.add(place)
         listeners.listens(place)
     listeners.report(places[0], 1)
-    assert places[0].told == ["listen", 1]
+    assert places[0].told == ["listen", (0.25, 0.75)]
     now = SILENT_SECONDS + 1
     listeners.report(places[0], 1)
-    assert places[0].told == ["listen", 1, None]
+    assert places[0].told == ["listen", (0.25, 0.75), None]
     listeners.report(places[1], 0)
-    assert places[0].told == ["listen", 1, None, 1]
+    assert places[0].told == ["listen", (0.25, 0.75), None, (0.25, 0.75)]
 
 
 async def test_connections_are_told_as_they_come_and_go() -> None:
