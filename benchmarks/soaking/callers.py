@@ -34,7 +34,7 @@ class Tally:
     Attributes:
         calls: number of calls by kind and ending.
         lost: number of calls that did not end.
-        swapped: number of answers with other rows than the request's.
+        swapped: number of answers with other rows than the request's, or another id.
         unexpected: endings that do not fit the request, with their number.
     """
 
@@ -77,6 +77,7 @@ class Caller:
     def __init__(self, stub: Any, tally: Tally, seed: int, *, patient: bool = False) -> None:
         self._stub, self._tally, self._patient = stub, tally, patient
         self._random, self._numbers = random.Random(seed), np.random.default_rng(seed)
+        self._number = seed << 32
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send requests until ``stop`` is set."""
@@ -101,6 +102,11 @@ class Caller:
     def _model(self) -> str:
         return self._random.choice(list(FACTORS))
 
+    def _id(self) -> str:
+        """Make an id of any length; none for every fourth request."""
+        self._number += 1
+        return f"{self._number}-{'x' * self._random.randrange(12)}" if self._number % 4 else ""
+
     async def _good(self) -> None:
         await self._ask("good", self._model(), self._rows(), {"OK"})
 
@@ -116,10 +122,10 @@ class Caller:
     async def _wrong(self) -> None:
         """Send a wrong request: more rows than a batch, another width, or another type."""
         name, rows = self._model(), self._rows(1)
-        broken = request(name, rows)
+        broken = request(name, rows, self._id())
         kind = self._random.randrange(3)
         if kind == 0:
-            broken = request(name, self._rows(MAX_ROWS + 1))
+            broken = request(name, self._rows(MAX_ROWS + 1), self._id())
         elif kind == 1:
             broken.inputs[0].shape[1] += 1
         else:
@@ -137,11 +143,11 @@ class Caller:
     async def _stream(self) -> None:
         """Send several requests over one stream, one of them wrong."""
         name, wrong = self._model(), self._random.randrange(_STREAMED)
-        sent = [self._rows() for _ in range(_STREAMED)]
+        sent = [(self._rows(), self._id()) for _ in range(_STREAMED)]
 
         async def requests() -> AsyncIterator[pb.ModelInferRequest]:
-            for number, rows in enumerate(sent):
-                yield request("nothing" if number == wrong else name, rows)
+            for number, (rows, request_id) in enumerate(sent):
+                yield request("nothing" if number == wrong else name, rows, request_id)
 
         ended, details, index = "OK", "", 0
         try:
@@ -150,8 +156,9 @@ class Caller:
                     self._tally.calls["stream", "an answer lost to a kill"] += 1
                 elif (index == wrong) != bool(message.error_message):
                     self._tally.unexpected[f"stream: {message.error_message or 'an answer'} in place {index}"] += 1
-                elif index != wrong and not _is_answer(message.infer_response, expected(name, sent[index])):
-                    self._tally.swapped += 1
+                elif index != wrong:
+                    rows, request_id = sent[index]
+                    self._tally.swapped += not _is_answer(message.infer_response, expected(name, rows), request_id)
                 index += 1
         except grpc.aio.AioRpcError as error:
             ended, details = error.code().name, error.details() or ""
@@ -169,12 +176,13 @@ class Caller:
         timeout: float = LOST_SECONDS,
         leave: float | None = None,
     ) -> None:
-        call = self._stub.ModelInfer(request(name, rows), timeout=timeout)
+        request_id = self._id()
+        call = self._stub.ModelInfer(request(name, rows, request_id), timeout=timeout)
         if leave is not None:
             asyncio.get_running_loop().call_later(leave, call.cancel)
-        await self._end(what, call, allowed, None if name not in FACTORS else expected(name, rows))
+        await self._end(what, call, allowed, None if name not in FACTORS else expected(name, rows), request_id)
 
-    async def _end(self, what: str, call: Any, allowed: set[str], answer: Rows | None) -> None:
+    async def _end(self, what: str, call: Any, allowed: set[str], answer: Rows | None, request_id: str = "") -> None:
         ended, details = "OK", ""
         try:
             response = await call
@@ -185,7 +193,7 @@ class Caller:
                 raise
             ended = "CANCELLED"
         else:
-            if answer is not None and not _is_answer(response, answer):
+            if answer is not None and not _is_answer(response, answer, request_id):
                 self._tally.swapped += 1
         self._count(what, ended, allowed, details)
 
@@ -217,14 +225,14 @@ async def reload_models(stub: Any, tally: Tally, seconds: float, stop: asyncio.E
             tally.calls["reload", ended] += 1
 
 
-def request(name: str, rows: Rows) -> pb.ModelInferRequest:
+def request(name: str, rows: Rows, request_id: str = "") -> pb.ModelInferRequest:
     """Make a request with raw contents."""
-    message = pb.ModelInferRequest(model_name=name)
+    message = pb.ModelInferRequest(model_name=name, id=request_id)
     message.inputs.add(name="x", datatype="FP32", shape=rows.shape)
     message.raw_input_contents.append(rows.tobytes())
     return message
 
 
-def _is_answer(response: pb.ModelInferResponse, rows: Rows) -> bool:
+def _is_answer(response: pb.ModelInferResponse, rows: Rows, request_id: str) -> bool:
     raw = response.raw_output_contents
-    return len(raw) == 1 and raw[0] == rows.tobytes()
+    return response.id == request_id and len(raw) == 1 and raw[0] == rows.tobytes()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
@@ -14,9 +15,11 @@ from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
+from mnserve.processes.engine_place import EnginePlace
 from mnserve.processes.engine_shares import engine_shares
 from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_count import count_for, first_count
+from mnserve.processes.front_end_place import FrontEndPlace
 from mnserve.processes.port import ReservedPort
 from mnserve.processes.request_counters import AllRefused
 from mnserve.settings import ServeSettings
@@ -26,7 +29,9 @@ from mnserve.starting.verdict import check_loaded
 _log = logging.getLogger(__name__)
 
 _CLOSING_SECONDS: Final = 10.0
-"""Longest time in which front ends and engine processes end, after the drain."""
+"""Longest time in which front ends end their calls and connections, after the drain."""
+_REPLY_SECONDS: Final = 2.0
+"""Time to tell that the drain is over, or to end; what takes longer is stuck, and is ended."""
 _COUNTERS_SECONDS: Final = 5.0
 
 
@@ -117,18 +122,26 @@ class Supervisor:
             await asyncio.to_thread(self._metrics.close)
         for place in fleet.places:
             place.child.send("end")
-        await self._end(_CLOSING_SECONDS)
+        await self._end(_REPLY_SECONDS)
         return finished
 
     async def _drain(self, timeout: float) -> bool:
         """Has front ends pass on what they have, and engine processes finish it; True if they did in time."""
         deadline = self._loop.time() + timeout
-        calls = (front_end.calls.call("drain", {"timeout": timeout}) for front_end in self._fleet.front_ends)
-        await outcomes_of(calls, timeout + _CLOSING_SECONDS)
+        await self._drain_all(self._fleet.front_ends, timeout)
         remaining = max(0.0, deadline - self._loop.time())
-        engines = (engine for engine in self._fleet.engines if engine.child.alive)
-        calls = (engine.calls.call("drain", {"timeout": remaining}) for engine in engines)
-        return all(outcome is True for outcome in await outcomes_of(calls, remaining + _CLOSING_SECONDS))
+        engines = [engine for engine in self._fleet.engines if engine.child.alive]
+        return all(outcome is True for outcome in await self._drain_all(engines, remaining))
+
+    async def _drain_all(self, places: Sequence[FrontEndPlace | EnginePlace], timeout: float) -> list[Any]:
+        """Drains processes side by side, and ends those that do not even tell that their time is over."""
+        calls = (place.calls.call("drain", {"timeout": timeout}) for place in places)
+        outcomes = await outcomes_of(calls, timeout + _REPLY_SECONDS)
+        for place, outcome in zip(places, outcomes, strict=True):
+            if isinstance(outcome, TimeoutError):
+                _log.error("%s is stuck, and is ended", place.child.name)
+                place.child.kill(expected=False)
+        return outcomes
 
     async def _end(self, patience: float = 0.0) -> None:
         """Ends all processes, and gives the port up."""

@@ -10,7 +10,7 @@ import pytest
 
 from mnserve.channel.wire_errors import error_fields
 from mnserve.errors import StartError
-from mnserve.processes import engine_place, fleet, front_end_place
+from mnserve.processes import engine_place, fleet, front_end_place, supervisor
 from mnserve.processes.common_limits import CommonLimits
 from mnserve.processes.control import Message
 from mnserve.processes.engine_place import EngineEvents, EnginePlace, StartOrders
@@ -18,6 +18,7 @@ from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.listeners import Listeners
+from mnserve.processes.supervisor import Supervisor
 from mnserve.settings import ServeSettings
 
 Tell = Callable[[Message, list[int]], None]
@@ -145,3 +146,25 @@ async def test_processes_that_lose_their_link_and_live_on_are_linked_again(
     if engine_lives:
         assert told[0][1]["suspects"] == ["m"]
     server.kill()
+
+
+async def test_a_stop_ends_processes_that_are_stuck(
+    started: list[Child], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor, "_REPLY_SECONDS", 0.01)
+    server = Supervisor(ServeSettings(repository="."))
+    server._fleet.add_engines([EngineShare()])
+    server._fleet.add_front_ends(2)
+    for place in server._fleet.places:
+        place.close()
+    engine, stuck, front_end = started
+    draining = asyncio.ensure_future(server._drain(0.0))
+    await asyncio.sleep(0)
+    while ("call", {"id": 1, "method": "drain", "arguments": {"timeout": 0.0}}) not in front_end.told:
+        await asyncio.sleep(0)
+    front_end.tell({"kind": "reply", "id": 1, "value": None}, [])
+    async with asyncio.timeout(5):
+        assert not await draining
+    assert [child.alive for child in (engine, stuck, front_end)] == [False, False, True]
+    assert "front end 0 is stuck" in caplog.text
+    assert "front end 1" not in caplog.text
