@@ -19,6 +19,7 @@ from mnserve.errors import MnServeError, SettingsError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.models.catalogue import ModelState
 from mnserve.processes.front_end_count import first_count, front_ends_work
+from mnserve.processes.garbage import keep_for_good
 from mnserve.settings import ServeSettings
 from mnserve.starting.addresses import Addresses
 from mnserve.text.names import printable
@@ -69,7 +70,9 @@ async def _serve(make_server: Callable[[ServeSettings], _AnyServer], settings: S
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
     if start.done():
         try:
-            _announce(start.result(), server.states, Console(highlight=False, soft_wrap=True))
+            addresses = start.result()
+            keep_for_good()
+            _announce(addresses, server.states, Console(highlight=False, soft_wrap=True))
         except BaseException:
             signalled.cancel()
             raise

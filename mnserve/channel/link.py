@@ -13,6 +13,8 @@ from mnserve.channel.records import DamagedRecordsError, OnRecord, RecordReader
 
 _log = logging.getLogger(__name__)
 
+_GATHER_SECONDS: Final = 0.0005
+"""Longest time that records wait for others to leave with; an idle loop may take a millisecond."""
 READ_BYTES: Final = 2**18
 """Bytes that are read in one turn of the loop."""
 
@@ -40,17 +42,27 @@ class Link:
         self._out: list[bytes] = []
         self._unsent = memoryview(b"")
         self._flush_is_due = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self.gather = 1
+        """Records that leave together if that takes less than a millisecond, as each departure wakes the other side."""
         self.closed = False
         """True once it has ended; what is sent then is dropped."""
         self._loop.add_reader(sock, self._read)
 
     def send(self, record: bytes) -> None:
-        """Sends a record, at the end of this turn of the loop."""
+        """Sends a record, at the end of this turn of the loop, or a moment later with others."""
         if self.closed:
             return
         self._out.append(record)
         if not self._flush_is_due:
             self._flush_is_due = True
+            if self.gather > 1:
+                self._gathering = self._loop.call_later(_GATHER_SECONDS, self._flush)
+            else:
+                self._loop.call_soon(self._flush)
+        elif self._gathering is not None and len(self._out) >= self.gather:
+            self._gathering.cancel()
+            self._gathering = None
             self._loop.call_soon(self._flush)
 
     def close(self, reason: str = "it was closed") -> None:
@@ -61,6 +73,8 @@ class Link:
             with contextlib.suppress(OSError):
                 self._send_some()
         self.closed = True
+        if self._gathering is not None:
+            self._gathering.cancel()
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
@@ -68,6 +82,7 @@ class Link:
         self._on_closed(reason)
 
     def _flush(self) -> None:
+        self._gathering = None
         if self.closed:
             return
         try:

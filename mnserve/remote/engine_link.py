@@ -43,6 +43,10 @@ from mnserve.remote.placing import NO_PLACE, Placing
 MAX_ON_THEIR_WAY: Final = 65_536
 """Most requests of a link without an end; those whose callers have left count, while the engine process is stuck."""
 
+_CROWD: Final = 4
+"""Part of those who were answered together whose next requests leave together; fewer of them leave alone."""
+_MOST_GATHERED: Final = 8
+
 
 class _SentRequest:
     """A request on its way.
@@ -83,6 +87,7 @@ class EngineLink:
         self._calls: dict[int, _SentRequest] = {}
         self._held: dict[int, int] = {}
         self._tickets = 0
+        self._answered_together = 0
         self._reason = ""
 
     @property
@@ -144,6 +149,10 @@ class EngineLink:
         if delay_late:
             flags |= DELAY_LATE
         self._tickets = ticket = self._tickets + 1
+        if self._answered_together:
+            # Callers who were answered together come back one by one: a part of them goes on its way together.
+            self._link.gather = min(_MOST_GATHERED, self._answered_together // _CROWD)
+            self._answered_together = 0
         future: asyncio.Future[InferenceResult] = self._loop.create_future()
         self._calls[ticket] = _SentRequest(future, place, on_admitted)
         submit = Submit(
@@ -177,6 +186,7 @@ class EngineLink:
 
     def _take(self, kind: int, buffer: bytes, start: int, end: int) -> None:
         if kind == ANSWER:
+            self._answered_together += 1
             self._answers.take(buffer, start, end)
         elif kind == FAIL:
             ticket, flags = unpack_fail(buffer, start)

@@ -116,3 +116,25 @@ async def test_a_peer_that_ends_is_noticed_while_sending() -> None:
     await asyncio.sleep(0)
     b.close()
     assert "failed" in await end.until_closed() or "ended" in end.ends[0]
+
+
+async def test_records_of_a_crowd_leave_together_and_none_waits_for_long() -> None:
+    a, b = ends()
+    a.link.gather = 3
+    loop = asyncio.get_running_loop()
+    for number in range(2):
+        a.link.send(pack_number(records.CANCEL, number))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert b.numbers == []  # without the third, they wait for a moment
+    a.link.send(pack_number(records.CANCEL, 2))
+    await b.until(3)
+    began = loop.time()
+    a.link.send(pack_number(records.CANCEL, 3))
+    await b.until(4)
+    assert loop.time() - began < 1
+    a.link.send(pack_number(records.CANCEL, 4))
+    a.link.close()
+    await b.until_closed()
+    assert b.numbers == [0, 1, 2, 3, 4]
+    b.link.close()
