@@ -17,9 +17,9 @@ from rich.text import Text
 from mnserve.engines.cpu import available_cpus
 from mnserve.errors import MnServeError, SettingsError
 from mnserve.execution.engine_thread import EngineThread
+from mnserve.execution.garbage import keep_for_good
 from mnserve.models.catalogue import ModelState
 from mnserve.processes.front_end_count import first_count, front_ends_work
-from mnserve.processes.garbage import keep_for_good
 from mnserve.settings import ServeSettings
 from mnserve.starting.addresses import Addresses
 from mnserve.text.names import printable

@@ -16,6 +16,7 @@ from mnserve.channel.pages import CounterPage
 from mnserve.channel.wire_errors import error_fields
 from mnserve.engine_links.front_end_link import FrontEndLink, LinkMemories
 from mnserve.errors import MnServeError
+from mnserve.execution.garbage import keep_for_good
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.observability.log_settings import LogControl, LogValue
@@ -24,7 +25,6 @@ from mnserve.processes.calls import Answerer, Arguments
 from mnserve.processes.child_side import Supervision, supervised
 from mnserve.processes.control import Message
 from mnserve.processes.engine_counters import batches_message
-from mnserve.processes.garbage import keep_for_good
 from mnserve.processes.publishing import Publisher
 from mnserve.processes.settings_message import settings_from_message
 from mnserve.protocol.model_config_pb2 import ModelConfig

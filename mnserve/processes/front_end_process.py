@@ -20,6 +20,7 @@ from mnserve.channel.memory import SharedMemory
 from mnserve.channel.pages import CounterPage
 from mnserve.channel.wire_errors import error_fields
 from mnserve.engine_links.front_end_link import LinkMemories
+from mnserve.execution.garbage import keep_for_good
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.logs import configure
 from mnserve.observability.trace_counts import SharedTraceCounts
@@ -27,7 +28,6 @@ from mnserve.observability.tracing import Tracing
 from mnserve.processes.calls import Answerer, Arguments, Caller
 from mnserve.processes.child_side import Supervision, supervised
 from mnserve.processes.control import Message
-from mnserve.processes.garbage import keep_for_good
 from mnserve.processes.settings_message import settings_from_message
 from mnserve.remote.engine_link import EngineLink
 from mnserve.remote.engines import RemoteEngines
