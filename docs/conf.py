@@ -50,6 +50,7 @@ _TREE: Final = {
         "docs/serving/security",
         "docs/serving/model-control",
         "docs/serving/operations",
+        "docs/serving/processes",
         "docs/serving/tuning",
         "docs/predicting",
     ),
