@@ -3,7 +3,7 @@
     python benchmarks/soak.py                                20 minutes, 16 callers, two models
     python benchmarks/soak.py --minutes 1 --callers 4 --json soak.json
     python benchmarks/soak.py --patient                      no caller cancels; see soaking/grpc_cancels.py
-    python benchmarks/soak.py --kill-seconds 15 --serve-options --front-ends 2
+    python benchmarks/soak.py --kill-seconds 20 --serve-options --front-ends 2
     python benchmarks/soak.py --serve-options --max-queue-rows 4096
 
 Starts `mnserve serve` with two small models on free ports. Callers send good requests of 1 to 16 rows, requests with
@@ -12,7 +12,7 @@ wrong request in them, and requests for statistics. Meanwhile the models are loa
 compared with the right answer for its rows. A call that has not ended after a minute is lost.
 
 With `--kill-seconds` a front end and an engine process are killed in turn (SIGKILL). Calls may end as UNAVAILABLE for
-half a minute after each, and nothing else may happen to them.
+ten seconds after each, and nothing else may happen to them.
 
 The slope of resident memory is taken by least squares over the requests of the second half, so that loading, caches
 and fragmentation at the start do not count. It is printed for an hour at the rate of this run.
@@ -37,7 +37,7 @@ from common.loopback import exempt_loopback
 from common.options import add_json, positive_integer, positive_number, script_parser
 from rich.console import Console
 from soaking.callers import Caller, Tally, reload_models
-from soaking.killing import kill_in_turn
+from soaking.killing import GRACE_SECONDS, kill_in_turn
 from soaking.memory import children, resident_bytes, slope
 from soaking.models import write_repository
 
@@ -77,6 +77,8 @@ def main() -> int:
     parser.add_argument("--serve-options", nargs=argparse.REMAINDER, default=[], help="further words for mnserve serve")
     add_json(parser)
     arguments = parser.parse_args()
+    if arguments.kill_seconds is not None and arguments.kill_seconds <= GRACE_SECONDS:
+        parser.error(f"--kill-seconds is {arguments.kill_seconds:g}; it must be above {GRACE_SECONDS:g}, the grace")
     words = ["--model-control", "explicit", "--load-model", "twice", "thrice", "--intra-op-threads", "1"]
     with tempfile.TemporaryDirectory() as folder:
         write_repository(Path(folder))

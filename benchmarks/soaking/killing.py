@@ -12,7 +12,7 @@ from soaking.memory import children
 
 KINDS = ("front_end_process", "engine_process")
 """Last word of the module that each kind of process runs."""
-GRACE_SECONDS = 30.0
+GRACE_SECONDS = 10.0
 """Time after a kill in which calls may end as UNAVAILABLE."""
 
 

@@ -69,10 +69,6 @@ class PriorityQueue(Generic[_Item]):
         rank = self.first_rank()
         return None if rank is None else next(iter(self._lines[rank].values()))
 
-    def firsts(self) -> Iterator[_Item]:
-        """Finds the first item of each rank."""
-        return (next(iter(line.values())) for line in self._lines.values() if line)
-
     def _drop_empty_lines(self) -> None:
         self._lines = {rank: line for rank, line in self._lines.items() if line}
         self._heap = sorted(self._lines)

@@ -17,6 +17,8 @@ class CounterPage:
         memory: Memory of the counters; it is closed with this object.
     """
 
+    _NAME = "mnserve-counters"
+
     def __init__(self, memory: SharedMemory) -> None:
         self._memory = memory
         self.cells: memoryview[int] = memory.view.cast("q")
@@ -29,7 +31,7 @@ class CounterPage:
         Args:
             count: Number of counters, at least 1.
         """
-        return cls(SharedMemory.create(count * CELL_BYTES, "mnserve-counters"))
+        return cls(SharedMemory.create(count * CELL_BYTES, cls._NAME))
 
     @classmethod
     def from_fd(cls, fd: int) -> Self:

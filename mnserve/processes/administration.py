@@ -16,7 +16,7 @@ from mnserve.processes.engine_place import EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndPlace
 from mnserve.processes.journal import Journal
 from mnserve.processes.request_counters import RequestCounters
-from mnserve.remote.models import RemoteModels
+from mnserve.remote.mirror import CatalogueMirror
 
 _PATIENCE: Final = 10.0
 """Longest time that a call waits for a front end which does nothing."""
@@ -37,7 +37,7 @@ class Administration:
 
     def __init__(
         self,
-        models: RemoteModels,
+        models: CatalogueMirror,
         engines: Sequence[EnginePlace],
         front_ends: Sequence[FrontEndPlace],
         orders: StartOrders,

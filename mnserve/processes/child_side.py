@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from mnserve.processes.control import ControlChannel, OnMessage
+from mnserve.processes.control import ControlChannel, Message, OnMessage
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -27,10 +27,23 @@ class Supervision:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._channel: ControlChannel | None = None
+        self._ended = asyncio.Event()
 
     def open(self, on_message: OnMessage) -> None:
         """Begins to take messages, on the running event loop. The end of the supervisor ends this process."""
-        self._channel = ControlChannel(self._socket, on_message, lambda: os._exit(1))
+
+        def take(message: Message, fds: list[int]) -> None:
+            if message["kind"] == "end":
+                self._ended.set()
+            else:
+                on_message(message, fds)
+
+        self._channel = ControlChannel(self._socket, take, lambda: os._exit(1))
+
+    async def ended(self) -> int:
+        """Waits for the end that the supervisor asks for; returns the exit code."""
+        await self._ended.wait()
+        return 0
 
     def send(self, kind: str, **fields: Any) -> None:
         """Sends a message; see :meth:`ControlChannel.send`."""

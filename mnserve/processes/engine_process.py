@@ -50,7 +50,6 @@ class EngineProcess:
         }
         self._answerer = Answerer(lambda method, arguments: self._methods[method](arguments), supervision.send)
         self._loaded = asyncio.Event()
-        self._ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._polling: asyncio.Task[None] | None = None
         self._log_control: LogControl | None = None
@@ -58,11 +57,6 @@ class EngineProcess:
         self._publisher: Publisher | None = None
         self._links: set[FrontEndLink] = set()
         supervision.open(self._take)
-
-    async def ended(self) -> int:
-        """Waits for the end that the supervisor asks for; returns the exit code."""
-        await self._ended.wait()
-        return 0
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
@@ -76,8 +70,6 @@ class EngineProcess:
             self._change_log(message["changes"])
         elif kind == "stopping":
             self._stop()
-        elif kind == "end":
-            self._ended.set()
 
     def _begin(self, message: Message, fds: list[int]) -> None:
         settings = settings_from_message(ServeSettings, message["settings"])
@@ -173,7 +165,8 @@ class EngineProcess:
 
 
 async def _main(supervision: Supervision) -> int:
-    return await EngineProcess(supervision).ended()
+    EngineProcess(supervision)  # lives on by its messages
+    return await supervision.ended()
 
 
 if __name__ == "__main__":

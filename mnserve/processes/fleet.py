@@ -21,7 +21,7 @@ from mnserve.processes.listeners import Listeners
 from mnserve.processes.merged_catalogue import CatalogueChange, MergedCatalogue
 from mnserve.processes.settings_message import settings_message
 from mnserve.remote.engines import RemoteEngines
-from mnserve.remote.models import RemoteModels
+from mnserve.remote.mirror import CatalogueMirror
 from mnserve.settings import ServeSettings
 
 _log = logging.getLogger(__name__)
@@ -43,9 +43,8 @@ class Fleet:
         self.engines: list[EnginePlace] = []
         self.front_ends: list[FrontEndPlace] = []
         self.orders = StartOrders(settings=settings_message(settings))
-        self.models = RemoteModels(
+        self.models = CatalogueMirror(
             RemoteEngines(),
-            _NoAuthority(),
             lambda name, version, _slot: ModelCounters(name, version, lambda: 0),
             lambda: None,
             empty_is_ready=True,
@@ -184,11 +183,3 @@ class Fleet:
                 self.orders.wanted.pop(name, None)
             for front_end in self.front_ends:
                 front_end.tell(change)
-
-
-class _NoAuthority:
-    """Stands for the authority where that is this process."""
-
-    async def call(self, method: str, arguments: object) -> object:
-        """Does nothing: calls of front ends come to ``mnserve.processes.administration``."""
-        raise NotImplementedError(method)

@@ -56,17 +56,11 @@ class FrontEndProcess:
         self._authority = Caller(supervision.send)
         self._methods = {"apply": self._apply, "drain": self._drain, "close": self._close}
         self._answerer = Answerer(lambda method, arguments: self._methods[method](arguments), supervision.send)
-        self._ended = asyncio.Event()
         self._engines = RemoteEngines()
         self._tasks: set[asyncio.Task[None]] = set()
         self._port = 0
         self._connections: ConnectionCounts | None = None
         supervision.open(self._take)
-
-    async def ended(self) -> int:
-        """Waits for the end that the supervisor asks for; returns the exit code."""
-        await self._ended.wait()
-        return 0
 
     def _take(self, message: Message, fds: list[int]) -> None:
         kind = message["kind"]
@@ -93,8 +87,6 @@ class FrontEndProcess:
             self._models.stop()
         elif kind == "refuse":
             self._front_end.refuse()
-        elif kind == "end":
-            self._ended.set()
 
     def _begin(self, message: Message, fds: list[int]) -> None:
         settings = settings_from_message(ServeSettings, message["settings"])
@@ -177,7 +169,8 @@ class FrontEndProcess:
 
 
 async def _main(supervision: Supervision) -> int:
-    return await FrontEndProcess(supervision).ended()
+    FrontEndProcess(supervision)  # lives on by its messages
+    return await supervision.ended()
 
 
 if __name__ == "__main__":

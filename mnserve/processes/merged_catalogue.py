@@ -145,10 +145,6 @@ class MergedCatalogue:
         )
 
 
-def _recovers(model: ModelRecord) -> bool:
-    return any(version.recovering for version in model.versions)
-
-
 def _restarting(model: ModelRecord) -> ModelRecord:
     """Describes a model that no engine process serves now: what was ready waits for one."""
     versions = (

@@ -11,7 +11,7 @@ from mnserve.models.registry import Models
 from mnserve.models.served import ServedModel
 from mnserve.processes.calls import Send
 from mnserve.shared_catalogue.catalogue_message import version_message
-from mnserve.shared_catalogue.engine_page import EngineRow
+from mnserve.shared_catalogue.engine_page import EngineRow, free_number
 
 _LOOK_SECONDS: Final = 0.05
 """Time between two looks at what waits."""
@@ -33,6 +33,7 @@ class Publisher:
         """Served version -> number of its endpoint, and its description."""
         self._told: dict[str, dict[str, Any]] = {}
         self._hung: set[int] = set()
+        self._rows: dict[int, EngineRow] = {}
         self.endpoints: dict[int, ServedModel] = {}
         """Served versions by number."""
 
@@ -51,7 +52,7 @@ class Publisher:
                 model["faults"].append([state.version, state.reason])
         for gone in self._known.keys() - served:
             number, _ = self._known.pop(gone)
-            del self.endpoints[number]
+            del self.endpoints[number], self._rows[number]
         for name, model in now.items():
             if self._told.get(name) != model:
                 self._send("model", **model)
@@ -65,14 +66,14 @@ class Publisher:
         while True:
             for number, served in self.endpoints.items():
                 batcher = served.batcher
-                EngineRow(self._page, number).wait(batcher.waiting_requests, batcher.waiting_rows)
+                self._rows[number].wait(batcher.waiting_requests, batcher.waiting_rows)
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _version(self, served: ServedModel) -> dict[str, Any]:
         if served not in self._known:
-            number = next(self._numbers)
-            row = EngineRow(self._page, number)
-            row.begin(number)
+            number = free_number(self._numbers, self.endpoints)
+            row = self._rows[number] = EngineRow(self._page, number)
+            row.begin()
             served.counters.count_runs_in(row.run_cell)
             served.batcher.show_running_in(row.running_cells)
             description = version_message(served.config, served.signature, served.queue_rules)

@@ -1,19 +1,16 @@
-"""Mirror of the catalogue in a front end, kept up by the messages of the supervisor."""
+"""Models of a server in a front end: found in the mirror of the catalogue, administered by the supervisor."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from mnserve.models.catalogue_view import CatalogueView
-from mnserve.models.entry import ModelEntry
 from mnserve.models.statistics import ModelCounters
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
-from mnserve.remote.endpoint import RemoteEndpoint
 from mnserve.remote.engines import RemoteEngines
-from mnserve.remote.records import ModelRecord, VersionRecord
+from mnserve.remote.mirror import CatalogueMirror
 
 
 class Authority(Protocol):
@@ -27,8 +24,8 @@ class Authority(Protocol):
         """
 
 
-class RemoteModels(CatalogueView[RemoteEndpoint]):
-    """Models of a server, in a process that has none of their engines.
+class RemoteModels(CatalogueMirror):
+    """Models of a server, in a process that takes calls in.
 
     Args:
         engines: The engine processes.
@@ -47,43 +44,8 @@ class RemoteModels(CatalogueView[RemoteEndpoint]):
         *,
         empty_is_ready: bool,
     ) -> None:
-        super().__init__(empty_is_ready=empty_is_ready)
-        self._engines = engines
+        super().__init__(engines, counters, on_change, empty_is_ready=empty_is_ready)
         self._authority = authority
-        self._counters = counters
-        self._on_change = on_change
-        self._known = False
-
-    @property
-    def ready(self) -> bool:
-        """True if every model that is to be served answers requests, and there is one, or none is needed."""
-        return self._known and super().ready
-
-    def apply(self, models: Iterable[ModelRecord], gone: Iterable[str] = ()) -> None:
-        """Takes in a part of the catalogue.
-
-        Args:
-            models: Models that have changed.
-            gone: Names of models that are not there any more.
-        """
-        for record in models:
-            entry = self._entries.setdefault(record.name, ModelEntry())
-            entry.loaded, entry.faults = record.loaded, dict(record.faults)
-            before, entry.served = entry.served, {}
-            for version in record.versions:
-                entry.served[version.version] = self._endpoint(record.name, version, before.get(version.version))
-            _retire(before, entry.served)
-        for name in gone:
-            if (left := self._entries.pop(name, None)) is not None:
-                _retire(left.served, {})
-        self._known = True
-        self._engines.wake()
-        self._on_change()
-
-    def stop(self) -> None:
-        """Reports every model as not ready from now on; requests are still answered."""
-        self._stopping = True
-        self._on_change()
 
     async def load(self, name: str, override: ModelConfig | None = None) -> None:
         """Has a model loaded in all engine processes; every front end finds it then."""
@@ -100,18 +62,3 @@ class RemoteModels(CatalogueView[RemoteEndpoint]):
             self.find(name, version)
         messages = await self._authority.call("statistics", {"name": name, "version": version})
         return [pb.ModelStatistics.FromString(base64.b64decode(text)) for text in messages]
-
-    def _endpoint(self, name: str, record: VersionRecord, before: RemoteEndpoint | None) -> RemoteEndpoint:
-        if before is not None and before.serves(record):
-            before.update(record)
-            return before
-        return RemoteEndpoint(name, record, self._engines, self._counters(name, record.version, record.slot))
-
-    def _reason(self, served: RemoteEndpoint) -> str:
-        return super()._reason(served) or served.recovering
-
-
-def _retire(before: Mapping[int, RemoteEndpoint], now: Mapping[int, RemoteEndpoint]) -> None:
-    for version, endpoint in before.items():
-        if now.get(version) is not endpoint:
-            endpoint.retire()

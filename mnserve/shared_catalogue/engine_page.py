@@ -5,14 +5,26 @@ Each endpoint, a served version under its number, has a row.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from typing import Final
 
 ROWS: Final = 8192
-"""Rows of a page. Numbers count on, and of those with the same row only the newest is served."""
+"""Rows of a page, which is also the most endpoints with rows of their own."""
 _CELLS: Final = 16
 PAGE_CELLS: Final = ROWS * _CELLS
 """Cells of a page; memory is used for those that were written alone."""
-_RUNNING: Final = 4
+_RUNNING: Final = 3
+
+
+def free_number(numbers: Iterator[int], served: Collection[int]) -> int:
+    """Takes the next number of an endpoint whose row no other one has.
+
+    Args:
+        numbers: Numbers, counted on.
+        served: Numbers of the endpoints that are there.
+    """
+    rows = {number % ROWS for number in served}
+    return next(number for number in numbers if number % ROWS not in rows or len(rows) == ROWS)
 
 
 class EngineRow:
@@ -27,34 +39,29 @@ class EngineRow:
         start = endpoint % ROWS * _CELLS
         self._cells = page[start : start + _CELLS]
 
-    def begin(self, endpoint: int) -> None:
+    def begin(self) -> None:
         """Clears the row for a new endpoint."""
         for cell in range(_CELLS):
             self._cells[cell] = 0
-        self._cells[0] = endpoint
-
-    def is_of(self, endpoint: int) -> bool:
-        """True if no newer endpoint has taken the row."""
-        return self._cells[0] == endpoint
 
     def wait(self, requests: int, rows: int) -> None:
         """Notes how many requests, and rows of them, wait for an engine."""
-        self._cells[1], self._cells[2] = requests, rows
+        self._cells[0], self._cells[1] = requests, rows
 
     @property
     def requests(self) -> int:
         """Requests that wait for an engine."""
-        return self._cells[1]
+        return self._cells[0]
 
     @property
     def rows(self) -> int:
         """Rows that wait for an engine."""
-        return self._cells[2]
+        return self._cells[1]
 
     @property
     def run_cell(self) -> memoryview[int]:
         """Cell of the successful runs."""
-        return self._cells[3:_RUNNING]
+        return self._cells[2:_RUNNING]
 
     @property
     def running_cells(self) -> memoryview[int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from itertools import count
 from typing import Any
 
 from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.models.statistics import ModelCounters
 from mnserve.processes.engine_counters import EngineCounters, batches_message
-from mnserve.shared_catalogue.engine_page import PAGE_CELLS, EngineRow
+from mnserve.shared_catalogue.engine_page import PAGE_CELLS, ROWS, EngineRow, free_number
 
 RESULT = BatchResult(outputs=[], rows=3, times=BatchTimes(input_ns=1, infer_ns=2, output_ns=3))
 
@@ -24,7 +25,7 @@ def loaded(*numbers: int) -> dict[str, Any]:
 def process(cells: memoryview[int], number: int) -> ModelCounters:
     """Counters of a version as its engine process has them."""
     counters, row = ModelCounters("m", 1, lambda: 0), EngineRow(cells, number)
-    row.begin(number)
+    row.begin()
     counters.count_runs_in(row.run_cell)
     return counters
 
@@ -57,3 +58,14 @@ def test_runs_and_batches_are_those_of_all_processes() -> None:
     for number in range(2):
         sums.update(number, loaded())
     assert shown(sums) == (0, 0, 0)
+
+
+def test_a_model_that_is_loaded_again_for_days_never_gets_the_row_of_another() -> None:
+    numbers = count(1)
+    stays = free_number(numbers, {})
+    seen = set()
+    for _ in range(ROWS + 5):
+        seen.add(free_number(numbers, {stays}) % ROWS)
+    assert stays % ROWS not in seen
+    assert len(seen) == ROWS - 1
+    assert free_number(numbers, range(ROWS)) > ROWS  # more than there are rows: some share theirs
