@@ -14,6 +14,9 @@ import pytest
 
 PATIENCE = 60
 """Seconds within which anything happens on a machine with other work."""
+HEEDING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
+"""Runs a command that heeds SIGINT, which a shell's background jobs ignore. Code between fork and exec would run the fork
+handlers of gRPC, where other tests of this process have used it."""
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
 
@@ -59,14 +62,13 @@ def test_a_signal_during_imports_ends_the_process(
         pytest.skip("this machine lets nobody make a namespace of processes")
     path = os.pathsep.join(filter(None, (str(endless_import), os.environ.get("PYTHONPATH", ""))))
     process = subprocess.Popen(
-        [*(NAMESPACE if first else ()), sys.executable, "-m", *words],
+        [sys.executable, "-c", HEEDING, *(NAMESPACE if first else ()), sys.executable, "-m", *words],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore SIGINT
     )
     try:
-        wait_for((endless_import / "importing").exists)
+        wait_for((endless_import / "importing").exists, process)
         assert ((endless_import / "importing").read_text() == "1") is first
         os.kill(only_child(process.pid) if first else process.pid, number)
         _, log = process.communicate(timeout=PATIENCE)
@@ -85,8 +87,9 @@ def only_child(pid: int) -> int:
     return int(child)
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
+def wait_for(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
+        assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.02)
