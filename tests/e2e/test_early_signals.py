@@ -15,8 +15,8 @@ import pytest
 PATIENCE = 60
 """Seconds within which anything happens on a machine with other work."""
 HEEDING = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])"
-"""Runs a command that heeds SIGINT, which a shell's background jobs ignore. Code between fork and exec would run the fork
-handlers of gRPC, where other tests of this process have used it."""
+"""Runs a command that heeds SIGINT, which a shell's background jobs ignore. Code between fork and exec would run the
+fork handlers of gRPC, where other tests of this process have used it."""
 NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
 
 
