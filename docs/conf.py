@@ -94,4 +94,5 @@ def _add_side_bar(_app: Sphinx, name: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> None:
     """Join the build."""
+    app.add_config_value("side_bar", _TREE, "env")  # another side bar has the front page read again
     app.connect("source-read", _add_side_bar)
