@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
@@ -81,6 +82,8 @@ class EnginePlace:
         self._restarts = Restarts()
         self._failures = 0
         self._loading: list[str] = []
+        self._killed: set[str] = set()
+        """Models whose load was going on when the process before was killed from outside."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self.start()
@@ -134,6 +137,7 @@ class EnginePlace:
             else:
                 self._loading.remove(message["name"])
                 self._orders.left_out.pop(message["name"], None)  # this load has ended no process
+                self._killed.discard(message["name"])
         elif kind == "started":
             self._failures = 0
             self._events.on_loaded(self)
@@ -161,7 +165,9 @@ class EnginePlace:
 
     def _died(self, code: int) -> None:
         how = ending(code)
-        loading = list(self._loading)
+        loading = [name for name in self._loading if code != -signal.SIGKILL or name in self._killed]
+        # SIGKILL comes from outside: from a person, or from a system out of memory, which the load may have used up.
+        self._killed = set(self._loading)
         for name in loading:
             self._orders.left_out[name] = (
                 f"its load ended the engine process {how}; correct the model and load it again, or restart the server"

@@ -92,7 +92,7 @@ class RemoteEndpoint:
                 continue
             try:
                 return await engine.link.infer(places[engine.index][1], work, limits, on_admitted)
-            except StaleEndpointError as error:
+            except (StaleEndpointError, StoppingError) as error:
                 if not await self._moved(places):
                     raise self._stopping() from error
             except EngineLostError as error:

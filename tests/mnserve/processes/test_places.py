@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from mnserve.processes.engine_shares import EngineShare
 from mnserve.processes.fleet import Fleet
 from mnserve.processes.front_end_place import FrontEndEvents, FrontEndPlace
 from mnserve.processes.listeners import Listeners
+from mnserve.processes.restarts import Restarts
 from mnserve.processes.supervisor import Supervisor
 from mnserve.settings import ServeSettings
 
@@ -41,7 +43,11 @@ class Child:
     def kill(self, *, expected: bool = True) -> None:
         self.alive = False
         if not expected:
-            asyncio.get_running_loop().call_soon(self._on_death, -9)
+            self.end(-signal.SIGKILL)
+
+    def end(self, code: int) -> None:
+        self.alive = False
+        asyncio.get_running_loop().call_soon(self._on_death, code)
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +89,32 @@ async def until(count: int, started: list[Child]) -> None:
 async def test_a_model_that_is_loaded_after_all_is_left_out_no_more(started: list[Child]) -> None:
     place = engine(orders := StartOrders(settings={}))
     started[0].tell({"kind": "loading", "name": "m", "begins": True}, [])
-    started[0].kill(expected=False)
+    started[0].end(-signal.SIGFPE)
     await until(2, started)
     (told,) = [fields for kind, fields in started[1].told if kind == "start"]
-    assert "SIGKILL" in told["left_out"]["m"]
+    assert "SIGFPE" in told["left_out"]["m"]
     for begins in (True, False):  # its files were corrected, and polling has found that
         started[1].tell({"kind": "loading", "name": "m", "begins": begins}, [])
     assert not orders.left_out
+    place.close()
+
+
+async def test_a_kill_from_outside_is_blamed_on_a_load_the_second_time_alone(
+    started: list[Child], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Restarts, "wait", lambda restarts: 0.0)
+    place = engine(StartOrders(settings={}))
+    left_out = []
+    started[0].tell({"kind": "started"}, [])
+    for number, loads in enumerate([True, False, True, True]):
+        started[number].tell({"kind": "loading", "name": "m", "begins": True}, [])
+        if not loads:  # it is loaded, and something else goes on
+            started[number].tell({"kind": "loading", "name": "m", "begins": False}, [])
+        started[number].end(-signal.SIGKILL)
+        await until(number + 2, started)
+        left_out += [dict(fields["left_out"]) for kind, fields in started[-1].told if kind == "start"]
+    assert left_out[:3] == [{}, {}, {}]
+    assert "SIGKILL" in left_out[3]["m"]
     place.close()
 
 

@@ -197,6 +197,18 @@ async def test_a_request_follows_its_model_to_the_version_that_took_its_place() 
     assert models.find("m") is not found
 
 
+async def test_a_request_that_the_old_version_refuses_goes_to_the_new_one() -> None:
+    models, engines, _ = mirror()
+    link = Link(StoppingError("model 'm' is stopping"))
+    engines.connect(0, 1, link)
+    models.apply([model(version({0: (1, 7)}))])
+    waiting = asyncio.ensure_future(models.find("m").infer(WORK))
+    await asyncio.sleep(0.01)
+    models.apply([model(version({0: (1, 8)}))])
+    await waiting
+    assert link.endpoints == [7, 8]
+
+
 async def test_waiting_for_an_engine_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     models, _, _ = mirror()
     models.apply([model(version({}, reason="its engine process is started again", recovering=True))])
