@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import logging
 import os
 import shutil
 import signal
@@ -238,6 +239,19 @@ def kept_exports(one_operator_table: None, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch.onnx.export", KeptExports(folder, torch.onnx.export))
         yield
+
+
+@pytest.fixture(autouse=True)
+def unchanged_logger() -> Iterator[None]:
+    """Gives the next test the log of mnserve as it was: commands and log settings change its level and handlers."""
+    logger, root = logging.getLogger("mnserve"), logging.getLogger()
+    before = (logger.level, logger.propagate, root.level, list(root.handlers))
+    yield
+    logger.propagate = before[1]
+    logger.setLevel(before[0])
+    root.setLevel(before[2])
+    if list(root.handlers) != before[3]:
+        root.handlers[:] = before[3]
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_a_model_that_gains_nothing_has_one_thread_and_nothing_else_stays_open(
     monkeypatch: pytest.MonkeyPatch, load_model: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture
 ) -> None:
     machine = Machine(monkeypatch)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", "mnserve"):
         model = load_model(machine.options())
     assert (machine.open_threads, model.instances, model.wide) == ([1], 1, None)
     assert "model 'm': 1 engine of 1 thread: 2 threads gain too little" in caplog.text
