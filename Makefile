@@ -42,7 +42,7 @@ docs: $(INSTALLED)
 unit: $(INSTALLED)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --hypothesis-profile ci --numprocesses auto --dist loadfile --durations=15
 
-SERVERS := tests/conformance tests/e2e/kill $(addprefix tests/e2e/test_,model_control.py rows.py server_calls.py \
+SERVERS := tests/conformance tests/e2e/kill $(addprefix tests/e2e/test_,altered_messages.py model_control.py rows.py server_calls.py \
 	server_process.py shared_memory.py streams.py) $(addprefix tests/mnserve/,access rpc/test_small_calls.py)
 
 front-ends: $(INSTALLED)
