@@ -48,7 +48,9 @@ def test_the_network_warms_up_like_vanilla_and_the_best_epoch_has_a_dictionary(t
     fit(experiment("--family", "vanilla", "--name", "vanilla"), FitOptions(runs=tmp_path, quiet=True))
     names = ("train_loss", "validation_loss", "validation_accuracy")
     ours, plain = columns(tmp_path / "data", *names), columns(tmp_path / "vanilla", *names)
-    assert ours[:2] == plain[:2], "not a bit of the warm-up differs from the vanilla network"
+    warmed, alone = (np.array(rows[:2], float) for rows in (ours, plain))
+    # Weights lie elsewhere in memory, for which some processors' products round in another order.
+    np.testing.assert_allclose(warmed, alone, rtol=1e-6, err_msg="the warm-up differs from the vanilla network")
     assert ours[2] != plain[2]
     assert result is not None
     assert result["best_epoch"] == 3, "whatever the validation says: earlier epochs have no dictionary"
