@@ -93,8 +93,11 @@ class RemoteEndpoint:
             try:
                 return await engine.link.infer(places[engine.index][1], work, limits, on_admitted)
             except (StaleEndpointError, StoppingError) as error:
-                if not await self._moved(places):
-                    raise self._stopping() from error
+                if await self._moved(places):
+                    continue
+                if isinstance(error, StoppingError):
+                    raise  # it says what became of the request
+                raise self._stopping() from error
             except EngineLostError as error:
                 suspects = await self._engines.suspects(engine)
                 if suspects is None or self.name in suspects:
