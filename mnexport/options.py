@@ -28,6 +28,7 @@ class ExportOptions:
         calibration: samples fits an approximation to the held-out images inside the artifact; train to images of the
             training split, judged on the validation split.
         vanilla: export the same backbone and head without adaptation.
+        few_shot: export the backbone as a classifier of classes that requests bring with them.
         explain: neighbors whose share in an answer is told on request; 0 tells none.
         graph: input type and opset.
         precision: of the backbone.
@@ -48,6 +49,7 @@ class ExportOptions:
     rank: int | None = None
     calibration: CalibrationImages = "samples"
     vanilla: bool = False
+    few_shot: bool = False
     explain: int = 0
     graph: GraphOptions = field(default_factory=GraphOptions)
     precision: Precision = field(default_factory=Precision)
@@ -74,6 +76,7 @@ class ExportOptions:
             raise UsageError("--vanilla exports no adaptation, so there is nothing to --rank; leave one out.")
         if self.vanilla and self.form != "auto":
             raise UsageError(f"--vanilla exports no adaptation, so --form {self.form} has no meaning; leave one out.")
+        self._check_few_shot()
         if self.calibration == "train" and not self.calibrates:
             raise UsageError(
                 "--calibration train is for an approximated form (--form auto or low_rank) and for --dtype int8; leave "
@@ -94,6 +97,24 @@ class ExportOptions:
         if self.data_path is not None and (self.parity_images, self.calibration) == ("samples", "samples"):
             raise UsageError(
                 "--data-path is only read with --parity test or --calibration train; add one, or leave the path out."
+            )
+
+    def _check_few_shot(self) -> None:
+        """Refuse options that have no meaning for a few-shot classifier."""
+        given = {
+            "--form": self.form != "auto",
+            "--rank": self.rank is not None,
+            "--vanilla": self.vanilla,
+            "--explain": self.explain > 0,
+            "--dtype": self.precision.dtype != "float32",
+            "--format": self.engine is not None,
+            "--calibration": self.calibration != "samples",
+        }
+        if self.few_shot and any(given.values()):
+            option = next(name for name, is_given in given.items() if is_given)
+            raise UsageError(
+                f"--few-shot exports features and nearest means in float32, on which {option} does not act; leave one "
+                "out."
             )
 
     @property

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from mnexport.cpu_file.report import CpuFileReport
+from mnexport.forms.similarity_report import SimilarityReport
 from mnexport.graph import GraphReport
 from mnexport.parity.report import ParityReport
 from mnexport.precision.accuracy import AccuracyReport
@@ -27,6 +28,7 @@ class ExportReport:
         cpu: report on the file for CPUs; None where the form has none.
         engine: the TensorRT engine that was built beside it, or None.
         neighbors: the training images that the artifact carries, or None.
+        similarity: layers with neural similarity, or None.
     """
 
     path: Path
@@ -39,6 +41,7 @@ class ExportReport:
     cpu: CpuFileReport | None = None
     engine: EngineReport | None = None
     neighbors: NeighborsReport | None = None
+    similarity: SimilarityReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``--json`` and ``export.json``."""
@@ -53,4 +56,5 @@ class ExportReport:
             "cpu": None if self.cpu is None else self.cpu.to_dict(),
             "engine": None if self.engine is None else self.engine.to_dict(),
             "neighbors": None if self.neighbors is None else self.neighbors.to_dict(),
+            **({} if self.similarity is None else {"similarity": self.similarity.to_dict()}),
         }

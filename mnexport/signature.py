@@ -52,6 +52,7 @@ class ExportSignature:
         description: how the inputs are laid out, for clients that make them from files.
         vocabularies: values of each category column; a stored row has their positions.
         takes_nan: NaN stands for a missing number, which the graph fills in.
+        batched: tensors have a batch axis before their shapes, so that a server may join requests.
     """
 
     inputs: tuple[ExportTensor, ...]
@@ -61,6 +62,7 @@ class ExportSignature:
     description: dict[str, Any]
     vocabularies: tuple[tuple[str, ...], ...] = ()
     takes_nan: bool = False
+    batched: bool = True
 
     @property
     def stored_shape(self) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from mntrain.backbones.config import BackboneConfig
 from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.errors import ConfigError
-from mntrain.fields.listing import SECTIONS, Normalization, sections
+from mntrain.fields.listing import SECTIONS, Normalization, section_from, sections
 from mntrain.fields.parsing import check_values, check_words, recipe_parser
 from mntrain.fields.short_names import expand_values, expand_words
 from mntrain.fields.suggestion import nearest
@@ -72,6 +72,7 @@ class ExperimentConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that a recipe file may hold; the family's settings stand under its own name."""
         plain = dataclasses.asdict(self) | {"data": self.data.to_dict()}
+        plain["training"]["milestones"] = list(self.training.milestones)  # as a file has them
         plain[self.family] = plain.pop("model")
         return plain
 
@@ -163,7 +164,7 @@ def _assemble(namespace: Namespace, default_name: str, suffix: str = "") -> Expe
     model = description.config(**namespace[family].as_dict())
     if description.complete is not None:
         model = description.complete(model, namespace.as_dict())
-    sections = {key: kind(**namespace[key].as_dict()) for key, kind in SECTIONS.items()}
+    sections = {key: section_from(kind, namespace[key].as_dict()) for key, kind in SECTIONS.items()}
     own_name = f"{default_name}-{family.replace('_', '-')}{suffix}"
     return ExperimentConfig(
         name=own_name if namespace.name is None else namespace.name,

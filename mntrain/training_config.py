@@ -1,6 +1,7 @@
 """Configuration of the optimisation."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from mntrain.config_fields import require_finite
@@ -11,6 +12,8 @@ Precision = Literal["32-true", "bf16-mixed"]
 OptimizerName = Literal["adamw", "sgd"]
 ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS = ("none", "balanced")
+Schedule = Literal["drop", "cosine"]
+Freeze = Literal["none", "network", "backbone"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,9 @@ class TrainingConfig:
         drop_at: share of the epochs after which the learning rate drops, once.
         drop_every: epochs after which the learning rate drops again and again, instead of drop_at; 0 is off.
         drop_factor: what the learning rate is multiplied by then.
+        milestones: shares of the epochs after each of which the learning rate drops, instead of drop_at, such as [0.5,
+            0.75].
+        schedule: drop lowers the learning rate in steps; cosine lowers it along half a cosine to 0, without steps.
         patience: epochs without a better validation result after which training stops; 0 never stops early.
         keep_every: keep the weights after every so many epochs, after the last, and before the first; 0 keeps none.
         accumulate: parts that a batch is split into, whose gradients are added up.
@@ -42,6 +48,8 @@ class TrainingConfig:
         compile: whether the network is compiled by torch.compile.
         start: folder of an artifact whose weights the model starts from where names and shapes fit; None starts
             untrained.
+        freeze: part that keeps the weights, and the statistics of normalisation, that it starts from. network leaves
+            similarities, iFiLM, head and dictionary to learn; backbone leaves head and dictionary.
     """
 
     epochs: int = 12
@@ -55,6 +63,8 @@ class TrainingConfig:
     drop_at: float = 0.75
     drop_every: int = 0
     drop_factor: float = 0.1
+    milestones: tuple[float, ...] = ()
+    schedule: Schedule = "drop"
     patience: int = 0
     keep_every: int = 0
     accumulate: int = 1
@@ -65,6 +75,7 @@ class TrainingConfig:
     precision: Precision = "32-true"
     compile: bool = False
     start: str | None = None
+    freeze: Freeze = "none"
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
@@ -100,6 +111,18 @@ class TrainingConfig:
             raise refuse("drop_at", "above 0 and at most 1, a share of the epochs (0.75 is usual; 1 never drops)")
         if not 0 < self.drop_factor <= 1:
             raise refuse("drop_factor", "above 0 and at most 1")
+        rising = all(before < after for before, after in pairwise((0.0, *self.milestones, 1.0)))
+        if self.milestones and not rising:
+            raise refuse("milestones", "shares of the epochs that rise, each above 0 and below 1")
+        chosen = {"schedule": self.schedule == "cosine", "milestones": self.milestones, "drop_every": self.drop_every}
+        first, *others = [*(name for name, value in chosen.items() if value), "drop_at"]
+        if others[1:]:
+            raise ConfigError(
+                f"training.{first} is {getattr(self, first)!r} and training.{others[0]} {getattr(self, others[0])!r}; "
+                "a learning rate has one schedule, so leave one of them out."
+            )
+        if self.freeze != "none" and self.start is None:
+            raise refuse("freeze", "none where training.start is null, since a part that never learns must be trained")
         if not self.gradient_clip >= 0:
             raise refuse("gradient_clip", "0 (off) or above")
         if not 1 <= self.devices <= 1024:

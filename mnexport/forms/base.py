@@ -8,14 +8,14 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from mnexport.forms.folded_norm import fold_norms
+from mnexport.forms.layers import static_layers
 
 
 class DeployedClassifier(nn.Module):
     """Classifier of pixels or rows, in the graph that is exported.
 
-    The trained model is never changed: preprocessing and backbone are copied, and in the copy every normalisation layer
-    with iFiLM becomes one affine map.
+    The trained model is never changed: preprocessing and backbone are copied, and layers of the copy get their static
+    forms.
 
     Args:
         preprocessing: pixels → normalised images, or rows → standardised rows.
@@ -27,7 +27,7 @@ class DeployedClassifier(nn.Module):
         super().__init__()
         self.preprocessing = copy.deepcopy(preprocessing)
         self.backbone = copy.deepcopy(backbone)
-        fold_norms(self.backbone)
+        static_layers(self.backbone)
         self.classifier = classifier
         self.eval().requires_grad_(False)
 

@@ -19,6 +19,7 @@ from mnexport.forms.meta_neighborhoods import AdaptiveHead
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.regression import AdaptiveEstimator, DeployedRegressor, PlainEstimator
 from mntrain.data.standardization import Standardization
+from mntrain.layers.similarity.plain import plain_twin
 from mntrain.models.base import Model
 from mntrain.models.maxl.model import Maxl
 from mntrain.models.meta_neighborhoods.adaptation import InnerForm, cheapest_form, inner_problem
@@ -124,14 +125,23 @@ def _approximated(plan: FormPlan, approximate: Callable[[], StaticModel | str]) 
 
 def _refuse_form(model: Model, plan: FormPlan) -> None:
     if plan.rank is not None:
-        raise FormError(f"A {type(model).__name__.lower()} model does not adapt, so it has no rank; leave out --rank.")
+        raise FormError(
+            f"The classifier of a {type(model).__name__.lower()} model does not adapt, so it has no rank; leave out "
+            "--rank."
+        )
     if plan.form != "auto":
         raise FormError(
-            f"A {type(model).__name__.lower()} model does not adapt, so it has no form {plan.form!r}; leave out --form "
-            "(or give --form auto)."
+            f"The classifier of a {type(model).__name__.lower()} model does not adapt, so it has no form "
+            f"{plan.form!r}; leave out --form (or give --form auto). Layers choose their forms by themselves."
         )
 
 
 def without_adaptation(model: Model) -> Model:
-    """Return the same network without the dictionary, in eval mode; iFiLM is a part of the backbone and stays."""
-    return model.plain().eval()
+    """Return the same network without the dictionary, in eval mode, with inner products in place of similarities.
+
+    iFiLM is a part of the backbone and stays.
+    """
+    plain = model.plain()
+    if isinstance(plain, Vanilla):
+        plain = Vanilla(plain_twin(plain.backbone), plain.head)
+    return plain.eval()

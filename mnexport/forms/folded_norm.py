@@ -57,14 +57,3 @@ class FoldedNorm(nn.Module):
         else:
             factor, shift = affine.chunk(2, dim=1)
         return torch.addcmul(shift, maps, factor)
-
-
-def fold_norms(module: nn.Module) -> None:
-    """Replace batch normalisation followed by iFiLM by one layer, in place in ``module``, a copy of the trained one."""
-    for name, child in module.named_children():
-        if isinstance(child, nn.Sequential) and len(child) == 2 and isinstance(child[1], IFiLM):
-            norm = child[0]
-            assert isinstance(norm, nn.BatchNorm2d)
-            setattr(module, name, FoldedNorm(norm, child[1]))
-        else:
-            fold_norms(child)

@@ -52,6 +52,7 @@ def quantize(file: Path, signature: ExportSignature, examples: Examples) -> None
                 per_channel=True,
                 activation_type=quantization.QuantType.QInt8,
                 weight_type=quantization.QuantType.QInt8,
+                nodes_to_exclude=_sums(onnx.load(str(prepared))),
                 extra_options={"ActivationSymmetric": True, "QuantizeBias": False},
             )
     except (OSError, GraphError):  # a full disk is told where the folder was made
@@ -91,6 +92,16 @@ def _prepare(file: Path, prepared: Path) -> None:
     model = onnx.shape_inference.infer_shapes(onnx.load(str(prepared)))
     quant_utils.add_pre_process_metadata(model)
     onnx.save(model, str(prepared))
+
+
+def _sums(model: onnx.ModelProto) -> list[str]:
+    """Name convolutions that add up patches, with kernels of ones: sums of squares have too wide a range for 8 bits."""
+    ones = {
+        item.name
+        for item in model.graph.initializer
+        if len(item.dims) == 4 and item.dims[1] == 1 and bool((onnx.numpy_helper.to_array(item) == 1).all())
+    }
+    return [node.name for node in model.graph.node if node.op_type == "Conv" and node.input[1] in ones]
 
 
 class _Reader(quantization.CalibrationDataReader):  # type: ignore[misc]

@@ -5,7 +5,7 @@ Shapes: images [B, channels, H, W] → features [B, 192·width].
 
 from torch import Tensor, nn
 
-from mntrain.layers.norm import NormFactory, batch_norm
+from mntrain.layers.factories import ORDINARY, Layers
 
 _WIDTHS = (24, 96, 192, 192)
 _POOLED = 2  # the first two convolutions are followed by a pooling
@@ -19,22 +19,23 @@ class ConvNet4(nn.Module):
     Args:
         channels: input channels.
         width: factor on every layer's width.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
     """
 
-    def __init__(self, channels: int, width: float = 1.0, norm: NormFactory = batch_norm) -> None:
+    def __init__(self, channels: int, width: float = 1.0, layers: Layers = ORDINARY) -> None:
         super().__init__()
         widths = [max(1, round(base * width)) for base in _WIDTHS]
-        layers: list[nn.Module] = []
+        parts: list[nn.Module] = []
         before = channels
         for index, after in enumerate(widths):
-            layers += [nn.Conv2d(before, after, 3, padding=1, bias=False), norm(after)]
+            conv = layers.conv if index else layers.stem
+            parts += [conv(before, after, 3, padding=1), layers.norm(after)]
             if index + 1 < len(widths):
-                layers.append(nn.ReLU(inplace=True))
+                parts.append(nn.ReLU(inplace=True))
             if index < _POOLED:
-                layers.append(nn.MaxPool2d(3, stride=2, padding=1))
+                parts.append(nn.MaxPool2d(3, stride=2, padding=1))
             before = after
-        self.layers = nn.Sequential(*layers)
+        self.layers = nn.Sequential(*parts)
         self.features = before
 
     def forward(self, images: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, relu
 
 from mntrain.layers.dropout import dropout
-from mntrain.layers.norm import NormFactory, batch_norm
+from mntrain.layers.factories import ORDINARY, Layers
 
 _GROWTH = 12
 _BOTTLENECK = 4
@@ -24,14 +24,14 @@ class DenseLayer(nn.Module):
     Args:
         before: channels that come in.
         growth: channels that are appended.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
     """
 
-    def __init__(self, before: int, growth: int, norm: NormFactory) -> None:
+    def __init__(self, before: int, growth: int, layers: Layers) -> None:
         super().__init__()
         middle = _BOTTLENECK * growth
-        self.norm1, self.conv1 = norm(before), nn.Conv2d(before, middle, 1, bias=False)
-        self.norm2, self.conv2 = norm(middle), nn.Conv2d(middle, growth, 3, padding=1, bias=False)
+        self.norm1, self.conv1 = layers.norm(before), layers.conv(before, middle, 1)
+        self.norm2, self.conv2 = layers.norm(middle), layers.conv(middle, growth, 3, padding=1)
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps [B, before, H, W] → [B, before + growth, H, W]."""
@@ -46,12 +46,12 @@ class Transition(nn.Module):
     Args:
         before: channels that come in.
         after: channels that go out.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
     """
 
-    def __init__(self, before: int, after: int, norm: NormFactory) -> None:
+    def __init__(self, before: int, after: int, layers: Layers) -> None:
         super().__init__()
-        self.norm, self.conv = norm(before), nn.Conv2d(before, after, 1, bias=False)
+        self.norm, self.conv = layers.norm(before), layers.conv(before, after, 1)
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps [B, before, H, W] → [B, after, H/2, W/2]."""
@@ -64,25 +64,25 @@ class DenseNet40BC(nn.Module):
     Args:
         channels: input channels.
         width: factor on the growth of 12.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
     """
 
-    def __init__(self, channels: int, width: float = 1.0, norm: NormFactory = batch_norm) -> None:
+    def __init__(self, channels: int, width: float = 1.0, layers: Layers = ORDINARY) -> None:
         super().__init__()
         growth = max(1, round(_GROWTH * width))
         before = 2 * growth
-        self.stem = nn.Conv2d(channels, before, 3, padding=1, bias=False)
-        layers: list[nn.Module] = []
+        self.stem = layers.stem(channels, before, 3, padding=1)
+        blocks: list[nn.Module] = []
         for block in range(_BLOCKS):
             for _ in range(_LAYERS):
-                layers.append(DenseLayer(before, growth, norm))
+                blocks.append(DenseLayer(before, growth, layers))
                 before += growth
             if block + 1 < _BLOCKS:
                 after = int(before * _COMPRESSION)
-                layers.append(Transition(before, after, norm))
+                blocks.append(Transition(before, after, layers))
                 before = after
-        self.blocks = nn.Sequential(*layers)
-        self.norm = norm(before)
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = layers.norm(before)
         self.features = before
 
     def forward(self, images: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ Shapes: images [B, channels, H, W] → features [B, 256·width].
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from mntrain.layers.norm import NormFactory, batch_norm
+from mntrain.layers.factories import ORDINARY, Layers
 
 _STEM = 16
 _STAGES = (64, 128, 256)
@@ -20,18 +20,18 @@ class Bottleneck(nn.Module):
         before: channels that come in.
         after: channels that go out.
         stride: of the 3×3 convolution.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
     """
 
-    def __init__(self, before: int, after: int, stride: int, norm: NormFactory) -> None:
+    def __init__(self, before: int, after: int, stride: int, layers: Layers) -> None:
         super().__init__()
         middle = max(1, after // _BOTTLENECK)
-        self.norm1, self.conv1 = norm(before), nn.Conv2d(before, middle, 1, bias=False)
-        self.norm2, self.conv2 = norm(middle), nn.Conv2d(middle, middle, 3, stride=stride, padding=1, bias=False)
-        self.norm3, self.conv3 = norm(middle), nn.Conv2d(middle, after, 1, bias=False)
+        self.norm1, self.conv1 = layers.norm(before), layers.conv(before, middle, 1)
+        self.norm2, self.conv2 = layers.norm(middle), layers.conv(middle, middle, 3, stride=stride, padding=1)
+        self.norm3, self.conv3 = layers.norm(middle), layers.conv(middle, after, 1)
         self.projection: nn.Module | None = None
         if before != after or stride != 1:
-            self.projection = nn.Sequential(nn.Conv2d(before, after, 1, stride=stride, bias=False), norm(after))
+            self.projection = nn.Sequential(layers.conv(before, after, 1, stride=stride), layers.norm(after))
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps [B, before, H, W] → [B, after, H/stride, W/stride]."""
@@ -50,22 +50,22 @@ class ResNet(nn.Module):
     Args:
         channels: input channels.
         width: factor on every layer's width.
-        norm: makes the normalisation of C channels.
+        layers: kinds of its layers.
         blocks: bottlenecks a stage: 3 make ResNet-29, 6 ResNet-56 (9·blocks + 2 layers).
     """
 
-    def __init__(self, channels: int, width: float = 1.0, norm: NormFactory = batch_norm, *, blocks: int) -> None:
+    def __init__(self, channels: int, width: float = 1.0, layers: Layers = ORDINARY, *, blocks: int) -> None:
         super().__init__()
         before = max(1, round(_STEM * width))
-        self.stem = nn.Conv2d(channels, before, 3, padding=1, bias=False)
-        layers: list[nn.Module] = []
+        self.stem = layers.stem(channels, before, 3, padding=1)
+        bottlenecks: list[nn.Module] = []
         for stage, base in enumerate(_STAGES):
             after = max(1, round(base * width))
             for block in range(blocks):
-                layers.append(Bottleneck(before, after, 2 if stage > 0 and block == 0 else 1, norm))
+                bottlenecks.append(Bottleneck(before, after, 2 if stage > 0 and block == 0 else 1, layers))
                 before = after
-        self.blocks = nn.Sequential(*layers)
-        self.norm = norm(before)
+        self.blocks = nn.Sequential(*bottlenecks)
+        self.norm = layers.norm(before)
         self.features = before
 
     def forward(self, images: Tensor) -> Tensor:

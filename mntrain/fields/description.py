@@ -6,7 +6,7 @@ from typing import Any
 import docstring_parser
 
 from mntrain.fields.kinds import kind_in_words, literal_choices
-from mntrain.fields.listing import RecipeField, recipe_fields, sections
+from mntrain.fields.listing import RecipeField, nested_sections, recipe_fields
 from mntrain.models.families import FAMILIES
 
 WIDTH = 100
@@ -20,7 +20,7 @@ def describe_fields() -> str:
         "on the command line it is an option (`--training.epochs 3`).",
         *_group("the run", "", [field for field in recipe_fields().values() if not field.section]),
     ]
-    for section, kind in sections().items():
+    for section, kind in nested_sections().items():
         summary = docstring_parser.parse_from_object(kind).short_description or ""
         of = f" (used with --family {section})" if section in FAMILIES else ""
         fields = [field for field in recipe_fields().values() if field.section == section]

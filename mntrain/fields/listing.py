@@ -1,6 +1,7 @@
 """List of all fields that a recipe or a command line may set."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
 from types import MappingProxyType
@@ -88,14 +89,41 @@ def sections() -> dict[str, type[Any]]:
     return {**SECTIONS, **{name: family.config for name, family in FAMILIES.items()}}
 
 
+def nested_sections() -> dict[str, type[Any]]:
+    """Return the dataclass of every section, each followed by those within it, such as ``backbone.similarity``."""
+    found: dict[str, type[Any]] = {}
+    for section, kind in sections().items():
+        found[section] = kind
+        found |= {f"{section}.{name}": inner for name, inner in inner_sections(kind).items()}
+    return found
+
+
+def inner_sections(kind: type[Any]) -> dict[str, type[Any]]:
+    """Return the fields of a section that are sections of their own, with their dataclasses."""
+    hints = get_type_hints(kind)
+    return {
+        field.name: hints[field.name]
+        for field in dataclasses.fields(kind)
+        if dataclasses.is_dataclass(hints[field.name])
+    }
+
+
+def section_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
+    """Build the dataclass of a section from plain values, with the sections within it."""
+    inner = {name: own(**values[name]) for name, own in inner_sections(kind).items() if name in values}
+    return kind(**{**values, **inner})
+
+
 @cache
 def recipe_fields() -> MappingProxyType[str, RecipeField]:
     """Return all fields by their paths: those of the run, then those of each section."""
     fields = {field.path: field for field in RUN_FIELDS}
-    for section, kind in sections().items():
+    for section, kind in nested_sections().items():
         meanings = {item.arg_name: item.description for item in docstring_parser.parse_from_object(kind).params}
-        hints = get_type_hints(kind)
+        hints, inner = get_type_hints(kind), inner_sections(kind)
         for field in dataclasses.fields(kind):
+            if field.name in inner:
+                continue
             path = f"{section}.{field.name}"
             fields[path] = RecipeField(
                 path=path,

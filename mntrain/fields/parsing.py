@@ -9,7 +9,7 @@ from jsonargparse import ArgumentParser
 
 from mntrain.errors import ConfigError
 from mntrain.fields.kinds import admits_null, alternatives, kind_in_words, literal_choices
-from mntrain.fields.listing import RUN_FIELDS, RecipeField, recipe_fields, sections
+from mntrain.fields.listing import RUN_FIELDS, RecipeField, nested_sections, recipe_fields, sections
 from mntrain.fields.suggestion import nearest, nearest_fields
 from mntrain.models.families import DEFAULT_FAMILY, FAMILIES
 
@@ -78,7 +78,7 @@ def check_words(words: Sequence[str], family: str = DEFAULT_FAMILY, *, only: str
         if only is not None:
             _check_field_of(only, path)
             continue
-        if path in sections():
+        if path in nested_sections():
             first = next(name for name in recipe_fields() if name.startswith(f"{path}."))
             raise ConfigError(f"--{path} is a section and takes no value; set one of its fields, such as --{first}.")
         if path not in recipe_fields():
@@ -109,7 +109,15 @@ def check_values(values: Mapping[Any, Any], family: str = DEFAULT_FAMILY) -> Non
             _check_entry(str(name), value, family, is_section=isinstance(value, dict))
             continue
         for leaf, inner in value.items():
-            _check_entry(f"{name}.{leaf}", inner, family)
+            path = f"{name}.{leaf}"
+            if path not in nested_sections():
+                _check_entry(path, inner, family)
+            elif isinstance(inner, dict):
+                for own, item in inner.items():
+                    _check_entry(f"{path}.{own}", item, family)
+            elif inner is not None:
+                first = next(known for known in recipe_fields() if known.startswith(f"{path}."))
+                raise ConfigError(f"{path} is {inner!r}, but it is a section; set one of its fields, such as {first}.")
 
 
 def _check_entry(path: str, value: Any, family: str, *, is_section: bool = False) -> None:

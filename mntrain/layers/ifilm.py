@@ -24,6 +24,9 @@ class IFiLM(nn.Module):
         generator: that the keys are drawn from; None for the global one.
     """
 
+    additions = ("keys", "scales", "shifts")
+    """What an ordinary network has not."""
+
     def __init__(
         self,
         channels: int,

@@ -7,11 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
+
+from mntrain.layers.frozen import rest
 
 
 class Prediction(NamedTuple):
@@ -68,6 +70,7 @@ class ParameterGroup:
         rate: factor on the learning rate.
         distance: how far the parameters have to be able to go in a run. The factor is then found from the length of the
             run, and ``rate`` does not count.
+        estimated: the gradient is a straight-through estimate; the true derivative is 0 or does not exist.
     """
 
     name: str
@@ -75,6 +78,7 @@ class ParameterGroup:
     decay: bool
     rate: float = 1.0
     distance: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +96,26 @@ class TrainingPhase:
     trains_prediction: bool = True
 
 
+@runtime_checkable
+class HasPenalty(Protocol):
+    """A layer that adds a term to the loss, whatever the objective."""
+
+    def penalty(self) -> Tensor | None:
+        """Compute the term []; None where its factor is 0."""
+
+
 class Model(nn.Module, ABC):
     """A network that the loop can train and the exporter can freeze."""
 
     @abstractmethod
     def forward(self, inputs: Tensor) -> NamedTuple:
         """Preprocessed inputs [B, …] → prediction."""
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch between training and evaluation; frozen layers stay in evaluation."""
+        super().train(mode)
+        rest(self)
+        return self
 
     @abstractmethod
     def loss(self, batch: Batch) -> LossAndPrediction:
@@ -114,7 +132,7 @@ class Model(nn.Module, ABC):
 
     @abstractmethod
     def parameter_groups(self) -> list[ParameterGroup]:
-        """List every parameter exactly once, in groups for the optimiser."""
+        """List every parameter that is not frozen exactly once, in groups for the optimiser."""
 
     def training_phases(self) -> tuple[TrainingPhase, ...]:
         """List the phases of an epoch: by default one that updates everything by :meth:`loss`.
@@ -131,11 +149,19 @@ class Model(nn.Module, ABC):
         """
 
     def evaluate_objective(self, objective: Objective, batch: Batch) -> LossAndPrediction:
-        """Evaluate the objective of one of this model's phases on a batch.
+        """Evaluate the objective of one of this model's phases on a batch, with the penalty of its layers.
 
         A data-parallel wrapper needs one method to send every objective through (Fabric's ``mark_forward_method``).
         """
-        return objective(batch)
+        loss, prediction = objective(batch)
+        penalty = self.penalty()
+        return loss if penalty is None else loss + penalty, prediction
+
+    def penalty(self) -> Tensor | None:
+        """Sum the penalties [] of layers that have one; None where none has."""
+        layers = (layer for layer in self.modules() if layer is not self)
+        terms = [term for layer in layers if isinstance(layer, HasPenalty) and (term := layer.penalty()) is not None]
+        return torch.stack(terms).sum() if terms else None
 
 
 class Classifier(Model):

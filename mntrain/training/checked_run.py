@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageData
@@ -14,6 +15,7 @@ from mntrain.data.split_record import SPLITS
 from mntrain.data.summary.record import TrainedStartEntry
 from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
+from mntrain.layers.frozen import freeze
 from mntrain.models.base import Model
 from mntrain.training.class_weights import weigh_classes
 from mntrain.training.data_start import StartPlan, plan_start
@@ -72,6 +74,7 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     first_epoch = 0 if start is None else start.epoch
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
     trained = None if path is None or resumed else _trained_start(config, setup, model, start)
+    _freeze(config, model)
     return CheckedRun(
         config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
     )
@@ -97,6 +100,24 @@ def _trained_start(
             "such as 0.75, or an artifact with the same backbone."
         )
     return found
+
+
+def _freeze(config: ExperimentConfig, model: Model) -> None:
+    """Freeze the part that the run does not train.
+
+    Raises:
+        ConfigError: the model has no such part, or a family moves all of it.
+    """
+    part = config.training.freeze
+    if part == "none":
+        return
+    backbone = getattr(model, "backbone", None)
+    if not isinstance(backbone, nn.Module) or len(model.training_phases()) > 1:
+        raise ConfigError(
+            f"training.freeze is {part!r}, but family {config.family!r} on this data has no backbone that can stay as "
+            "it is; leave it out."
+        )
+    freeze(backbone, but_additions=part == "network")
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

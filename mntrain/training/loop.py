@@ -18,6 +18,7 @@ from mntrain.data.batch_sizes import batch_sizes
 from mntrain.data.examples import Examples
 from mntrain.distributed import global_rows, process_rank
 from mntrain.errors import MnTrainError, TrainingError
+from mntrain.layers.similarity.shape import require_taps
 from mntrain.models.base import Batch, TrainingPhase
 from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.data_start import StartPlan, describe_start, place
@@ -64,8 +65,8 @@ class Trainer:
         """Train the epochs that ``state`` has not seen yet, saving it after each.
 
         Raises:
-            TrainingError: the loss is not finite. No checkpoint of its epoch is written; the weights in memory may have
-                been updated further.
+            TrainingError: the loss is not finite, or a kernel shape has no tap left. No checkpoint of that epoch is
+                written; the weights in memory may have been updated further.
             CheckpointError: a checkpoint cannot be written.
         """
         loader = BatchLoader(
@@ -98,7 +99,9 @@ class Trainer:
                     if self.start is not None and epoch == self.start.epoch:
                         state.start = place(self.start, self.model.module, self.data, self.fabric)
                         progress.note(describe_start(state.start))
-                    row = self._train_epoch(loader, epoch, progress) | self._validate(epoch)
+                    row = self._train_epoch(loader, epoch, progress)
+                    require_taps(self.model.module, epoch + 1)
+                    row |= self._validate(epoch)
                     state.seconds += self.clock() - started
                     best = self._record(state, row)
                     if events is not None:

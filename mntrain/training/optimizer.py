@@ -1,5 +1,6 @@
 """The optimiser over a model's parameter groups, and the learning rate of every epoch."""
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -55,10 +56,15 @@ def check_optimizer(optimizer: Optimizer) -> None:
 
 
 def learning_rate_at(epoch: int, config: TrainingConfig) -> float:
-    """Learning rate of epoch ``epoch`` (from 0): one drop after a share of the epochs, or a drop every few epochs.
+    """Learning rate of epoch ``epoch`` (from 0): drops at one share of the epochs or several, or half a cosine.
 
     A function of the configuration alone, so that a resumed run cannot carry an old schedule along.
     """
+    if config.schedule == "cosine":
+        return config.learning_rate * (1 + math.cos(math.pi * epoch / config.epochs)) / 2
+    if config.milestones:
+        passed = sum(epoch >= max(1, round(config.epochs * share)) for share in config.milestones)
+        return config.learning_rate * config.drop_factor**passed
     if config.drop_every:
         return config.learning_rate * config.drop_factor ** (epoch // config.drop_every)
     return config.learning_rate * (config.drop_factor if epoch >= config.drop_epoch else 1.0)

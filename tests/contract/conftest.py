@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
+from mntrain.layers.similarity.config import SimilarityConfig
 from mntrain.models.base import Model
 from mntrain.models.families import FAMILIES
 
@@ -34,6 +35,20 @@ CHOICES: dict[str, dict[str, list[Any]]] = {
         "auxiliary": [0.0, 0.5],
     },
 }
+SIMILARITIES: dict[str, dict[str, Any]] = {
+    "": {},
+    "static": {"mode": "static", "kernel_shape": True, "shape_keep": 7},
+    "unconstrained": {"mode": "static", "kind": "unconstrained"},
+    "dynamic": {"mode": "dynamic", "hidden": 6, "orthogonality": 1e-3},
+    "dynamic-unconstrained": {"mode": "dynamic", "kind": "unconstrained", "hidden": 5, "kernel_shape": True},
+    # Plain predictors are no part of it: their similarities have no bound, and neither have random deep networks.
+    "shared": {"mode": "dynamic", "hidden": 6, "shared": True, "second_kernel": 1},
+    "sphere": {"mode": "sphere", "normalise": "both", "measure": "sigmoid"},
+}
+LEFT_OUT = ("cnn10",)
+"""Needs images of 32 pixels; its layers are those of cnn9."""
+SIMILAR = ("cnn9", "convnet4", "resnet29")
+"""Backbones beside cnn4 that similarities are tested on."""
 FIXED = {"meta_neighborhoods": {"entries": 30, "step_size": 0.2}}
 
 
@@ -44,25 +59,32 @@ class Variant:
     family: str
     backbone: str
     ifilm: bool
+    similarity: str
     settings: tuple[tuple[str, Any], ...]
 
     def __str__(self) -> str:
         chosen = (key if value is True else str(value) for key, value in self.settings if value not in (False, 0))
-        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), *chosen]
-        return "-".join(words)
+        words = [self.family, self.backbone, *(["ifilm"] if self.ifilm else []), self.similarity, *chosen]
+        return "-".join(filter(None, words))
 
     def build(self) -> Model:
         """An untrained model, the same every time."""
         torch.manual_seed(0)
-        config = BackboneConfig(name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3)
+        similarity = SimilarityConfig(**SIMILARITIES[self.similarity])
+        config = BackboneConfig(
+            name=self.backbone, width=0.25, ifilm=self.ifilm, ifilm_entries=3, similarity=similarity
+        )
         entry = FAMILIES[self.family]
         settings = {**FIXED.get(self.family, {}), **dict(self.settings)}
         return entry.build(entry.config(**settings), partial(build_backbone, config, IMAGE), CLASSES)
 
 
 def possible(row: dict[str, Any]) -> bool:
-    """iFiLM needs a normalisation layer."""
-    return not row["ifilm"] or BackboneConfig(name=row["backbone"]).adaptable
+    """iFiLM needs a normalisation layer, similarity a convolution; deep networks have one of the two at most."""
+    if not row["ifilm"] and not row["convolution"]:
+        return True
+    small = row["backbone"] == "cnn4" or (not row["ifilm"] and row["backbone"] in SIMILAR)
+    return BackboneConfig(name=row["backbone"]).adaptable and (small or not row["convolution"])
 
 
 def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
@@ -84,13 +106,22 @@ def pairwise(axes: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 
 def variants() -> list[Variant]:
-    """All families."""
+    """All families; of those that adapt their head, similarities meet the first of each choice alone."""
     found = []
+    backbones = [name for name in sorted(BACKBONES) if name not in LEFT_OUT]
     for family in sorted(FAMILIES):
         choices = CHOICES.get(family, {})
-        for row in pairwise({"backbone": sorted(BACKBONES), "ifilm": [False, True], **choices}):
+        similarities = list(SIMILARITIES) if family == "vanilla" else [""]
+        axes = {"backbone": backbones, "ifilm": [False, True], "convolution": similarities, **choices}
+        rows = pairwise(axes)
+        if family != "vanilla":
+            first = {key: values[0] for key, values in choices.items()}
+            rows += [
+                {"backbone": "cnn4", "ifilm": False, "convolution": name, **first} for name in SIMILARITIES if name
+            ]
+        for row in rows:
             settings = tuple((key, row[key]) for key in choices)
-            found.append(Variant(family, row["backbone"], row["ifilm"], settings))
+            found.append(Variant(family, row["backbone"], row["ifilm"], row["convolution"], settings))
     return found
 
 

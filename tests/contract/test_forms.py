@@ -194,13 +194,15 @@ def test_without_adaptation_is_the_same_backbone_and_head(artifact: Artifact) ->
 def test_every_variant_has_its_exact_static_forms(variant: Any, model: Model) -> None:
     """Untrained, with random parameters: every number of steps, step size, head, similarity, iFiLM."""
     generator = torch.Generator().manual_seed(3)
+    # Random factors multiply over depth, until the last bits of double precision are those that are compared.
+    factors = (0.8, 1.25) if variant.backbone == "resnet56" else (0.5, 2.0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(("scales", "shifts")):
                 parameter.normal_(generator=generator)
         for layer in (module for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)):
             for tensor in (layer.weight, layer.running_var):
-                tensor.uniform_(0.5, 2, generator=generator)
+                tensor.uniform_(*factors, generator=generator)
             for tensor in (layer.bias, layer.running_mean):
                 tensor.normal_(generator=generator)
     preprocessing = Preprocessing(PreprocessingConfig.identity(3)).double()
@@ -246,6 +248,8 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
         pytest.skip("tracing a deep backbone takes half a minute; its parts are covered by shallower ones")
     if deep and variant.family != "vanilla":
         pytest.skip("a deep backbone is traced under the vanilla head, and this head on every shallower backbone")
+    if variant.similarity and (variant.backbone != "cnn4" or variant.family == "meta_neighborhoods"):
+        pytest.skip("layers with similarity are traced in cnn4, under the vanilla head")
     if variant.family == "maxl" and variant.backbone != "convnet4":
         pytest.skip("its graph is that of the vanilla family, which is traced on every shallower backbone")
     model.eval()
@@ -257,7 +261,8 @@ def test_every_variant_exports_to_onnx(variant: Any, model: Model, tmp_path: Pat
     with torch.inference_mode():
         expected = model(preprocessing(torch.from_numpy(images))).logits.numpy()
     files = ["m.onnx"]
-    if variant.ifilm and block_size() is not None:
+    predicted = variant.similarity not in ("", "static", "unconstrained")  # has nodes that the blocked layout lacks
+    if variant.ifilm and not predicted and block_size() is not None:
         report = write_blocked(tmp_path / "m.onnx", tmp_path / "cpu.onnx")
         assert report is not None
         assert report.maps == sum(isinstance(layer, FoldedNorm) for layer in static.module.modules())

@@ -15,6 +15,7 @@ from torch.nn.functional import one_hot
 from mntrain.backbones.config import feature_count
 from mntrain.errors import ConfigError
 from mntrain.layers.heads import CosineHead, DotHead, Head, build_head
+from mntrain.models.backbone_groups import backbone_groups, group_names
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
 from mntrain.models.family import BuildBackbone
 from mntrain.models.maxl.config import MaxlConfig
@@ -145,9 +146,11 @@ class Maxl(Classifier):
     def training_phases(self) -> tuple[TrainingPhase, ...]:
         """Train the learner, then the generator."""
         return (
-            TrainingPhase(objective=self.loss, groups=("backbone", "head")),
+            TrainingPhase(objective=self.loss, groups=(*group_names(self.learner.backbone), "head")),
             TrainingPhase(
-                objective=self.generator_loss, groups=("generator", "generator_head"), trains_prediction=False
+                objective=self.generator_loss,
+                groups=(*group_names(self.generator.backbone, "generator"), "generator_head"),
+                trains_prediction=False,
             ),
         )
 
@@ -163,12 +166,11 @@ class Maxl(Classifier):
     def parameter_groups(self) -> list[ParameterGroup]:
         """Backbones with weight decay, heads without; the generator at a rate of its own."""
         learner, generator, rate = self.learner, self.generator, self.config.generator_rate
-        backbones = tuple(learner.backbone.parameters()), tuple(generator.backbone.parameters())
         heads = tuple(learner.heads.parameters()), tuple(generator.heads.parameters())
         return [
-            ParameterGroup(name="backbone", parameters=backbones[0], decay=True),
+            *backbone_groups(learner.backbone),
             ParameterGroup(name="head", parameters=heads[0], decay=False),
-            ParameterGroup(name="generator", parameters=backbones[1], decay=True, rate=rate),
+            *backbone_groups(generator.backbone, "generator", rate),
             ParameterGroup(name="generator_head", parameters=heads[1], decay=False, rate=rate),
         ]
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from mntrain.backbones.config import feature_count
 from mntrain.layers.attention import attention, comparable_similarity, key_index, similarity, unit
 from mntrain.layers.heads import CosineHead, Head, build_head
+from mntrain.models.backbone_groups import backbone_groups, group_names
 from mntrain.models.base import Batch, Classifier, ParameterGroup, Prediction, TrainingPhase, full_precision
 from mntrain.models.data_start import DataStart
 from mntrain.models.family import BuildBackbone
@@ -128,7 +129,7 @@ class MetaNeighborhoods(Classifier):
 
     def warm_up_phases(self) -> tuple[TrainingPhase, ...]:
         """Backbone and heads, with nothing adapted."""
-        return (TrainingPhase(objective=self._unadapted_loss, groups=("backbone", "head")),)
+        return (TrainingPhase(objective=self._unadapted_loss, groups=(*group_names(self.backbone), "head")),)
 
     @torch.no_grad()
     def start_from(self, queries: Tensor, targets: Tensor, *, seed: int) -> DataStart:
@@ -225,7 +226,7 @@ class MetaNeighborhoods(Classifier):
         """The backbone with weight decay; heads, dictionary and step size without."""
         auxiliary = () if self.auxiliary_head is None else tuple(self.auxiliary_head.parameters())
         return [
-            ParameterGroup(name="backbone", parameters=tuple(self.backbone.parameters()), decay=True),
+            *backbone_groups(self.backbone),
             ParameterGroup(name="head", parameters=(*self.head.parameters(), *auxiliary), decay=False),
             *adaptation_groups(self.config, self.dictionary.keys, self.dictionary.learned_values, self.raw_step_size),
         ]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from mntrain.backbones.config import feature_count
 from mntrain.layers.heads import Head, build_head
+from mntrain.models.backbone_groups import backbone_groups
 from mntrain.models.base import Classifier, ParameterGroup, Prediction, full_precision
 from mntrain.models.family import BuildBackbone
 from mntrain.models.vanilla.config import VanillaConfig
@@ -48,6 +49,6 @@ class Vanilla(Classifier):
     def parameter_groups(self) -> list[ParameterGroup]:
         """The backbone with weight decay, the head without."""
         return [
-            ParameterGroup(name="backbone", parameters=tuple(self.backbone.parameters()), decay=True),
+            *backbone_groups(self.backbone),
             ParameterGroup(name="head", parameters=tuple(self.head.parameters()), decay=False),
         ]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from mnexport.blocked import assemble
 from mnexport.blocked.assemble import write_blocked
 from mnexport.blocked.layout import block_size
-from mnexport.forms.folded_norm import fold_norms
+from mnexport.forms.layers import static_layers
 from mnexport.graph import write_onnx
 from mnexport.signature import ExportSignature, ExportTensor
 from mntrain.backbones.config import BackboneConfig, build_backbone
@@ -75,7 +75,7 @@ def trained(name: str, *, width: float = 1.0, ifilm: bool = True, dead_channel: 
 
 def exported(model: nn.Module, path: Path) -> Path:
     static = copy.deepcopy(model)
-    fold_norms(static)
+    static_layers(static)
     write_onnx(static, SIGNATURE, 20, {"mn.name": "m"}, path)
     return path
 

@@ -21,7 +21,8 @@ from mnexport.commands.cli import main
 from mnexport.errors import FormError, GraphError, ParityError, ScratchError, UsageError
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.dispatch import static_form
-from mnexport.forms.folded_norm import FoldedNorm, fold_norms
+from mnexport.forms.folded_norm import FoldedNorm
+from mnexport.forms.layers import static_layers
 from mnexport.forms.mixed_precision import LoweredBackbone
 from mnexport.forms.plan import FormPlan
 from mnexport.graph import write_onnx
@@ -298,7 +299,7 @@ def test_the_lookup_of_ifilm_stays_in_float32() -> None:
     """Maps are so large that their squares overflow float16."""
     torch.manual_seed(0)
     backbone = build_backbone(BackboneConfig(name="convnet4", width=0.25, ifilm=True), (3, 16, 16)).eval()
-    fold_norms(backbone)
+    static_layers(backbone)
     lowered = LoweredBackbone(backbone, torch.float16)
     folded = [module for module in lowered.modules() if isinstance(module, FoldedNorm)]
     assert folded

@@ -10,8 +10,18 @@ from torch import nn
 from mntrain.backbones.config import BACKBONES, BackboneConfig, build_backbone
 
 IMAGE = (3, 32, 32)
-FEATURES = {"convnet4": 192, "densenet40bc": 258, "resnet29": 256, "resnet56": 256}
+FEATURES = {
+    "cnn4": 128,
+    "cnn9": 256,
+    "cnn10": 512,
+    "convnet4": 192,
+    "densenet40bc": 258,
+    "resnet29": 256,
+    "resnet56": 256,
+}
 FLAT = {"mlp", "identity"}
+PLAIN = {"cnn4", "cnn9", "cnn10"}
+"""Backbones whose maps become features as they are: they know the size of their images, and end with a ReLU."""
 CONVOLUTIONAL = sorted(set(BACKBONES) - FLAT)
 
 
@@ -57,7 +67,21 @@ def count_densenet(ifilm: bool) -> int:
     return total + norm(before, ifilm)
 
 
+def count_plain(widths: tuple[int, ...], convolutions: int, stem: int, units: int, ifilm: bool) -> int:
+    total = convolution(3, stem, 7) + norm(stem, ifilm) if stem else 0
+    before, side = (stem, 32 // 4) if stem else (3, 32)
+    for after in widths:
+        for _ in range(convolutions):
+            total += convolution(before, after, 3) + norm(after, ifilm)
+            before = after
+        side //= 2
+    return total + before * side * side * units + 2 * units
+
+
 BY_HAND = {
+    "cnn4": lambda ifilm: count_plain((32, 32, 32, 32), 1, 0, 0, ifilm),
+    "cnn9": lambda ifilm: count_plain((32, 64, 128), 3, 0, 256, ifilm),
+    "cnn10": lambda ifilm: count_plain((64, 128, 256), 3, 64, 512, ifilm),
     "convnet4": count_convnet4,
     "resnet29": lambda ifilm: count_resnet(3, ifilm),
     "resnet56": lambda ifilm: count_resnet(6, ifilm),
@@ -87,11 +111,12 @@ def test_a_resnet_has_as_many_layers_as_its_name_says(name: str, layers: int) ->
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
 def test_images_of_both_published_sizes_give_features_without_relu(name: str, size: int) -> None:
-    backbone = build_backbone(BackboneConfig(name=name, width=0.25), IMAGE).eval()
+    shape = (3, size, size) if name in PLAIN else IMAGE
+    backbone = build_backbone(BackboneConfig(name=name, width=0.25), shape).eval()
     with torch.inference_mode():
-        features = backbone(torch.randn(2, 3, size, size))
+        features = backbone(torch.randn(2, *shape[:1], size, size))
     assert features.shape == (2, backbone.features)
-    assert bool((features < 0).any()), "no ReLU at the end: features are roughly Gaussian"
+    assert bool((features < 0).any()) != (name in PLAIN), "no ReLU at the end: features are roughly Gaussian"
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
