@@ -1,10 +1,9 @@
 """Pipeline of an export: artifact → static form → ONNX files → parity → precision → engine → model repository."""
 
-import json
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+
+from torch import nn
 
 from mnexport.calibration import calibration_examples
 from mnexport.cpu_file.report import CpuFileReport
@@ -15,9 +14,12 @@ from mnexport.cpu_file.stage import (
     with_published_keys,
     write_cpu_file,
 )
+from mnexport.export_record import export_record
 from mnexport.export_source import ExportSource, read_source
+from mnexport.few_shot.pipeline import export_few_shot
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
+from mnexport.forms.similarity_report import SimilarityReport, similarity_report
 from mnexport.graph import GraphReport, describe
 from mnexport.model_files import model_files, write_files
 from mnexport.options import ExportOptions
@@ -31,17 +33,14 @@ from mnexport.precision.lowering import check_lowerable
 from mnexport.precision.stage import lower_files
 from mnexport.progress import OnProgress, no_progress
 from mnexport.report import ExportReport
-from mnexport.repository.layout import MODEL_NAME, RECORD_NAME
+from mnexport.repository.layout import MODEL_NAME
 from mnexport.repository.model_card import ModelCard
 from mnexport.repository.neighbors import stored_neighbors, write_neighbors
 from mnexport.repository.place import check_place
-from mnexport.repository.publishing import locked, publishing
-from mnexport.repository.target import check_target, sha256
+from mnexport.repository.publishing import locked, publish_files
+from mnexport.repository.target import check_target
 from mnexport.scratch import scratch_folder
 from mnexport.tensorrt import ENGINE_NAMES, EngineReport, build_engine, check_inputs, check_installed
-from mntrain.artifact import current_versions
-
-SCHEMA = 2
 
 
 def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> ExportReport:
@@ -55,6 +54,8 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
         MnExportError: an option, the graph, parity, the engine or the repository; :mod:`mnexport.errors` has the tree.
         MnTrainError: the artifact or its data cannot be read.
     """
+    if options.few_shot:
+        return export_few_shot(options, on_progress)
     check_place(options.target)
     if options.engine is not None:
         check_installed(options.engine.format)
@@ -90,6 +91,7 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
             cpu=checked.cpu,
             engine=engine,
             neighbors=write_neighbors(neighbors, source.artifact, scratch),
+            similarity=_similarity(source, checked.static),
         )
         return _publish(work, report)
 
@@ -128,6 +130,15 @@ class _Work:
     examples: ParityExamples
     file: Path
     on_progress: OnProgress
+
+
+def _similarity(source: ExportSource, static: StaticModel) -> SimilarityReport | None:
+    """Report on the layers of the backbone, where the model has one."""
+    deployed = getattr(static.module, "deployed", static.module)
+    trained, backbone = (getattr(owner, "backbone", None) for owner in (source.model, deployed))
+    if not isinstance(trained, nn.Module) or not isinstance(backbone, nn.Module):
+        return None
+    return similarity_report(trained, backbone, source.signature.stored_shape)
 
 
 def _plan(options: ExportOptions, source: ExportSource, on_progress: OnProgress) -> FormPlan:
@@ -204,21 +215,11 @@ def _build_engine(work: _Work) -> EngineReport | None:
 
 def _publish(work: _Work, report: ExportReport) -> ExportReport:
     """Publish all files of the scratch folder; the report with the path where the model lies now."""
-    target, card, scratch = work.options.target, _card(work.options, work.source, report.form), work.file.parent
-    with locked(target):
-        check_place(target)
-        number = check_target(target, card)
-        work.on_progress(f"publishing {target.folder / str(number)}")
-        with publishing(target, number, card) as folder:
-            for item in scratch.iterdir():
-                (folder / item.name).write_bytes(item.read_bytes())
-            record = _record(work, card, report) | {
-                "version": number,
-                "sha256": {item.name: sha256(folder / item.name) for item in scratch.iterdir()},
-            }
-            text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-            (folder / RECORD_NAME).write_text(text, encoding="utf-8")
-    return replace(report, path=target.folder / str(number) / report.path.name)
+    options, card = work.options, _card(work.options, work.source, report.form)
+    check_place(options.target)
+    record = export_record(work.source, card, report, options.precision.dtype)
+    folder = publish_files(options.target, card, work.file.parent, record, work.on_progress)
+    return replace(report, path=folder / report.path.name)
 
 
 def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
@@ -230,19 +231,3 @@ def _card(options: ExportOptions, source: ExportSource, form: str) -> ModelCard:
         engine=None if options.engine is None else options.engine.format,
         finding=source.finding if source.signature.explains else "",
     )
-
-
-def _record(work: _Work, card: ModelCard, report: ExportReport) -> dict[str, Any]:
-    """Content of ``export.json`` without version and digests."""
-    results = report.to_dict()
-    del results["path"]
-    return {
-        "schema": SCHEMA,
-        "name": work.options.target.name,
-        "input_type": card.signature.input_type,
-        **card.to_dict(),
-        "dtype": work.options.precision.dtype,
-        **results,
-        "artifact": work.source.provenance,
-        "versions": current_versions() | {name: version(name) for name in ("onnx", "onnxscript", "onnxruntime")},
-    }

@@ -14,7 +14,7 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval", "datasheet", "evaluation"),
+        ("analysis", "crossval", "datasheet", "evaluation", "fewshot"),
         ("comparison",),
         ("neighbors",),
         ("training",),
@@ -33,6 +33,8 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mnexport": (
         ("commands",),
         ("pipeline",),
+        ("few_shot",),
+        ("export_record",),
         ("report",),
         ("cpu_file", "options"),
         ("precision",),

@@ -38,6 +38,8 @@ def print_report(report: ExportReport) -> None:
         f"opset {report.graph.opset}"
     )
     notes = [size, _reason(report.adaptation)]
+    if report.similarity is not None:
+        notes.append(report.similarity.describe())
     if report.accuracy is not None:
         notes.append(report.accuracy.describe())
         if report.accuracy.engine == "PyTorch":
@@ -61,7 +63,7 @@ def print_report(report: ExportReport) -> None:
 def _reason(adaptation: dict[str, Any]) -> str:
     """Describe the reason for the form, and the errors of an approximation."""
     if "rank" not in adaptation:
-        return str(adaptation.get("reason", "no adaptation"))
+        return str(adaptation.get("reason", "the classifier does not adapt"))
     costs, calibration = adaptation["costs"], adaptation["calibration"]
     integer = adaptation.get("integer_keys")
     on_cpus = ""

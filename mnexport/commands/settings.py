@@ -28,6 +28,7 @@ class ExportCommand:
         calibration: images that an approximation is fitted to and judged by: those in the artifact, or the training
             and validation splits
         vanilla: the same backbone and head without the dictionary
+        few_shot: a classifier of new classes: each request brings support images with labels, and images to classify
         dtype: of the backbone; what adapts stays float32
         max_accuracy_drop: largest loss of accuracy that a lower --dtype may have, on the examples of --parity; 0.01 is
             one point
@@ -59,6 +60,7 @@ class ExportCommand:
     rank: Annotated[int, Option(metavar="R")] | None = None
     calibration: Literal["samples", "train"] = "samples"
     vanilla: bool = False
+    few_shot: bool = False
     dtype: Literal["float32", "float16", "bfloat16", "int8"] = "float32"
     max_accuracy_drop: Annotated[float, Option(metavar="SHARE")] = 0.01
     format: Literal["onnx", "tensorrt", "tensorrt-rtx"] = "onnx"
@@ -107,6 +109,7 @@ class ExportCommand:
             calibration=self.calibration,
             explain=self.explain,
             vanilla=self.vanilla,
+            few_shot=self.few_shot,
             graph=GraphOptions(input_type=self.input_type, opset=self.opset),
             precision=Precision(dtype=self.dtype, max_accuracy_drop=self.max_accuracy_drop),
             engine=self._engine_options(),

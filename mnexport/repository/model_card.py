@@ -42,7 +42,7 @@ class ModelCard:
 
     Args:
         signature: inputs and outputs.
-        max_batch_size: rows the server may put into one batch.
+        max_batch_size: rows the server may put into one batch; 0 for tensors without a batch axis.
         family: model family.
         form: static form.
         engine: tensorrt where Triton shall run the engine instead of the ONNX file.
@@ -123,9 +123,11 @@ class ModelCard:
             *(f"input {{ {_declared(tensor)} }}" for tensor in self.signature.inputs),
         ]
         for output in self.signature.outputs:
-            labels = f" label_filename: {_quoted(LABELS_NAME)}" if output.name == "probabilities" else ""
+            named = output.name == "probabilities" and self.signature.labels is not None
+            labels = f" label_filename: {_quoted(LABELS_NAME)}" if named else ""
             lines.append(f"output {{ {_declared(output)}{labels} }}")
-        lines.append("dynamic_batching { }")
+        if self.signature.batched:
+            lines.append("dynamic_batching { }")
         lines += [
             f"parameters {{ key: {_quoted(key)} value {{ string_value: {_quoted(value)} }} }}"
             for key, value in parameters.items()
@@ -143,7 +145,8 @@ def tensor_specs(signature: ExportSignature) -> dict[str, list[dict[str, Any]]]:
     """List inputs and outputs for ``export.json``; −1 is the batch axis."""
 
     def listed(tensor: ExportTensor) -> dict[str, Any]:
-        return {"name": tensor.name, "datatype": tensor.datatype, "shape": [-1, *tensor.shape]}
+        shape = (-1, *tensor.shape) if signature.batched else tensor.shape
+        return {"name": tensor.name, "datatype": tensor.datatype, "shape": list(shape)}
 
     return {
         "inputs": [listed(tensor) for tensor in signature.inputs],

@@ -7,17 +7,20 @@ server finds a model under a configuration that does not fit it. Names in the ma
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mnexport.errors import PublishError
-from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME
+from mnexport.progress import OnProgress
+from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard
-from mnexport.repository.target import Target, agrees, kinds_of
+from mnexport.repository.target import Target, agrees, check_target, kinds_of, sha256
 from mntrain.atomic_files import folder_atomically, remove_abandoned, temporary_folder
 
 # Attempts to lock: the repository may vanish between making it and locking in it.
@@ -90,6 +93,34 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
         folder = model / str(version)
         folder.mkdir()
         yield folder
+
+
+def publish_files(
+    target: Target, card: ModelCard, files: Path, record: Mapping[str, Any], on_progress: OnProgress
+) -> Path:
+    """Publish a folder of files as a version, with its record beside them; returns the folder of the version.
+
+    Args:
+        target: of the export.
+        card: description of the model.
+        files: folder of the files.
+        record: content of ``export.json`` without version and digests.
+        on_progress: gets a line of text when the place is certain.
+
+    Raises:
+        PublishError: the repository cannot take the export.
+    """
+    with locked(target):
+        number = check_target(target, card)
+        on_progress(f"publishing {target.folder / str(number)}")
+        with publishing(target, number, card) as folder:
+            for item in files.iterdir():
+                (folder / item.name).write_bytes(item.read_bytes())
+            digests = {item.name: sha256(folder / item.name) for item in files.iterdir()}
+            content = {**record, "version": number, "sha256": digests}
+            text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+            (folder / RECORD_NAME).write_text(text, encoding="utf-8")
+    return target.folder / str(number)
 
 
 def _acquire(path: Path, made: list[Path]) -> int:

@@ -21,6 +21,7 @@ on, so a comparison can be stopped and started again. Further options are fields
   mntrain compare digits --sweep meta_neighborhoods.entries=50,100,500,1000 --training.epochs 20
   mntrain compare digits --variants vanilla,vanilla-equal,mn-paper,mn-data --seeds 0,1,2,3,4
   mntrain compare digits --variants dot-adamw,cos-adamw,mn-1-scalar,mn-3-scalar --baseline dot-adamw
+  mntrain compare cifar10-cnn9 --variants cnn,cnn++,static-dns,dynamic-dns --seeds 0,1,2
 
 Writes compare.json, compare.svg and compare.md into runs/compare-RECIPE. A run that fails does not stop the others; the
 exit code is then 1.

@@ -37,7 +37,7 @@ def load_new_data(artifact: Artifact, options: EvaluateOptions) -> LabelledData:
     source: SourceImages | SourceTable
     if isinstance(artifact, ImageArtifact):
         images = load_unseen_images(config)
-        _check_shape(images, artifact, where)
+        check_shape(images, artifact, where)
         source = images
     else:
         assert isinstance(artifact, TableArtifact)
@@ -133,7 +133,12 @@ def _chosen(splits: Sequence[str], split: str | None, where: str) -> tuple[str, 
     return (split,)
 
 
-def _check_shape(source: SourceImages, artifact: ImageArtifact, where: str) -> None:
+def check_shape(source: SourceImages, artifact: ImageArtifact, where: str) -> None:
+    """Refuse images of another size than a model takes.
+
+    Raises:
+        DataError: naming the split and both sizes.
+    """
     size = artifact.config.input
     for split, part in source.splits.items():
         height, width = part.images.shape[2:]

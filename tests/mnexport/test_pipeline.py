@@ -16,6 +16,7 @@ from tritonclient.grpc import model_config_pb2
 
 import mnexport.export_source
 import mnexport.pipeline
+import mnexport.repository.publishing
 from mnexport.errors import FormError, ParityError, PublishError, ScratchError, UsageError
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan
@@ -241,7 +242,7 @@ def test_a_crash_while_publishing_leaves_nothing_visible(
         assert not (repository / "m").exists(), "a half-written model was visible"
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(mnexport.pipeline, "sha256", crash)
+    monkeypatch.setattr(mnexport.repository.publishing, "sha256", crash)
     with pytest.raises(PublishError, match=r"No space left on device.*Nothing was published"):
         export(options(artifact, repository))
     assert everything_below(repository) == set()

@@ -1,0 +1,81 @@
+"""Methods that compare features: nearest neighbour, nearest mean and attention over the support set.
+
+Shapes: K support images, Q queries, W ways, d features; supports [K, d], queries [Q, d], logits [Q, W].
+"""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, one_hot
+
+from mntrain.fewshot.method import SupportSet
+from mntrain.fewshot.network import FeatureNetwork
+from mntrain.layers.attention import unit
+
+_SHARPNESS = 10.0
+"""Factor on the cosines of :func:`matching_logits`, as that of the cosine head at its start."""
+
+Rule = Callable[[SupportSet, Tensor], Tensor]
+"""Supports and queries [Q, d] → logits [Q, W]."""
+
+
+def class_means(support: SupportSet) -> Tensor:
+    """Mean features [W, d] of each class."""
+    members = one_hot(support.labels, support.ways).to(support.images.dtype).mT
+    return members @ support.images / members.sum(dim=1, keepdim=True)
+
+
+def nearest_logits(support: SupportSet, queries: Tensor) -> Tensor:
+    """Negative squared distance to the nearest support image of each class."""
+    distances = _squared_distances(queries, support.images)
+    other = support.labels[None, :] != torch.arange(support.ways)[:, None]
+    return -distances[:, None, :].masked_fill(other, float("inf")).amin(dim=2)
+
+
+def prototype_logits(support: SupportSet, queries: Tensor) -> Tensor:
+    """Negative squared distance to the mean of each class (Snell et al., NIPS 2017, eq. 2)."""
+    return -_squared_distances(queries, class_means(support))
+
+
+def matching_logits(support: SupportSet, queries: Tensor) -> Tensor:
+    """Logarithm of the attention that each class gets, by the cosine (Vinyals et al., NIPS 2016, eq. 1)."""
+    scores = _SHARPNESS * unit(queries) @ unit(support.images).mT
+    other = support.labels[None, :] != torch.arange(support.ways)[:, None]
+    by_class = scores.log_softmax(dim=1)[:, None, :].masked_fill(other, float("-inf"))
+    return by_class.logsumexp(dim=2)
+
+
+def _squared_distances(queries: Tensor, others: Tensor) -> Tensor:
+    """Squared distances [Q, M] to others [M, d], as differences: an expansion would subtract large squares."""
+    return (queries[:, None, :] - others[None, :, :]).square().sum(dim=2)
+
+
+class MetricMethod:
+    """A rule on features; trained on episodes, it trains the network.
+
+    Args:
+        network: a copy where it is to be trained.
+        rule: such as :func:`prototype_logits`.
+    """
+
+    def __init__(self, network: FeatureNetwork, rule: Rule) -> None:
+        self._network, self._rule = network, rule
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Features [N, d]."""
+        return self._network.stored_features(images)
+
+    def classify(self, support: SupportSet, queries: Tensor) -> Tensor:
+        """Apply the rule to features."""
+        return self._rule(support, queries)
+
+    def trained_parameters(self) -> Iterable[nn.Parameter]:
+        """List the parameters of the network."""
+        return self._network.backbone.parameters()
+
+    def episode_loss(self, support: SupportSet, queries: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy [] of the queries."""
+        features = self._network.embed(torch.cat([support.images, queries]))
+        known, asked = torch.split(features, [len(support.images), len(queries)])
+        return cross_entropy(self._rule(support._replace(images=known), asked), labels)

@@ -1,0 +1,71 @@
+"""Training on episodes: it lowers the loss, and stops at one that is no number."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from mntrain.artifact import ImageArtifact
+from mntrain.errors import ConfigError, TrainingError
+from mntrain.fewshot.episodes import Episodes, EpisodeShape
+from mntrain.fewshot.episodic import EpisodicSettings, train_on_episodes
+from mntrain.fewshot.method import SupportSet
+from mntrain.fewshot.metric import MetricMethod, prototype_logits
+from mntrain.fewshot.network import FeatureNetwork
+from mntrain.fewshot.relation import RelationMethod
+
+
+@pytest.fixture
+def episodes(plain: ImageArtifact) -> Episodes:
+    """Episodes of the held-out samples of the artifact."""
+    shape = EpisodeShape(ways=2, shots=1, queries=2)
+    return Episodes(plain.samples.labels, plain.config.labels, shape, 0)
+
+
+def test_training_lowers_the_loss(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    method = RelationMethod(FeatureNetwork.of(plain).copy(), images[:1])
+    losses: list[float] = []
+    counts: list[int] = []
+
+    def keep(count: int, loss: float) -> None:
+        counts.append(count)
+        losses.append(loss)
+
+    train_on_episodes(method, images, episodes, EpisodicSettings(episodes=41, batch=2, learning_rate=0.01), keep)
+    assert counts == [*range(2, 41, 2), 41]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+
+
+def test_no_training_leaves_the_network_as_it_is(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    network = FeatureNetwork.of(plain).copy()
+    train_on_episodes(MetricMethod(network, prototype_logits), images, episodes, EpisodicSettings(episodes=0))
+    assert torch.equal(network.stored_features(images), FeatureNetwork.of(plain).stored_features(images))
+
+
+def test_training_keeps_the_statistics_of_normalisation(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    network = FeatureNetwork.of(plain).copy()
+    before = {name: value.clone() for name, value in network.backbone.named_buffers()}
+    train_on_episodes(MetricMethod(network, prototype_logits), images, episodes, EpisodicSettings(episodes=3))
+    assert before
+    assert all(torch.equal(value, before[name]) for name, value in network.backbone.named_buffers())
+    assert not torch.equal(network.stored_features(images), FeatureNetwork.of(plain).stored_features(images))
+
+
+def test_a_loss_that_is_no_number_ends_the_training(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+
+    def nowhere(support: SupportSet, queries: torch.Tensor) -> torch.Tensor:
+        return prototype_logits(support, queries) * float("nan")
+
+    method = MetricMethod(FeatureNetwork.of(plain).copy(), nowhere)
+    with pytest.raises(TrainingError, match="loss of training episode 0 is not finite; lower"):
+        train_on_episodes(method, images, episodes, EpisodicSettings(episodes=3))
+
+
+@pytest.mark.parametrize(("field", "value"), [("episodes", -1), ("batch", 0), ("learning_rate", 0.0)])
+def test_settings_that_cannot_be_are_refused(field: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"episodic\.{field} is {value}"):
+        replace(EpisodicSettings(), **{field: value})  # type: ignore[arg-type]
