@@ -31,11 +31,13 @@ _TREE: Final = {
     "Start": ("docs/quickstart", "docs/architecture", "docs/api"),
     "Train": (
         "docs/models",
+        "docs/similarity",
         "docs/training",
         "docs/data",
         "docs/seeing-data",
         "docs/tables",
         "docs/evaluating",
+        "docs/few-shot",
         "docs/comparing-and-reports",
         "docs/regression",
     ),
@@ -64,6 +66,7 @@ _TREE: Final = {
         "docs/benchmarks/serving",
         "docs/benchmarks/capacity",
         "docs/benchmarks/robustness",
+        "docs/benchmarks/similarity",
     ),
     "Project": (
         "docs/decisions/structure",

@@ -23,6 +23,7 @@ from mntrain.analysis.sections.learned import learned_section
 from mntrain.analysis.sections.neighbors import neighbors_section
 from mntrain.analysis.sections.prototypes import prototypes_section
 from mntrain.analysis.sections.retrieval import retrieval_section
+from mntrain.analysis.sections.similarity import similarity_section
 from mntrain.analysis.sections.usage import usage_section
 from mntrain.artifact import TableArtifact
 from mntrain.data.tables import TableData
@@ -104,6 +105,7 @@ def _steps(report_input: ReportInput, say: Callable[[str], None]) -> list[_Step]
         ("retrieval", lambda: retrieval_section(report_input, train, test)),
         ("entries in use", lambda: usage_section(report_input, test.attention)),
         ("ablations", lambda: ablation_section(report_input, test)),
+        ("similarity", lambda: similarity_section(report_input, test)),
         ("learned numbers", lambda: learned_section(report_input)),
     ]
 

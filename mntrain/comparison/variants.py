@@ -1,13 +1,15 @@
-"""Variants to compare: named sets of overrides, those of the families after the tables of the paper."""
+"""Variants to compare: named sets of overrides, those of the families and of similarities after the papers' tables."""
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from mntrain.comparison.similarity_rows import SIMILARITY_ROWS
 from mntrain.errors import ConfigError
 from mntrain.models.families import DEFAULT_FAMILY, FAMILIES, SHORT_NAMES, FamilyChoice, read_family
+from mntrain.models.family import FamilyVariant
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,39}")
 
@@ -60,12 +62,16 @@ class Sweep:
         )
 
 
-# The families' variants, table by table.
+def _by_table(rows: Iterable[tuple[FamilyVariant, str]]) -> dict[str, Variant]:
+    """Make the variants of rows and their families, in the order of the tables."""
+    ordered = sorted(rows, key=lambda pair: pair[0].table)
+    return {row.name: Variant(name=row.name, words=("--family", family, *row.words)) for row, family in ordered}
+
+
+# The families' variants, and then those of similarities: two papers, each with tables of its own.
 BUILT_IN: dict[str, Variant] = {
-    row.name: Variant(name=row.name, words=("--family", name, *row.words))
-    for row, name in sorted(
-        ((row, name) for name, family in FAMILIES.items() for row in family.variants), key=lambda pair: pair[0].table
-    )
+    **_by_table((row, name) for name, family in FAMILIES.items() for row in family.variants),
+    **_by_table((row, "vanilla") for row in SIMILARITY_ROWS),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from mntrain.comparison.similarity_rows import SIMILARITY_ROWS
 from mntrain.comparison.variants import BUILT_IN
 from mntrain.config import load_experiment
 from mntrain.models.base import Batch, TrainingPhase
@@ -68,11 +69,27 @@ def test_all_variants_of_a_comparison_start_alike_and_see_the_same_images(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The head of vanilla-equal stands on its extra layer: the test of that layer below looks at it.
-    words = {name: variant.words for name, variant in BUILT_IN.items() if name != "vanilla-equal"} | OWN
+    apart = {"vanilla-equal", *(row.name for row in SIMILARITY_ROWS)}
+    words = {name: variant.words for name, variant in BUILT_IN.items() if name not in apart} | OWN
     starts = {name: start_of(words[name], tmp_path / name, monkeypatch) for name in words}
     assert_paired(starts)
     vanilla = starts["vanilla"]
     assert not torch.equal(vanilla.images[0], start_of(("--seed", "4"), tmp_path / "other", monkeypatch).images[0])
+
+
+def test_rows_of_neural_similarity_start_with_the_same_kernels_and_see_the_same_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row.name for row in SIMILARITY_ROWS if "--backbone.width" not in row.words]
+    of_cnn9 = ("--backbone.name", "cnn9", "--backbone.similarity.hidden", "4")
+    starts = {row: start_of((*of_cnn9, *BUILT_IN[row].words), tmp_path / row, monkeypatch) for row in rows}
+    kernels = starts["cnn"].backbone.keys()
+    assert len(kernels) == 10
+    assert starts["dynamic-dns"].backbone.keys() > kernels
+    shared = {
+        row: start._replace(backbone={name: start.backbone[name] for name in kernels}) for row, start in starts.items()
+    }
+    assert_paired({"vanilla": shared.pop("cnn"), **shared})
 
 
 def test_families_whose_backbones_drop_features_see_the_same_images(

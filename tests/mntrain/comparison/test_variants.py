@@ -2,13 +2,16 @@
 
 import pytest
 
+from mntrain.comparison.similarity_rows import SIMILARITY_ROWS
 from mntrain.comparison.variants import BUILT_IN, Variant, built_in, custom, sweep
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
 from mntrain.models.families import FAMILIES
 
+OF_FAMILIES = [row for family in FAMILIES.values() for row in family.variants]
 
-@pytest.mark.parametrize("name", list(BUILT_IN))
+
+@pytest.mark.parametrize("name", [row.name for row in OF_FAMILIES])
 def test_built_in_variants_configure_the_model_of_their_name(name: str) -> None:
     config = load_experiment("digits", BUILT_IN[name].words)
     family = {"mn": "meta_neighborhoods", "maxl": "maxl"}.get(name.split("-")[0].split("+")[0], "vanilla")
@@ -28,9 +31,9 @@ def test_the_families_bring_their_rows_in_the_order_of_the_tables() -> None:
     table_1 = ["vanilla", "vanilla+ifilm", "mn", "mn+ifilm", "maxl", "maxl-sgd"]
     table_3 = ["dot-sgd", "dot-adamw", "cos-sgd", "cos-adamw"]
     steps = ["mn-1-scalar", "mn-1-diagonal", "mn-3-scalar", "mn-3-diagonal"]
-    assert list(BUILT_IN) == [*table_1, *table_3, *steps, "vanilla-equal", "mn-paper", "mn-data"]
-    rows = [row for family in FAMILIES.values() for row in family.variants]
-    assert len({row.name for row in rows}) == len(rows), "no two families have a row of the same name"
+    of_families = [*table_1, *table_3, *steps, "vanilla-equal", "mn-paper", "mn-data"]
+    assert list(BUILT_IN) == [*of_families, *(row.name for row in SIMILARITY_ROWS)]
+    assert len(BUILT_IN) == len(OF_FAMILIES) + len(SIMILARITY_ROWS), "no two rows have the same name"
 
 
 def test_the_slug_is_part_of_a_name_of_a_run() -> None:

@@ -7,6 +7,9 @@ from PIL import Image
 
 from mntrain.config import load_experiment
 from mntrain.data.loading import load_images
+from mntrain.training.fit import fit
+from mntrain.training.optimizer import learning_rate_at
+from mntrain.training.run_folder import FitOptions
 
 
 def test_pacs_holds_out_images_of_all_domains_together(shared_data: Path) -> None:
@@ -58,3 +61,39 @@ def test_the_recipe_for_own_images_takes_pictures_of_any_size(tmp_path: Path) ->
     assert (data.channels, data.height, data.width, data.label_names) == (3, 64, 64, ("a", "b"))
     assert (data.train.images[:, :, :, 0] == 0).all()  # upright pictures are padded at their sides
     assert data.account.pixels == "12 scaled and padded to 64x64; RGB, 3 channels"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "images", "steps", "drops"),
+    [
+        ("cifar10-cnn9", 45_000, 64_000, (34_000, 54_000)),
+        ("cifar100-cnn9", 45_000, 64_000, (34_000, 54_000)),
+        ("imagenet-cnn10", 1_255_544, 600_000, (200_000, 375_000, 550_000)),
+    ],
+)
+def test_plain_networks_make_the_published_steps(recipe: str, images: int, steps: int, drops: tuple[int, ...]) -> None:
+    """Within two epochs of CIFAR and of ImageNet, whose rates fall between epochs."""
+    training = load_experiment(recipe).training
+    assert (training.optimizer, training.momentum, training.learning_rate) == ("sgd", 0.9, 0.1)
+    assert (training.batch_size, training.weight_decay) == (128, 5e-4)
+    epoch_steps = -(-images // training.batch_size)
+    rates = [learning_rate_at(epoch, training) for epoch in range(training.epochs)]
+    falls = [epoch * epoch_steps for epoch in range(1, training.epochs) if rates[epoch] < rates[epoch - 1]]
+    assert training.epochs * epoch_steps == pytest.approx(steps, abs=epoch_steps)
+    assert falls == pytest.approx(drops, abs=epoch_steps)
+    assert rates[-1] == pytest.approx(0.1 * 0.1 ** len(drops))
+
+
+def test_imagenet_trains_on_class_folders_and_tests_on_those_called_val(tmp_path: Path) -> None:
+    folder, sizes = tmp_path / "imagenet", [(250, 230), (300, 400), (64, 80)]
+    for split, count in (("train", 60), ("val", 6)):
+        for number in range(count):
+            file = folder / split / f"n0{number % 3}" / f"{number}.JPEG"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", sizes[number % len(sizes)], (number, 200 - number, 90 * (number % 3))).save(file)
+    words = ["--data.path", str(folder), "--training.epochs", "1", "--training.batch_size", "20"]
+    config = load_experiment("imagenet-cnn10", [*words, "--backbone.width", "0.05", "--training.accelerator", "cpu"])
+    metrics = fit(config, FitOptions(runs=tmp_path / "runs", quiet=True))
+    assert metrics is not None
+    assert (config.backbone.name, metrics["steps"]) == ("cnn10", 3)  # two of the 60 are for validation
+    assert metrics["test"]["accuracy"] * 6 == pytest.approx(round(metrics["test"]["accuracy"] * 6))  # of 6 images

@@ -1,0 +1,1 @@
+"""Cost of neural similarity over the ordinary network."""
