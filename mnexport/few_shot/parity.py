@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mnexport.errors import GraphError
 from mnexport.few_shot.signature import IMAGE, LABELS, SUPPORT
 from mnexport.parity.report import BatchComparison, ParityReport
+from mnexport.parity.runners import open_file
 from mnexport.parity.tolerance import Answers, Tolerance
-from mnexport.runtime import onnxruntime
 from mnexport.signature import ExportSignature
 from mntrain.data.images import ImageSet
 from mntrain.fewshot.method import SupportSet
@@ -42,12 +41,7 @@ def check_few_shot(
     Raises:
         GraphError: ONNX Runtime does not load the file.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's exception types share no public base class
-        raise GraphError(f"ONNX Runtime does not load the exported file: {error}") from error
+    session = open_file(file)
     comparisons = []
     for ways, shots in _TASKS:
         positions = np.resize(np.arange(len(images)), ways * shots + _QUERIES)

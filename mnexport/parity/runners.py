@@ -72,8 +72,8 @@ def module_runner(module: nn.Module, signature: ExportSignature) -> Runner:
     return run
 
 
-def onnxruntime_runner(path: Path, signature: ExportSignature) -> Runner:
-    """Run an ONNX file with ONNX Runtime on the CPU.
+def open_file(path: Path) -> Any:
+    """Open an ONNX file with ONNX Runtime on the CPU.
 
     Raises:
         GraphError: ONNX Runtime does not load the file.
@@ -81,9 +81,18 @@ def onnxruntime_runner(path: Path, signature: ExportSignature) -> Runner:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exception types share no public base class
         raise GraphError(f"ONNX Runtime does not load the exported file: {error}") from error
+
+
+def onnxruntime_runner(path: Path, signature: ExportSignature) -> Runner:
+    """Run an ONNX file with ONNX Runtime on the CPU.
+
+    Raises:
+        GraphError: ONNX Runtime does not load the file.
+    """
+    session = open_file(path)
     names = [output.name for output in signature.outputs]
 
     def run(examples: Examples) -> Answers:

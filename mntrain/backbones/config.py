@@ -15,7 +15,6 @@ from mntrain.backbones.plain import CNN4, CNN9, CNN10, PlainNetwork
 from mntrain.backbones.resnet import ResNet
 from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.layers.factories import Layers
 from mntrain.layers.norm import batch_norm, ifilm_norm
 from mntrain.layers.similarity.config import SimilarityConfig
 from mntrain.layers.similarity.factory import similarity_layers
@@ -129,19 +128,14 @@ def build_backbone(config: BackboneConfig, shape: Shape) -> nn.Module:
             f"backbone.name is {config.name!r}, which takes images of at least {smallest}x{smallest} pixels, but these "
             f"have {shape[2]}x{shape[1]}; set data.image_size, or choose another backbone."
         )
-    layers = layers_of(config)
+    norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
+    layers = similarity_layers(config.similarity, norm)
     sized = shape if config.name in _PLAIN else shape[0]
     backbone = _CONVOLUTIONAL[config.name](sized, config.width, layers)
     for module in backbone.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
     return backbone
-
-
-def layers_of(config: BackboneConfig) -> Layers:
-    """Make the factories of a convolutional backbone's layers."""
-    norm = ifilm_norm(config.ifilm_entries) if config.ifilm else batch_norm
-    return similarity_layers(config.similarity, norm)
 
 
 def feature_count(backbone: nn.Module) -> int:

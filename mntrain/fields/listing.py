@@ -109,8 +109,8 @@ def inner_sections(kind: type[Any]) -> dict[str, type[Any]]:
 
 
 def section_from(kind: type[Any], values: Mapping[str, Any]) -> Any:
-    """Build the dataclass of a section from plain values, with the sections within it."""
-    inner = {name: own(**values[name]) for name, own in inner_sections(kind).items() if name in values}
+    """Build the dataclass of a section from plain values, with the sections within it; an empty one is left out."""
+    inner = {name: own(**(values[name] or {})) for name, own in inner_sections(kind).items() if name in values}
     return kind(**{**values, **inner})
 
 

@@ -6,10 +6,7 @@ from typing import Protocol
 
 from torch import nn
 
-from mntrain.layers.norm import batch_norm
-
-NormFactory = Callable[[int], nn.Module]
-"""Makes the normalisation of C channels."""
+from mntrain.layers.norm import NormFactory, batch_norm
 
 
 class ConvFactory(Protocol):

@@ -15,6 +15,8 @@ from mntrain.distributed import process_rank, sum_over_processes
 from mntrain.layers.ifilm import IFiLM
 from mntrain.random_draws import forked_generator
 
+NormFactory = Callable[[int], nn.Module]
+"""Makes the normalisation of C channels."""
 _EPSILON = 1e-3
 
 
@@ -110,7 +112,7 @@ def batch_norm(channels: int) -> nn.Module:
     return GlobalBatchNorm2d(channels, eps=_EPSILON)
 
 
-def ifilm_norm(entries: int) -> Callable[[int], nn.Module]:
+def ifilm_norm(entries: int) -> NormFactory:
     """Make a factory of batch normalisations followed by iFiLM with S_l ``entries``.
 
     The normalisation keeps its affine. Keys are drawn aside, so that everything else of a network starts as it does

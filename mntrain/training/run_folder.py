@@ -223,6 +223,12 @@ class RunFolder:
             past, new = learning_rate_at(epoch, earlier), learning_rate_at(epoch, training)
             if past != new:
                 share = earlier.drop_epoch / training.epochs
+                if training.milestones or training.schedule == "cosine":
+                    raise ConfigError(
+                        f"Epoch {epoch + 1} of run {self.path} had the learning rate {past:g}; with {training.epochs} "
+                        f"epochs its schedule would have had {new:g}. Keep training.epochs {stored.epochs}, or start "
+                        "again with --overwrite."
+                    )
                 raise ConfigError(
                     f"Epoch {epoch + 1} of run {self.path} had the learning rate {past:g}; with "
                     f"{training.epochs} epochs and a drop at {training.drop_at:g} of them it would have had {new:g}. "

@@ -3,7 +3,8 @@
 import torch
 from torch import nn
 
-from mntrain.layers.factories import Layers, NormFactory, plain_conv
+from mntrain.layers.factories import Layers, plain_conv
+from mntrain.layers.norm import NormFactory
 from mntrain.layers.similarity.apply import Window
 from mntrain.layers.similarity.config import SimilarityConfig
 from mntrain.layers.similarity.conv import SharedPredictor, SimilarityConv, SphereConv

@@ -8,6 +8,7 @@ from mntrain.commands import cli
 from mntrain.config import load_experiment
 from mntrain.errors import ConfigError
 from mntrain.fields.listing import RUN_FIELDS, recipe_fields
+from mntrain.layers.similarity.config import SimilarityConfig
 
 
 @pytest.mark.parametrize(
@@ -129,3 +130,12 @@ def test_wrong_usage_gets_the_nearest_right_word(
 def test_the_command_line_knows_the_fields_outside_sections() -> None:
     assert [f"--{field.path}" for field in RUN_FIELDS] == list(cli._OF_THE_RUN)
     assert [path for path in recipe_fields() if "." not in path] == [field.path for field in RUN_FIELDS]
+
+
+def test_an_empty_section_within_a_section_counts_as_left_out(tmp_path: Path) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("family: vanilla\nbackbone:\n  name: cnn9\n  similarity:\n")
+    assert load_experiment(recipe).backbone.similarity == SimilarityConfig()
+    recipe.write_text("family: vanilla\nbackbone:\n  similarity: static\n")
+    with pytest.raises(ConfigError, match=r"is a section; set one of its fields, such as backbone.similarity.mode"):
+        load_experiment(recipe)

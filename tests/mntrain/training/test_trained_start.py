@@ -82,6 +82,27 @@ def test_any_family_starts_from_a_plain_network(family: str, trained: Path) -> N
         assert start["new"] == ["raw_step_size", "dictionary.keys", "dictionary.value_logits"]
 
 
+def test_a_frozen_network_trains_its_similarities_and_keeps_all_else_of_the_backbone(
+    trained: Path, tmp_path: Path
+) -> None:
+    words = ["--family", "vanilla", "--training.start", str(trained / "digits" / "artifact")]
+    similar = [*words, "--training.freeze", "network", "--backbone.similarity.mode", "static"]
+    fit(digits(*similar), FitOptions(runs=tmp_path, quiet=True))
+    before, after = weights(trained / "digits" / "artifact"), weights(tmp_path / "run" / "artifact")
+    assert all(torch.equal(after[name], before[name]) for name in before if name.startswith("backbone."))
+    learned = [value for name, value in after.items() if name.endswith(".similarity")]
+    assert len(learned) == 3
+    assert not any(torch.equal(value, torch.ones_like(value)) for value in learned)
+    assert not torch.equal(after["head.weight"], before["head.weight"])
+
+
+def test_freezing_is_refused_where_a_family_moves_all_of_its_backbone(trained: Path) -> None:
+    start = str(trained / "digits" / "artifact")
+    config = digits("--family", "maxl", "--training.start", start, "--training.freeze", "backbone")
+    with pytest.raises(ConfigError, match=r"training.freeze is 'backbone', but family 'maxl'.*leave it out"):
+        check_run(config)
+
+
 def test_a_regressor_starts_from_a_plain_one(trained: Path) -> None:
     artifact = trained / "rows" / "artifact"
     checked, start = started(rows(trained, "--training.start", str(artifact)))
