@@ -122,7 +122,7 @@ class Approximation:
         """Count examples with another predicted class, where the trained model has the two apart by twice the limit."""
         if "value" in answers:
             return 0
-        rows, probabilities = np.arange(len(answers["logits"])), expected["probabilities"]
+        rows, probabilities = np.arange(len(answers["probabilities"])), expected["probabilities"]
         chosen = probabilities[rows, answers["probabilities"].argmax(axis=1)]
         return int(np.sum(~(probabilities.max(axis=1) - chosen <= 2 * self.limit + _ROUNDING)))
 
