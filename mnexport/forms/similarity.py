@@ -22,7 +22,7 @@ from mntrain.layers.similarity.predictor import SimilarityPredictor, identity_nu
 from mntrain.layers.similarity.sphere import sphere_conv, unit_filters
 
 _SMALL_SIDE = 8
-"""Longest side of maps whose patches are multiplied as rows; larger maps are shifted, which is faster."""
+"""Longest side of maps whose patches are multiplied as rows; masked shifts of larger maps are multiplied one by one."""
 _PRODUCTS = {"matrices": unconstrained_product, "patches": diagonal_patches, "shifts": diagonal_product}
 
 

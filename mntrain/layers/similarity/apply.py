@@ -7,6 +7,7 @@ Similarities: diagonal [K] or unconstrained [K, K] for all positions; diagonal [
     y(p) = Σ_i Σ_j M_ij(p) w_iᵀ x(p + j)
 """
 
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -49,21 +50,21 @@ def folded_kernel(weight: Tensor, similarity: Tensor) -> Tensor:
 
 
 def taps_of(maps: Tensor, window: Window) -> list[Tensor]:
-    """Shift maps to each tap: K views [B, C, H', W'] of the padded maps, row by row of the kernel."""
+    """Shift maps to each tap: K views [B, C, H', W'] of the padded maps, row by row of the kernel.
+
+    Columns are cut first: rows are whole then, and an exported graph copies them in one piece.
+    """
     rows, columns = (window.positions(size) for size in maps.shape[-2:])
     if window.padding:
         maps = pad(maps, (window.padding,) * 4)
     steps = range(0, window.kernel * window.dilation, window.dilation)
     height, width = ((count - 1) * window.stride + 1 for count in (rows, columns))
-    return [
-        maps[:, :, down : down + height : window.stride, right : right + width : window.stride]
-        for down in steps
-        for right in steps
-    ]
+    across = [maps[:, :, :, right : right + width : window.stride] for right in steps]
+    return [cut[:, :, down : down + height : window.stride] for down in steps for cut in across]
 
 
 def diagonal_product(maps: Tensor, weight: Tensor, masks: Tensor, window: Window) -> Tensor:
-    """Convolve with a diagonal similarity of each position: masked shifts, then one product of 1×1.
+    """Convolve with a diagonal similarity of each position: a product of 1×1 for each masked shift, added up.
 
     Args:
         maps: x.
@@ -71,8 +72,13 @@ def diagonal_product(maps: Tensor, weight: Tensor, masks: Tensor, window: Window
         masks: [B, K, H', W'].
         window: of the kernel.
     """
-    shifts = [tap * mask for tap, mask in zip(taps_of(maps, window), torch.split(masks, 1, dim=1), strict=True)]
-    return conv2d(_by_group(shifts, window.groups), _as_pointwise(weight), groups=window.groups)
+    shifted = [tap * mask for tap, mask in zip(taps_of(maps, window), torch.split(masks, 1, dim=1), strict=True)]
+    kernels = weight.flatten(2).unbind(2)
+    products = (
+        conv2d(tap, kernel[:, :, None, None], groups=window.groups)
+        for tap, kernel in zip(shifted, kernels, strict=True)
+    )
+    return reduce(torch.add, products)
 
 
 def diagonal_patches(maps: Tensor, weight: Tensor, masks: Tensor, window: Window) -> Tensor:
@@ -108,7 +114,7 @@ def _patches(maps: Tensor, window: Window) -> Tensor:
 
 def _rows_by_kernel(patches: Tensor, weight: Tensor, groups: int) -> Tensor:
     """Multiply patches [B, H', W', K, C] by the kernel: [B, O, H', W']."""
-    kernel = _as_pointwise(weight).flatten(1)
+    kernel = by_taps(weight)
     if groups == 1:
         return (patches.flatten(3) @ kernel.mT).permute(0, 3, 1, 2)
     rows = (
@@ -118,13 +124,6 @@ def _rows_by_kernel(patches: Tensor, weight: Tensor, groups: int) -> Tensor:
     return answers.flatten(3).permute(0, 3, 1, 2)
 
 
-def _by_group(shifts: list[Tensor], groups: int) -> Tensor:
-    """Join the shifts, the taps of a group's channels behind one another: [B, g·K·C/g, H', W']."""
-    if groups == 1:
-        return torch.cat(shifts, dim=1)
-    return torch.stack([torch.unflatten(shift, 1, (groups, -1)) for shift in shifts], dim=2).flatten(1, 3)
-
-
-def _as_pointwise(weight: Tensor) -> Tensor:
-    """Arrange a kernel [O, C/g, k, k] for joined shifts: [O, K·C/g, 1, 1]."""
-    return weight.flatten(2).transpose(1, 2).flatten(1)[:, :, None, None]
+def by_taps(weight: Tensor) -> Tensor:
+    """Arrange a kernel [O, C/g, k, k] for patches laid out tap by tap: [O, K·C/g]."""
+    return weight.flatten(2).transpose(1, 2).flatten(1)

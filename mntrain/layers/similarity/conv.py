@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from mntrain.layers.similarity.apply import Window, diagonal_product, folded_kernel, unconstrained_product
+from mntrain.layers.similarity.apply import Window, folded_kernel
+from mntrain.layers.similarity.blocks import predicted_product
 from mntrain.layers.similarity.config import SimilarityConfig
 from mntrain.layers.similarity.predictor import SimilarityPredictor
 from mntrain.layers.similarity.shape import KernelShape
@@ -93,8 +94,7 @@ class SimilarityConv(nn.Conv2d):
         kernel, window = self.shaped_kernel(), self.window
         if self.predictor is None:
             return conv2d(input, kernel, None, window.stride, window.padding, window.dilation, window.groups)
-        product = diagonal_product if self.diagonal else unconstrained_product
-        return product(input, kernel, self.predictor(input), window)
+        return predicted_product(input, kernel, self.predictor(input), window)
 
 
 class SphereConv(nn.Conv2d):

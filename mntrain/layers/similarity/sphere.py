@@ -21,14 +21,14 @@ _EDGE = 1 - 1e-6
 """Largest cosine that an angle is taken of: the slope of the arc cosine has no bound at 1."""
 
 
-def patch_norms(maps: Tensor, window: Window) -> Tensor:
-    """Compute √(Σ x² + 1e-4) of every patch, by group: [B, g, H', W']."""
+def patch_scales(maps: Tensor, window: Window) -> Tensor:
+    """Compute 1 / √(Σ x² + 1e-4) of every patch, by group: [B, g, H', W']."""
     wide = maps if maps.dtype == torch.float64 else maps.float()
     with torch.autocast(maps.device.type, enabled=False):  # eight bits of mantissa are too few for a sum of squares
         squares = torch.unflatten(wide.square(), 1, (window.groups, -1)).sum(dim=2)
         ones = squares.new_ones(window.groups, 1, window.kernel, window.kernel)
         sums = conv2d(squares, ones, None, window.stride, window.padding, window.dilation, window.groups)
-        return torch.sqrt(sums + _EPSILON)
+        return torch.rsqrt(sums + _EPSILON)
 
 
 def unit_filters(weight: Tensor) -> Tensor:
@@ -49,13 +49,13 @@ def sphere_conv(maps: Tensor, weight: Tensor, window: Window, normalise: Normali
     if normalise == "both":
         weight = unit_filters(weight)
     products = conv2d(maps, weight, None, window.stride, window.padding, window.dilation, window.groups)
-    return by_measure(products / _norms_of_filters(maps, window, len(weight)).to(products.dtype), measure)
+    return by_measure(products * _scales_of_filters(maps, window, len(weight)).to(products.dtype), measure)
 
 
-def _norms_of_filters(maps: Tensor, window: Window, filters: int) -> Tensor:
-    """Norms of the patches that each of O filters looks at: [B, O or 1, H', W']."""
-    norms = patch_norms(maps, window)
-    return norms if window.groups == 1 else norms.repeat_interleave(filters // window.groups, dim=1)
+def _scales_of_filters(maps: Tensor, window: Window, filters: int) -> Tensor:
+    """Scales of the patches that each of O filters looks at: [B, O or 1, H', W']."""
+    scales = patch_scales(maps, window)
+    return scales if window.groups == 1 else scales.repeat_interleave(filters // window.groups, dim=1)
 
 
 def by_measure(cosines: Tensor, measure: Measure) -> Tensor:

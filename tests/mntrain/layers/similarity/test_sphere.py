@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from mntrain.layers.similarity.apply import Window
-from mntrain.layers.similarity.sphere import Measure, by_measure, orthogonality, patch_norms, sphere_conv
+from mntrain.layers.similarity.sphere import Measure, by_measure, orthogonality, patch_scales, sphere_conv
 
 MAPS = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 KERNEL = torch.randn(6, 4, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -51,8 +51,8 @@ def test_measures_go_from_minus_one_to_one_and_have_finite_slopes_at_the_ends(me
 
 def test_norms_of_groups_are_those_of_their_own_channels() -> None:
     window = Window(3, 2, 1, groups=2)
-    together = patch_norms(MAPS, window)
-    apart = [patch_norms(MAPS[:, part], window._replace(groups=1)) for part in (slice(0, 2), slice(2, 4))]
+    together = patch_scales(MAPS, window)
+    apart = [patch_scales(MAPS[:, part], window._replace(groups=1)) for part in (slice(0, 2), slice(2, 4))]
     torch.testing.assert_close(together, torch.cat(apart, dim=1))
     answers = sphere_conv(MAPS, KERNEL[:, :2], window, "both", "cosine")
     for group, part in enumerate((slice(0, 2), slice(2, 4))):
@@ -64,10 +64,10 @@ def test_norms_of_groups_are_those_of_their_own_channels() -> None:
 def test_norms_are_sums_in_single_precision_whatever_the_maps_are() -> None:
     window = Window(3, padding=1)
     maps = 300 * torch.ones(1, 8, 4, 4, dtype=torch.float16)  # a sum of squares beyond float16
-    assert patch_norms(maps, window)[0, 0, 1, 1].item() == pytest.approx(300 * math.sqrt(72), rel=1e-3)
+    assert patch_scales(maps, window)[0, 0, 1, 1].item() == pytest.approx(1 / (300 * math.sqrt(72)), rel=1e-3)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = patch_norms(MAPS.float(), window)
-    torch.testing.assert_close(found, patch_norms(MAPS.float(), window), atol=0, rtol=0)
+        found = patch_scales(MAPS.float(), window)
+    torch.testing.assert_close(found, patch_scales(MAPS.float(), window), atol=0, rtol=0)
 
 
 def test_the_penalty_counts_products_of_different_filters_alone() -> None:
