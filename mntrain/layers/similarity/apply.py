@@ -49,18 +49,31 @@ def folded_kernel(weight: Tensor, similarity: Tensor) -> Tensor:
     return folded.view_as(weight)
 
 
-def taps_of(maps: Tensor, window: Window) -> list[Tensor]:
-    """Shift maps to each tap: K views [B, C, H', W'] of the padded maps, row by row of the kernel.
+def taps_of(maps: Tensor, window: Window, *, last: bool = False) -> list[Tensor]:
+    """Shift maps to each tap: K views of the padded maps, row by row of the kernel.
 
     Columns are cut first: rows are whole then, and an exported graph copies them in one piece.
+
+    Args:
+        maps: x.
+        window: of the kernel.
+        last: channels come last in the views: [B, H', W', C], else [B, C, H', W'].
     """
     rows, columns = (window.positions(size) for size in maps.shape[-2:])
     if window.padding:
         maps = pad(maps, (window.padding,) * 4)
+    down, right = 2, 3
+    if last:
+        maps, down, right = maps.permute(0, 2, 3, 1), 1, 2
     steps = range(0, window.kernel * window.dilation, window.dilation)
-    height, width = ((count - 1) * window.stride + 1 for count in (rows, columns))
-    across = [maps[:, :, :, right : right + width : window.stride] for right in steps]
-    return [cut[:, :, down : down + height : window.stride] for down in steps for cut in across]
+    across = [_cut(maps, right, step, columns, window.stride) for step in steps]
+    return [_cut(part, down, step, rows, window.stride) for step in steps for part in across]
+
+
+def _cut(maps: Tensor, axis: int, first: int, count: int, stride: int) -> Tensor:
+    """Take ``count`` places along an axis, ``stride`` apart."""
+    places = slice(first, first + (count - 1) * stride + 1, stride)
+    return maps[(slice(None),) * axis + (places,)]
 
 
 def diagonal_product(maps: Tensor, weight: Tensor, masks: Tensor, window: Window) -> Tensor:
@@ -109,7 +122,7 @@ def unconstrained_product(maps: Tensor, weight: Tensor, similarity: Tensor, wind
 
 def _patches(maps: Tensor, window: Window) -> Tensor:
     """Lay out the patch of each position in one piece, channels last: [B, H', W', K, C]."""
-    return torch.stack([tap.permute(0, 2, 3, 1) for tap in taps_of(maps, window)], dim=3)
+    return torch.stack(taps_of(maps, window, last=True), dim=3)
 
 
 def _rows_by_kernel(patches: Tensor, weight: Tensor, groups: int) -> Tensor:

@@ -212,7 +212,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None
     kernel, rows = by_taps(weight).contiguous(), gradient.permute(0, 2, 3, 1).contiguous()
     of_kernel, of_similarity = torch.zeros_like(kernel), torch.empty_like(patches.similarity)
     of_padded = maps.new_zeros(batch, height + 2 * padding, width + 2 * padding, channels).permute(0, 3, 1, 2)
-    of_taps = [tap.permute(0, 2, 3, 1) for tap in taps_of(of_padded, patches.window)]
+    of_taps = taps_of(of_padded, patches.window, last=True)
     for places in patches.blocks():
         block, mixed = rows[places].view(-1, len(kernel)), patches.mixed(places)
         if for_weight:
