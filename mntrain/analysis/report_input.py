@@ -152,7 +152,10 @@ def _fine(artifact: ImageArtifact | TableArtifact, data: ImageData | TableData, 
             "leave it out."
         )
     source = load_source(
-        dataclasses.replace(config, label_column=options.fine_labels, path=options.data_path or config.path)
+        # Positions are those in the whole source, whose finer classes have names of their own.
+        dataclasses.replace(
+            config, label_column=options.fine_labels, path=options.data_path or config.path, classes=None
+        )
     )
     assert isinstance(source, SourceImages)  # no other source has a column of labels
     assert options.fine_labels is not None

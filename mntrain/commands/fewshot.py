@@ -26,7 +26,8 @@ examples:
 
   mntrain fit mini-imagenet-cnn4 --data.path train.parquet
   mntrain fewshot runs/mini-imagenet-cnn4-vanilla/artifact --data.path test.parquet --method nearest,protonet --shots 5
-  mntrain fewshot runs/omniglot-cnn4-vanilla/artifact --data.path other --method relationnet --episodic.episodes 2000
+  mntrain fewshot runs/omniglot-cnn4-vanilla/artifact --data.path background.parquet \\
+      --data.classes 'Sanskrit/*,Tagalog/*' --method relationnet --episodic.episodes 2000
 
 Any field --data.X says how the images are read (`mntrain fit RECIPE --fields` lists them).
 """

@@ -21,6 +21,7 @@ _MAX_SIDE = 4096
 _MAX_ROWS = 10_000_000
 _TEXTS = ("path", "image_column", "label_column", "split_column", "subset", "test_split")
 _COLUMNS = ("target_column", "exclude_columns", "category_columns")
+_PATTERNS = "the name of a class, a pattern such as 'Greek/*' or '!Greek/*', or a list of these; null keeps all classes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +63,9 @@ class DataConfig:
     split_column: str | None = None
     """Column that says train, validation or test (``images``, ``datasets`` and ``table``); None takes one called
     ``split``, or of images any one of such words."""
+    classes: str | tuple[str, ...] | None = None
+    """Classes of images to keep: names or shell patterns such as ``Greek/*``, one or a list. A leading ``!`` leaves
+    classes out, and such patterns alone keep all others. Labels are numbered anew. None keeps all."""
     nested: bool = False
     """Take pictures at any depth below their class folder (``images`` and ``datasets``); else they must lie in it."""
     subset: str | None = None
@@ -101,6 +105,7 @@ class DataConfig:
                 raise _invalid(name, value, "a non-empty text, or null to leave it out")
         for name in _COLUMNS:
             self._check_columns(name)
+        self._check_classes()
         for name in ("validation_fraction", "test_fraction"):
             value = getattr(self, name)
             if not _is_number(value) or not 0.0 < value < 1.0:
@@ -148,6 +153,20 @@ class DataConfig:
             raise _invalid(name, value, "the name of a column or a list of names, such as '[latitude, longitude]'")
         single = name == "target_column" and len(names) == 1
         object.__setattr__(self, name, names[0] if single else tuple(dict.fromkeys(names)))
+
+    def _check_classes(self) -> None:
+        """Keep patterns of classes as a tuple."""
+        if self.classes is None:
+            return
+        patterns = as_names(self.classes)
+        if not patterns or any(not pattern.strip() for pattern in patterns):
+            raise _invalid("classes", self.classes, _PATTERNS)
+        object.__setattr__(self, "classes", tuple(dict.fromkeys(patterns)))
+
+    @property
+    def class_patterns(self) -> tuple[str, ...] | None:
+        """Patterns of ``classes``; None keeps all."""
+        return None if self.classes is None else as_names(self.classes)
 
     def _check_rows(self) -> None:
         if self.target not in get_args(TargetKind):

@@ -85,7 +85,9 @@ class SourceImages:
     account: SourceAccount = field(default_factory=SourceAccount)
     """What the source held, and what became of it."""
     names: Mapping[str, tuple[str, ...]] | None = None
-    """Split of the source → file name of each image, where images are files."""
+    """Split of the source → file name of each image of the source, where images are files."""
+    positions: Mapping[str, IndexArray] = field(default_factory=dict)
+    """Split → positions of its images in the source (int64 [N], ascending), where ``data.classes`` leaves some out."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,7 +15,7 @@ from typing import Literal
 
 from mntrain.errors import ConfigError
 
-_OF_IMAGES = ("image_size", "image_fit", "color")
+_OF_IMAGES = ("image_size", "image_fit", "color", "classes")
 _OF_LABELLED = ("image_column", "label_column", "split_column", "test_split", "nested")
 
 

@@ -47,7 +47,7 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
 
     Raises: as :func:`split_table`.
     """
-    sets, record = _split(source.splits, source.label_names, source.noun, config)
+    sets, record = _split(source.splits, source.label_names, source.noun, config, positions=source.positions)
     return ImageData(
         train=sets["train"],
         validation=sets["validation"],
@@ -93,6 +93,7 @@ def _split(
     config: DataConfig,
     *,
     categories: Categories = MappingProxyType({}),
+    positions: Mapping[str, IndexArray] = MappingProxyType({}),
 ) -> tuple[dict[str, PoolType], SplitRecord]:
     origin = "train" if "train" in own else "all"
     pool = own[origin]
@@ -122,6 +123,8 @@ def _split(
     }
     if label_names is not None:
         _check_classes(sets, label_names, noun, config)
+    for name, origin in origins.items():
+        indices[name] = positions[origin][indices[name]] if origin in positions else indices[name]
     record = SplitRecord(
         seed=config.split_seed,
         counts={name: len(sets[name]) for name in SPLITS},

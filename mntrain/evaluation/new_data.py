@@ -154,9 +154,8 @@ def _places(source: SourceImages | SourceTable, chosen: Sequence[str]) -> tuple[
     names: Mapping[str, tuple[str, ...]] | None = getattr(source, "names", None)
     found: list[str] = []
     for split in chosen:
-        if names is not None:
-            found += names[split]
-        else:
-            prefix = source.noun if split == "all" else f"{split} {source.noun}"
-            found += [f"{prefix} {number}" for number in range(len(source.splits[split]))]
+        positions: Mapping[str, Sequence[int]] = getattr(source, "positions", {})
+        numbers = positions.get(split, range(len(source.splits[split])))
+        prefix = source.noun if split == "all" else f"{split} {source.noun}"
+        found += [f"{prefix} {number}" if names is None else names[split][number] for number in numbers]
     return tuple(found)

@@ -23,12 +23,13 @@ _OF_NEW_IMAGES = (
     "split_column",
     "test_split",
     "subset",
+    "classes",
     "image_size",
     "image_fit",
     "color",
 )
-# How the training data was split says nothing about new data.
-_OF_SPLITS = frozenset({"folds", "fold", "subset", "test_split", "split_column", "leaks"})
+# How the training data was chosen and split says nothing about new data.
+_OF_OLD_DATA = frozenset({"folds", "fold", "subset", "test_split", "split_column", "leaks", "classes"})
 
 
 def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConfig:
@@ -53,7 +54,7 @@ def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConf
         )
     kept: dict[str, Any] = {}
     if isinstance(config, ImageArtifactConfig):
-        kept = {name: getattr(trained, name) for name in registered.options if name not in _OF_SPLITS}
+        kept = {name: getattr(trained, name) for name in registered.options if name not in _OF_OLD_DATA}
         kept["color"] = config.input.color
         if config.input.height == config.input.width:
             kept["image_size"] = config.input.height

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mntrain.data.class_choice import LEFT_OUT, choose_classes
 from mntrain.data.examples import IndexArray
 from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.columns import is_text
+from mntrain.data.image_files.opened import Place
 from mntrain.data.image_files.rows import ImageRows
 from mntrain.data.labels import check_in_range, class_name, listing, number_names
 from mntrain.errors import DataError
@@ -32,32 +34,59 @@ class _PartLabels:
     kind: _Kind
 
 
-def read_labels(
-    splits: Mapping[str, Sequence[ImageRows]], label: str, *, where: str, trained: bool = True
-) -> tuple[dict[str, IndexArray], tuple[str, ...]]:
-    """Read the column ``label`` of every split as int64 [N], and the class names: those of the train split, or of all.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassLabels:
+    """Labels of every split.
+
+    Args:
+        labels: split → int64 [N], positions in ``names``, or ``LEFT_OUT``.
+        names: of the classes.
+        left_out: names of the classes that ``data.classes`` leaves out.
+    """
+
+    labels: Mapping[str, IndexArray]
+    names: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def read_labels(place: Place, splits: Mapping[str, Sequence[ImageRows]], label: str) -> ClassLabels:
+    """Read the column ``label`` of every split, and the class names: those of the train split, or of all.
 
     Names come from the schema, in its order; text labels are their own names, sorted; whole numbers without names are
     named by their text, in the order of numbers.
 
     Args:
+        place: for training, only classes of the train split are known; otherwise those of every split. Its
+            ``data.classes`` may leave some out.
         splits: rows of each split.
         label: name of the column.
-        where: for messages.
-        trained: only classes of the train split are known; otherwise those of every split.
 
     Raises:
         DataError: labels are missing, negative or out of range, or a split has a class that the train split lacks.
+        ConfigError: ``data.classes`` does not fit.
     """
+    where = place.where
     parts = {split: _read_split(rows, label, f"{where}, {split} split") for split, rows in splits.items()}
     first = "train" if "train" in parts else next(iter(parts))
-    names = _vocabulary(parts[first] if trained else [part for found in parts.values() for part in found])
+    every = _vocabulary([part for found in parts.values() for part in found])
+    patterns = place.config.class_patterns
+    chosen = None
+    if patterns is not None:
+        chosen = choose_classes(every, patterns, where=where, least=2 if place.trained else 1)
+    known = _vocabulary(parts[first]) if place.trained else every
+    names = known if chosen is None else tuple(name for name in known if name in chosen)
     labels = {}
     for split, found in parts.items():
         values = [_by_name(part, names) for part in found]
         labels[split] = np.concatenate(values) if len(values) > 1 else values[0]
-        _check_known(labels[split], found, names, split=split, kinds=[part.kind for part in parts[first]], where=where)
-    return labels, names
+        expected = names if chosen is None else (*names, *(name for name in every if name not in chosen))
+        kinds = [part.kind for part in parts[first]]
+        _check_known(labels[split], found, expected, split=split, kinds=kinds, where=where)
+    return ClassLabels(
+        labels=labels,
+        names=names,
+        left_out=() if chosen is None else tuple(name for name in every if name not in chosen),
+    )
 
 
 def missing_classes(labels: Mapping[str, IndexArray], names: Sequence[str]) -> str:
@@ -118,11 +147,11 @@ def _vocabulary(parts: Sequence[_PartLabels]) -> tuple[str, ...]:
 
 
 def _by_name(part: _PartLabels, names: tuple[str, ...]) -> IndexArray:
-    """Turn positions in the part's names into positions in ``names``; −1 for those that are not there."""
+    """Turn positions in the part's names into positions in ``names``; ``LEFT_OUT`` for those that are not there."""
     if part.names == names:
         return part.values
     position = {name: number for number, name in enumerate(names)}
-    table = np.array([position.get(name, -1) for name in part.names], dtype=np.int64)
+    table = np.array([position.get(name, LEFT_OUT) for name in part.names], dtype=np.int64)
     return table[part.values] if len(part.values) else part.values
 
 
@@ -151,6 +180,8 @@ def _check_known(
         if own != set(kinds)
         else ""
     )
+    if not counts:
+        return
     raise DataError(
         f"{where}: the {split} split holds classes that the train split does not have: "
         f"{listing([f'{name!r} ({count} images)' for name, count in counts.items()])}.{differing} Name the classes "

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mntrain.data.account import ColumnAccount, ColumnRole, SourceAccount
+from mntrain.data.image_files.chosen_rows import choose_rows
 from mntrain.data.image_files.classes import missing_classes, read_labels
 from mntrain.data.image_files.columns import (
     find_image_column,
@@ -57,10 +58,12 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
         splits, split_words = split_rows(place, splits, columns.split, split_words)
         if splits is opened.splits:
             columns = replace(columns, split=None)
-    labels, names = read_labels(splits, columns.label, where=place.where, trained=place.trained)
+    read = read_labels(place, splits, columns.label)
+    names = read.names
     if place.trained:
         _check_classes(place, opened, names)
-    if place.trained and (missing := missing_classes(labels, names)):
+    chosen = choose_rows(place, splits, read)
+    if place.trained and (missing := missing_classes(chosen.labels, names)):
         split_words = f"{split_words}; {missing}"
     if of_paths:
         ignore_unnamed(place, check_files(place, splits, columns.image, columns.label), opened.pictures)
@@ -70,18 +73,19 @@ def load_labelled(place: Place, opened: OpenedImages) -> SourceImages:
     images = match_channels(
         {
             name: decode_rows(parts, columns.image, options, census=census, where=f"{place.where}, {name} split")
-            for name, parts in splits.items()
+            for name, parts in chosen.splits.items()
         }
     )
     return SourceImages(
-        splits={name: ImageSet(images=images[name], labels=labels[name]) for name in splits},
+        splits={name: ImageSet(images=images[name], labels=chosen.labels[name]) for name in chosen.splits},
         label_names=names,
+        positions=chosen.positions,
         names=_file_names(splits, columns.image, opened),
         account=SourceAccount(
             location=str(config.path),
             layout=opened.layout,
             splits=split_words,
-            ignored=place.ignored.account(),
+            ignored=(*place.ignored.account(), *chosen.ignored),
             columns=() if opened.from_folders else _column_accounts(splits, columns, names),
             **census.account(next(iter(images.values())), config),
         ),

@@ -18,6 +18,7 @@ from mntrain.data.config import DataConfig
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageSet, SourceImages
 from mntrain.data.labels import check_in_range, listing, number_names
+from mntrain.data.reading.labelled_arrays import LabelledArrays, choose_arrays
 from mntrain.data.reading.pixel_account import PixelCensus
 from mntrain.data.reading.pixels import from_grey
 from mntrain.errors import DataError
@@ -38,6 +39,7 @@ def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | No
 
     Raises:
         DataError: the folder or a file is missing, a file is corrupt, or images and labels do not match.
+        ConfigError: ``data.classes`` does not fit.
     """
     if not folder.is_dir():
         state = "is a file, not a folder" if folder.exists() else "does not exist"
@@ -50,21 +52,24 @@ def load_folder(folder: Path, config: DataConfig, *, names: tuple[str, ...] | No
         names = _number_classes(labels, folder)
     for split, values in labels.items():
         check_in_range(values, len(names), where=f"'{folder}', {split} split")
+    arrays = LabelledArrays(pixels=pixels, labels=labels, names=names)
+    arrays = choose_arrays(arrays, config.class_patterns, where=f"'{folder}'")
     images = {
         split: from_grey(part, color=config.color, size=config.image_size, fit=config.image_fit)
-        for split, part in pixels.items()
+        for split, part in arrays.pixels.items()
     }
     census = PixelCensus()
-    for part in pixels.values():
+    for part in arrays.pixels.values():
         census.add(part.shape[2], part.shape[1], "L", len(part))
     return SourceImages(
-        splits={split: ImageSet(images=images[split], labels=labels[split]) for split in files},
-        label_names=names,
+        splits={split: ImageSet(images=images[split], labels=arrays.labels[split]) for split in files},
+        label_names=arrays.names,
+        positions=arrays.positions,
         account=SourceAccount(
             location=str(folder),
             layout="idx files of images and labels",
             splits="by the names of files: train and t10k",
-            ignored=_ignored(folder, [file for pair in files.values() for file in pair]),
+            ignored=(*_ignored(folder, [file for pair in files.values() for file in pair]), *arrays.ignored),
             **census.account(images["train"], config),
         ),
     )

@@ -25,6 +25,9 @@ from mntrain.errors import ConfigError
         ({"path": "/somewhere"}, ["data.path", "/somewhere", "digits"]),
         ({"image_column": "img"}, ["data.image_column", "img", "datasets"]),
         ({"source": "datasets", "path": " "}, ["data.path", "non-empty"]),
+        ({"classes": ()}, ["data.classes is ()", "'!Greek/*'", "null keeps all"]),
+        ({"classes": ["a", " "]}, ["data.classes is ['a', ' ']"]),
+        ({"source": "spiral", "classes": "first"}, ["data.classes is ('first',)", "'spiral' has no use", "'images'"]),
     ],
 )
 def test_refuses_a_wrong_field_by_name_value_and_remedy(fields: dict[str, object], parts: list[str]) -> None:

@@ -43,6 +43,7 @@ def test_the_rate_drops_at_epoch_250_of_350(dataset: str, backbone: str) -> None
     [
         ("tiny-imagenet-100", "tiny-imagenet-32-100classes", 100, 5000),
         ("omniglot", "omniglot-8alphabets/background.parquet", 242, 968),
+        ("omniglot-cnn4", "omniglot-8alphabets/background.parquet", 183, 366),  # six of the eight alphabets
     ],
 )
 def test_recipes_of_local_sets_find_their_images(

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -76,3 +78,20 @@ def _images(path: Path) -> ImageArtifact:
     artifact = load_artifact(path)
     assert isinstance(artifact, ImageArtifact)
     return artifact
+
+
+@pytest.fixture(scope="session")
+def one_set(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pictures of the four classes in one file, where they are called "old/a", "old/b", "new/c" and "new/d"."""
+    files = sorted(base.glob("*/*.png"))
+    names = [f"{'old' if file.parent.name in 'ab' else 'new'}/{file.parent.name}" for file in files]
+    images = [{"bytes": file.read_bytes(), "path": None} for file in files]
+    path = tmp_path_factory.mktemp("set") / "set.parquet"
+    pq.write_table(pa.table({"img": images, "label": names}), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def some_classes_path(one_set: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Artifact of a network that was trained on two of the four classes."""
+    return train(tmp_path_factory.mktemp("some"), "some", one_set, "--data.classes", "!new/*")
