@@ -36,7 +36,8 @@ def calibration_examples(
     """
     if images == "samples":
         examples = artifact.samples.inputs
-        return Calibration.halves(examples, f"{len(examples)} held-out {example_noun(artifact)} of the artifact")
+        origin = f"{len(examples)} {artifact.config.samples_are} {example_noun(artifact)} of the artifact"
+        return Calibration.halves(examples, origin)
     on_progress("loading the training and validation splits")
     data = load_data(artifact.config, data_path)
     return Calibration(

@@ -5,7 +5,8 @@
     artifact/config.json            family, backbone, data, preprocessing, labels, metrics, versions
     artifact/model.safetensors      weights
     artifact/samples.safetensors    held-out test images (uint8) and labels, or rows (float32) and targets, so that an
-                                    export can check itself on real inputs where the data set is not at hand
+                                    export can check itself on real inputs where the data set is not at hand; support
+                                    images where the model was adapted to them
 """
 
 import hashlib

@@ -71,6 +71,8 @@ class ArtifactConfig(ABC):
         versions: of the software that wrote the artifact.
         labels: class names, in the order of the logits; None for a regressor.
         data: summary of the data (:class:`~mntrain.data.summary.record.RunRecord`); None in artifacts that have none.
+        adapted: where a model comes from that was adapted to a support set: ``method``, ``settings``, ``start`` (path,
+            name, family, digest and classes of an artifact) and ``support``; None for a trained one.
     """
 
     experiment: ExperimentConfig
@@ -79,15 +81,23 @@ class ArtifactConfig(ABC):
     versions: dict[str, str]
     labels: tuple[str, ...] | None
     data: dict[str, Any] | None = None
+    adapted: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.split.get("sha256"), str):
             raise ValueError("split has no sha256")
+        if self.adapted is not None:
+            _check_adapted(self.adapted)
 
     @property
     def family(self) -> str:
         """The model family."""
         return self.experiment.family
+
+    @property
+    def samples_are(self) -> str:
+        """Word for the examples that the artifact holds: held-out, or support where it was adapted to them."""
+        return "held-out" if self.adapted is None else "support"
 
     @abstractmethod
     def interface(self) -> dict[str, Any]:
@@ -104,6 +114,7 @@ class ArtifactConfig(ABC):
             "experiment": self.experiment.to_dict(),
             "versions": self.versions,
             **({} if self.data is None else {"data": self.data}),
+            **({} if self.adapted is None else {"adapted": self.adapted}),
         }
 
     @staticmethod
@@ -120,6 +131,7 @@ class ArtifactConfig(ABC):
             "metrics": dict(values["metrics"]),
             "versions": dict(values["versions"]),
             "data": None if values.get("data") is None else dict(values["data"]),
+            "adapted": None if values.get("adapted") is None else dict(values["adapted"]),
         }
         read = _read_rows if "columns" in values["input"] else _read_images
         return read(values, common)
@@ -270,6 +282,16 @@ def _names(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list):
         raise ValueError(f"labels or columns is {values!r}, expected a list of names")
     return tuple(str(value) for value in values)
+
+
+def _check_adapted(record: dict[str, Any]) -> None:
+    """Check the parts that are read again; further ones are for people."""
+    start, support = record.get("start"), record.get("support")
+    if not isinstance(start, dict) or not isinstance(start.get("path"), str):
+        raise ValueError("adapted names no artifact that it started from")
+    _names(start.get("classes"))
+    if not isinstance(support, dict) or not isinstance(support.get("images"), int):
+        raise ValueError("adapted has no number of support images")
 
 
 def _plain(scale: Scale) -> float | list[float]:

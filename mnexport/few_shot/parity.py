@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 
 from mnexport.few_shot.signature import IMAGE, LABELS, SUPPORT
+from mnexport.parity.examples import ParityExamples
 from mnexport.parity.report import BatchComparison, ParityReport
 from mnexport.parity.runners import open_file
 from mnexport.parity.tolerance import Answers, Tolerance
@@ -25,7 +26,7 @@ _QUERIES = 32
 
 
 def check_few_shot(
-    network: FeatureNetwork, file: Path, signature: ExportSignature, images: ImageSet, tolerance: Tolerance
+    network: FeatureNetwork, file: Path, signature: ExportSignature, examples: ParityExamples, tolerance: Tolerance
 ) -> ParityReport:
     """Compare the file with the trained network on tasks of several sizes; failures raise nothing.
 
@@ -35,13 +36,14 @@ def check_few_shot(
         network: trained.
         file: in ONNX.
         signature: of the file.
-        images: held out.
+        examples: images.
         tolerance: of logits and probabilities.
 
     Raises:
         GraphError: ONNX Runtime does not load the file.
     """
-    session = open_file(file)
+    session, images = open_file(file), examples.examples
+    assert isinstance(images, ImageSet)
     comparisons = []
     for ways, shots in _TASKS:
         positions = np.resize(np.arange(len(images)), ways * shots + _QUERIES)
@@ -64,7 +66,7 @@ def check_few_shot(
                 beyond_tolerance=tolerance.beyond(errors, expected),
             )
         )
-    return ParityReport(source=f"{len(images)} held-out images in made-up tasks", comparisons=tuple(comparisons))
+    return ParityReport(source=f"{examples.source}, in made-up tasks", comparisons=tuple(comparisons))
 
 
 @torch.inference_mode()

@@ -22,7 +22,6 @@ from mnexport.repository.publishing import locked, publish_files
 from mnexport.repository.target import check_target
 from mnexport.scratch import scratch_folder
 from mntrain.artifact import ImageArtifact
-from mntrain.data.images import ImageSet
 from mntrain.fewshot.network import FeatureNetwork
 
 FORM = "few-shot"
@@ -52,14 +51,13 @@ def export_few_shot(options: ExportOptions, on_progress: OnProgress) -> ExportRe
     with locked(options.target):
         check_target(options.target, card)
     examples = parity_examples(source, options.parity_images, options.data_path, on_progress)
-    assert isinstance(examples.examples, ImageSet)
     with scratch_folder() as scratch, scratch_folder() as aside:
         file = scratch / MODEL_NAME
         on_progress("tracing the features")
         _write_features(source, network, aside / MODEL_NAME)
         graph = write_few_shot_graph(aside / MODEL_NAME, signature, file)
         on_progress("checking parity")
-        parity = check_few_shot(network, file, signature, examples.examples, options.parity_tolerance)
+        parity = check_few_shot(network, file, signature, examples, options.parity_tolerance)
         parity.raise_failures()
         report = ExportReport(
             path=file,

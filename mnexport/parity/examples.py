@@ -48,7 +48,7 @@ def parity_examples(
     data_path: str | Path | None,
     on_progress: OnProgress,
 ) -> ParityExamples:
-    """Take the held-out examples inside the artifact, or load the whole test split.
+    """Take the examples inside the artifact, or load the whole test split.
 
     Args:
         source: what is exported.
@@ -62,7 +62,7 @@ def parity_examples(
     artifact, noun = source.artifact, example_noun(source.artifact)
     if images == "samples":
         examples: ImageSet | TableSet = artifact.samples
-        origin = f"{len(artifact.samples)} held-out {noun} of the artifact"
+        origin = f"{len(artifact.samples)} {artifact.config.samples_are} {noun} of the artifact"
     else:
         on_progress("loading the test split")
         examples = load_split(artifact.config, "test", data_path)

@@ -19,11 +19,13 @@ class SharedWithRun:
         samples: how many are equal to a held-out test example that the artifact holds.
         samples_of: held-out examples that were looked among.
         training: how many are equal to a training example; None where the run's data is not at hand.
+        support: whether the artifact holds support examples instead, which it was adapted to.
     """
 
     samples: int
     samples_of: int
     training: int | None = None
+    support: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

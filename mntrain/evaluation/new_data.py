@@ -6,6 +6,7 @@ Shapes: N examples.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def load_new_data(artifact: Artifact, options: EvaluateOptions) -> LabelledData:
         places=places,
         path=str(config.path),
         left_out=left_out,
-        shared=shared_with(artifact.samples, examples),
+        shared=replace(shared_with(artifact.samples, examples), support=artifact.config.adapted is not None),
         notes=_notes(source, chosen),
     )
 

@@ -46,6 +46,13 @@ def _about_shared(data: LabelledData) -> Iterator[str]:
     shared = data.shared
     if shared is None:
         return
+    if shared.support:
+        known = f"the {shared.samples_of} support {data.noun} in the artifact, which it was adapted to"
+        if shared.samples:
+            yield f"warning: {shared.samples:,} of {len(data.examples):,} {data.noun} are equal to some of {known}"
+        else:
+            yield f"none is equal to {known}"
+        return
     if shared.training:
         yield (
             f"warning: {shared.training:,} of {len(data.examples):,} {data.noun} are equal to training {data.noun} of "

@@ -14,13 +14,14 @@ from torch.nn.functional import cross_entropy
 
 from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.fewshot.method import SupportSet
+from mntrain.fewshot.method import AdaptedClassifier, SupportSet
 from mntrain.fewshot.metric import class_means
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.layers.heads import HEAD_KINDS, CosineHead, Head, HeadKind, build_head
 
 HeadStart = Literal["random", "means"]
 _SCALE = 10.0
+_AT_A_TIME = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +87,17 @@ class FinetunedClassifier:
 
     def classify(self, support: SupportSet, queries: Tensor) -> Tensor:
         """Fit a classifier to support features [K, d], and answer with it."""
-        head = _first_head(support, self._settings)
-        fit = _Fit(settings=self._settings, groups=[_head_group(head, self._settings)])
-        fit.run(lambda rows: head(support.images[rows]), support.labels)
+        head = self.adapted(support).head
         with torch.no_grad():
             logits: Tensor = head(queries)
         return logits
+
+    def adapted(self, support: SupportSet) -> AdaptedClassifier:
+        """Fit a classifier to support features [K, d]."""
+        head = _first_head(support, self._settings)
+        fit = _Fit(settings=self._settings, groups=[_head_group(head, self._settings)])
+        fit.run(lambda rows: head(support.images[rows]), support.labels)
+        return AdaptedClassifier(network=self._network, head=head)
 
 
 class FinetunedSimilarity:
@@ -113,6 +119,10 @@ class FinetunedSimilarity:
 
     def classify(self, support: SupportSet, queries: Tensor) -> Tensor:
         """Fit M and a classifier to support images uint8 [K, C, H, W], and answer with them."""
+        return self.adapted(support).logits(queries)
+
+    def adapted(self, support: SupportSet) -> AdaptedClassifier:
+        """Fit M and a classifier to support images uint8 [K, C, H, W]."""
         settings, network = self._settings, self._network
         inputs = network.preprocessing(support.images)
         similarities = {name: value.detach().clone().requires_grad_() for name, value in network.similarities().items()}
@@ -122,14 +132,13 @@ class FinetunedSimilarity:
             return found
 
         with torch.no_grad():
-            start = features(inputs)
+            start = torch.cat([features(part) for part in torch.split(inputs, _AT_A_TIME)])
         head = _first_head(support._replace(images=start), settings)
         moved = {"params": list(similarities.values()), "lr": settings.similarity_rate, "weight_decay": 0.0}
         fit = _Fit(settings=settings, groups=[_head_group(head, settings), moved])
         fit.run(lambda rows: head(features(inputs[rows])), support.labels)
-        with torch.no_grad():
-            logits: Tensor = head(features(network.preprocessing(queries)))
-        return logits
+        moved_to = {name: value.detach() for name, value in similarities.items()}
+        return AdaptedClassifier(network=network, head=head, changed=moved_to)
 
 
 def _first_head(support: SupportSet, settings: FinetuneSettings) -> Head:

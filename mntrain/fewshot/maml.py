@@ -3,6 +3,7 @@
 Shapes: K support images, Q queries, W ways, d features; classifier φ [W, d + 1].
 """
 
+import copy
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from torch.nn.functional import cross_entropy
 
 from mntrain.config_fields import require_finite
 from mntrain.errors import ConfigError
-from mntrain.fewshot.method import SupportSet
+from mntrain.fewshot.method import AdaptedClassifier, SupportSet
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.layers.heads import DotHead
+
+_BACKBONE = "backbone."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +68,7 @@ class MetaLearner:
         nn.init.zeros_(self._head.weight)
         self._classifier = nn.Sequential(OrderedDict(backbone=network.backbone, head=self._head))
         moved = network.similarities() if similarities_only else dict(network.backbone.named_parameters())
-        self.start: dict[str, nn.Parameter] = {f"backbone.{name}": value for name, value in moved.items()}
+        self.start: dict[str, nn.Parameter] = {f"{_BACKBONE}{name}": value for name, value in moved.items()}
         self.start["head.weight"] = self._head.weight
         kept = {id(value) for value in self.start.values()}
         for value in self._classifier.parameters():
@@ -77,9 +80,15 @@ class MetaLearner:
 
     def classify(self, support: SupportSet, queries: Tensor) -> Tensor:
         """Adapt to support images uint8 [K, C, H, W], and answer."""
-        adapted = self.adapt(support, differentiable=False)
-        with torch.no_grad():
-            return self._logits(adapted, self._network.preprocessing(queries))
+        return self.adapted(support).logits(queries)
+
+    def adapted(self, support: SupportSet) -> AdaptedClassifier:
+        """Take the steps on support images uint8 [K, C, H, W]."""
+        values = {name: value.detach() for name, value in self.adapt(support, differentiable=False).items()}
+        head = copy.deepcopy(self._head)
+        head.load_state_dict({"weight": values.pop("head.weight")})
+        changed = {name.removeprefix(_BACKBONE): value for name, value in values.items()}
+        return AdaptedClassifier(network=self._network, head=head, changed=changed)
 
     def trained_parameters(self) -> Iterable[nn.Parameter]:
         """List what the steps start from."""
@@ -124,7 +133,6 @@ class MetaLearner:
         return logits
 
     def _features(self, values: dict[str, Tensor], inputs: Tensor) -> Tensor:
-        prefix = "backbone."
-        inner = {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+        inner = {name.removeprefix(_BACKBONE): value for name, value in values.items() if name.startswith(_BACKBONE)}
         features: Tensor = functional_call(self._network.backbone, inner, (inputs,))
         return features

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
-from mntrain.fewshot.method import SupportSet
+from mntrain.fewshot.method import AdaptedClassifier, SupportSet
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.layers.attention import unit
+from mntrain.layers.heads import DotHead
 
 _SHARPNESS = 10.0
 """Factor on the cosines of :func:`matching_logits`, as that of the cosine head at its start."""
@@ -36,6 +37,23 @@ def nearest_logits(support: SupportSet, queries: Tensor) -> Tensor:
 def prototype_logits(support: SupportSet, queries: Tensor) -> Tensor:
     """Negative squared distance to the mean of each class (Snell et al., NIPS 2017, eq. 2)."""
     return -_squared_distances(queries, class_means(support))
+
+
+def mean_classifier(support: SupportSet) -> DotHead:
+    """Write the nearest mean as a linear classifier: −‖z − m‖² is 2 (m − c)·z − ‖m‖² + ‖c‖² and a number of z alone.
+
+    The center c of the means keeps the products small. Computed in double precision, since squares are subtracted.
+
+    Args:
+        support: features [K, d].
+    """
+    means = class_means(support._replace(images=support.images.double()))
+    center = means.mean(dim=0)
+    biases = center.square().sum() - means.square().sum(dim=1, keepdim=True)
+    head = DotHead(means.shape[1], support.ways).to(support.images.dtype)
+    with torch.no_grad():
+        head.weight.copy_(torch.cat([2 * (means - center), biases], dim=1))
+    return head
 
 
 def matching_logits(support: SupportSet, queries: Tensor) -> Tensor:
@@ -79,3 +97,18 @@ class MetricMethod:
         features = self._network.embed(torch.cat([support.images, queries]))
         known, asked = torch.split(features, [len(support.images), len(queries)])
         return cross_entropy(self._rule(support._replace(images=known), asked), labels)
+
+
+class PrototypeMethod(MetricMethod):
+    """Nearest mean, which is a linear classifier.
+
+    Args:
+        network: a copy where it is to be trained.
+    """
+
+    def __init__(self, network: FeatureNetwork) -> None:
+        super().__init__(network, prototype_logits)
+
+    def adapted(self, support: SupportSet) -> AdaptedClassifier:
+        """Compute the classifier from support features [K, d]."""
+        return AdaptedClassifier(network=self._network, head=mean_classifier(support))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mntrain.artifact import ImageArtifact
+from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageSet
 from mntrain.data.labels import listing
 from mntrain.data.loading import load_unseen_images
@@ -26,12 +27,14 @@ class NovelImages:
         images: of all splits there.
         names: class i is ``names[i]``; some may have no image.
         path: of the data.
+        config: by which they were read.
         trained_classes: names of classes with images that the artifact was trained on, too.
     """
 
     images: ImageSet
     names: tuple[str, ...]
     path: str
+    config: DataConfig
     trained_classes: tuple[str, ...]
 
     @property
@@ -75,20 +78,24 @@ def load_novel_images(artifact: ImageArtifact, given: Mapping[str, Any]) -> Nove
         images=np.concatenate([part.images for part in parts]), labels=np.concatenate([part.labels for part in parts])
     )
     present = [source.label_names[label] for label in np.unique(images.labels)]
-    known = _trained_classes(artifact)
+    known = known_classes(artifact)
     return NovelImages(
         images=images,
         names=source.label_names,
         path=str(config.path),
+        config=config,
         trained_classes=tuple(name for name in present if name in known),
     )
 
 
-def _trained_classes(artifact: ImageArtifact) -> set[str]:
-    """Names of the classes with training images: a class of the data may have none.
+def known_classes(artifact: ImageArtifact) -> set[str]:
+    """List the names of the classes with training images: a class of the data may have none.
 
-    Artifacts of earlier versions have no summary; all their classes count then.
+    Artifacts of earlier versions have no summary; all their classes count then. What an adapted artifact was adapted
+    from counts, too.
     """
+    if artifact.config.adapted is not None:
+        return {*artifact.config.labels, *artifact.config.adapted["start"]["classes"]}
     summary = artifact.config.data or {}
     counts = summary.get("splits", {}).get("train", {}).get("classes")
     if not counts:

@@ -14,7 +14,7 @@ from mntrain.errors import ConfigError
 from mntrain.fewshot.finetuning import FinetunedClassifier, FinetunedSimilarity
 from mntrain.fewshot.maml import MetaLearner
 from mntrain.fewshot.method import FewShotMethod
-from mntrain.fewshot.metric import MetricMethod, Rule, matching_logits, nearest_logits, prototype_logits
+from mntrain.fewshot.metric import MetricMethod, PrototypeMethod, matching_logits, nearest_logits
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.fewshot.relation import RelationMethod
 from mntrain.fewshot.settings import MethodSettings
@@ -50,21 +50,30 @@ class MethodEntry:
     Args:
         build: makes it.
         training: never on episodes; optional with --train; always, since it is nothing without.
+        keeps: whether its answers are those of a network with a classifier, which can be kept as an artifact.
+        section: of the settings that are its own; empty where it has none.
     """
 
     build: Callable[[MethodContext], FewShotMethod]
     training: Literal["never", "optional", "always"] = "never"
+    keeps: bool = False
+    section: str = ""
 
-    def trains(self, context: MethodContext) -> bool:
-        """Tell if the method is to be trained on episodes."""
-        return self.training == "always" or (self.training == "optional" and context.train)
+    def trains(self, asked: bool) -> bool:
+        """Tell if the method is to be trained on episodes, where ``asked`` says whether methods that may be are."""
+        return self.training == "always" or (self.training == "optional" and asked)
 
 
-def _metric(rule: Rule) -> MethodEntry:
-    def build(context: MethodContext) -> FewShotMethod:
-        return MetricMethod(context.network.copy() if context.train else context.network, rule)
+def _trained_copy(context: MethodContext) -> FeatureNetwork:
+    return context.network.copy() if context.train else context.network
 
-    return MethodEntry(build=build, training="optional")
+
+def _matching(context: MethodContext) -> FewShotMethod:
+    return MetricMethod(_trained_copy(context), matching_logits)
+
+
+def _protonet(context: MethodContext) -> FewShotMethod:
+    return PrototypeMethod(_trained_copy(context))
 
 
 def _finetune(context: MethodContext) -> FewShotMethod:
@@ -102,13 +111,13 @@ def _relation(context: MethodContext) -> FewShotMethod:
 METHODS: Mapping[str, MethodEntry] = MappingProxyType(
     {
         "nearest": MethodEntry(build=lambda context: MetricMethod(context.network, nearest_logits)),
-        "protonet": _metric(prototype_logits),
-        "matching": _metric(matching_logits),
-        "finetune": MethodEntry(build=_finetune),
-        "static-nsn": MethodEntry(build=_static),
-        "dynamic-nsn": MethodEntry(build=_dynamic),
-        "maml": MethodEntry(build=_maml, training="always"),
-        "meta-static-nsn": MethodEntry(build=_meta_static, training="always"),
+        "protonet": MethodEntry(build=_protonet, training="optional", keeps=True),
+        "matching": MethodEntry(build=_matching, training="optional"),
+        "finetune": MethodEntry(build=_finetune, keeps=True, section="finetune"),
+        "static-nsn": MethodEntry(build=_static, keeps=True, section="finetune"),
+        "dynamic-nsn": MethodEntry(build=_dynamic, keeps=True, section="finetune"),
+        "maml": MethodEntry(build=_maml, training="always", keeps=True, section="maml"),
+        "meta-static-nsn": MethodEntry(build=_meta_static, training="always", keeps=True, section="meta_static"),
         "relationnet": MethodEntry(build=_relation, training="always"),
     }
 )

@@ -9,23 +9,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mntrain.artifact import ImageArtifact, load_artifact
-from mntrain.config import recipe_names
-from mntrain.data.images import ImageData, ImageSet
-from mntrain.errors import ArtifactError, ConfigError
+from mntrain.errors import ConfigError
 from mntrain.fewshot.accuracy import MethodAccuracy, episode_accuracies
+from mntrain.fewshot.base_classes import BaseClasses
 from mntrain.fewshot.episodes import Episodes, EpisodeShape
-from mntrain.fewshot.episodic import train_on_episodes
-from mntrain.fewshot.method import EpisodicMethod, FewShotMethod
+from mntrain.fewshot.method import FewShotMethod
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.fewshot.novel_images import load_novel_images
 from mntrain.fewshot.registry import METHODS, MethodContext, check_methods
 from mntrain.fewshot.report import FewShotReport
 from mntrain.fewshot.settings import MethodSettings
+from mntrain.fewshot.start import start_artifact
+from mntrain.fewshot.telling import Teller
 from mntrain.run_progress import RunProgress
-from mntrain.training.artifact_data import load_data
-
-_SECONDS_BETWEEN_LINES = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +70,7 @@ def evaluate_few_shot(options: FewShotOptions) -> FewShotReport:
         DataError: images are missing, or a class has too few.
         TrainingError: a loss or an answer is not finite.
     """
-    artifact = _image_artifact(options.artifact)
+    artifact = start_artifact(options.artifact)
     novel = load_novel_images(artifact, options.new_data)
     episodes = Episodes(novel.images.labels, novel.names, options.shape, options.seed)
     context = MethodContext(
@@ -86,8 +82,10 @@ def evaluate_few_shot(options: FewShotOptions) -> FewShotReport:
     )
     # Built before any of them runs: a method that does not fit is told at once.
     methods = {name: METHODS[name].build(context) for name in options.methods}
-    trained = [name for name in methods if METHODS[name].trains(context)]
-    base = _base_images(artifact, options) if trained and options.settings.episodic.episodes else None
+    trained = [name for name in methods if METHODS[name].trains(options.train)]
+    base = None
+    if trained and options.settings.episodic.episodes:
+        base = BaseClasses.load(artifact, options.shape, options.seed, options.data_path)
     with RunProgress(len(methods), quiet=options.quiet) as progress:
         images = torch.from_numpy(novel.images.images)
         session = _Session(options=options, images=images, episodes=episodes, progress=progress)
@@ -102,33 +100,6 @@ def evaluate_few_shot(options: FewShotOptions) -> FewShotReport:
         seed=options.seed,
         methods=results,
     )
-
-
-def _image_artifact(path: Path) -> ImageArtifact:
-    if not path.exists() and str(path) in recipe_names():
-        raise ConfigError(
-            f"{str(path)!r} is a recipe, and few-shot methods start from a trained network: run `mntrain fit {path}`, "
-            "and give runs/NAME/artifact."
-        )
-    artifact = load_artifact(path)
-    if not isinstance(artifact, ImageArtifact):
-        raise ArtifactError(f"{path} holds a model of rows; few-shot learning takes an artifact of images.")
-    return artifact
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _BaseImages:
-    """Images of the classes that the artifact was trained on, and their episodes."""
-
-    images: ImageSet
-    episodes: Episodes
-
-
-def _base_images(artifact: ImageArtifact, options: FewShotOptions) -> _BaseImages:
-    data = load_data(artifact.config, options.data_path)
-    assert isinstance(data, ImageData)
-    episodes = Episodes(data.train.labels, data.label_names, options.shape, options.seed)
-    return _BaseImages(images=data.train, episodes=episodes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,23 +118,16 @@ class _Session:
     episodes: Episodes
     progress: RunProgress
 
-    def run(self, name: str, method: FewShotMethod, base: _BaseImages | None) -> MethodAccuracy:
+    def run(self, name: str, method: FewShotMethod, base: BaseClasses | None) -> MethodAccuracy:
         """Train a method on ``base`` where it is given, and evaluate it."""
         training_seconds = None
         if base is not None:
-            assert isinstance(method, EpisodicMethod)
             started = time.perf_counter()
-            train_on_episodes(
-                method,
-                torch.from_numpy(base.images.images),
-                base.episodes,
-                self.options.settings.episodic,
-                self._teller(name, "training episodes", "loss {:.4f}", self.options.settings.episodic.episodes),
-            )
+            base.train(name, method, self.options.settings.episodic, self.progress)
             training_seconds = time.perf_counter() - started
         prepared = method.prepare(self.images)
         started = time.perf_counter()
-        tell = self._teller(name, "episodes", "accuracy {:.4f}", self.options.episodes)
+        tell = Teller(self.progress, f"{name}: {{}} of {self.options.episodes} episodes, accuracy {{:.4f}}")
         accuracies = episode_accuracies(
             method,
             prepared,
@@ -179,25 +143,3 @@ class _Session:
         )
         self.progress.finish_run(f"{name}: {result.text()} in {result.seconds:.0f} s")
         return result
-
-    def _teller(self, name: str, noun: str, figure: str, total: int) -> "_Teller":
-        return _Teller(self.progress, f"{name}: {{}} of {total} {noun}, {figure}")
-
-
-class _Teller:
-    """Prints a line about long work now and then.
-
-    Args:
-        progress: where to.
-        line: with a place for the count, and one for a figure.
-    """
-
-    def __init__(self, progress: RunProgress, line: str) -> None:
-        self._progress, self._line = progress, line
-        self._last = time.monotonic()
-
-    def __call__(self, count: int, figure: float) -> None:
-        """Print the line, unless another was printed a moment ago."""
-        if time.monotonic() - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = time.monotonic()
-            self._progress.say(self._line.format(count, figure))

@@ -41,8 +41,12 @@ def split_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return of_data, others
 
 
-def parse_settings(words: Sequence[str]) -> MethodSettings:
+def parse_settings(words: Sequence[str], command: str = "mntrain fewshot") -> MethodSettings:
     """Read settings such as ``--finetune.epochs 50``.
+
+    Args:
+        words: of a command line.
+        command: that they were given to, for messages.
 
     Raises:
         ConfigError: a word is no setting, or its value cannot be.
@@ -55,8 +59,8 @@ def parse_settings(words: Sequence[str]) -> MethodSettings:
         if word.startswith("--") and name not in known:
             meant = nearest(name, known)
             hint = f"did you mean {meant}?" if meant else f"settings are {', '.join(known)}."
-            raise ConfigError(f"{name} is no setting of `mntrain fewshot`; {hint}")
-    parser = FieldParser("mntrain fewshot")
+            raise ConfigError(f"{name} is no setting of `{command}`; {hint}")
+    parser = FieldParser(command)
     for name, section in sections.items():
         parser.add_class_arguments(type(section), name, instantiate=False)
     given: dict[str, Any] = parser.parse_args(list(words), defaults=False).as_dict()

@@ -26,7 +26,8 @@ def load_split(config: ArtifactConfig, split: str, path: str | Path | None = Non
         path: new place of the data, if it has moved.
 
     Raises:
-        DataError: the data is missing, or is not the data of the run (its digest differs).
+        DataError: the data is missing, or is not the data of the run (its digest differs); or the artifact was adapted
+            to a support set, which has no splits.
     """
     return load_data(config, path).part(split)
 
@@ -36,6 +37,13 @@ def load_data(config: ArtifactConfig, path: str | Path | None = None) -> ImageDa
 
     Args, Raises: as :func:`load_split`.
     """
+    if config.adapted is not None:
+        start, count = config.adapted["start"]["path"], config.adapted["support"]["images"]
+        raise DataError(
+            f"The artifact was adapted to {count} support images and has no training, validation or test split. "
+            "Evaluate it on other labelled images with --data.path; for what needs a split, use the artifact that it "
+            f"was adapted from, {start}."
+        )
     source = config.experiment.data
     if path is not None:
         source = dataclasses.replace(source, path=str(path))

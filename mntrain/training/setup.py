@@ -167,7 +167,7 @@ class ImageSetup(RunSetup):
 
     def samples(self) -> ImageSet:
         """Select test images."""
-        return self._data.test.select(_spread(len(self._data.test)))
+        return self._data.test.select(spread(len(self._data.test)))
 
 
 class TableSetup(RunSetup):
@@ -239,7 +239,7 @@ class TableSetup(RunSetup):
 
     def samples(self) -> TableSet:
         """Select test rows, with targets in their own units."""
-        return self._data.test.select(_spread(len(self._data.test)))
+        return self._data.test.select(spread(len(self._data.test)))
 
 
 def setup_for(config: ExperimentConfig, data: ImageData | TableData) -> RunSetup:
@@ -251,5 +251,6 @@ def _split_summary(split: SplitRecord) -> dict[str, Any]:
     return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256}
 
 
-def _spread(total: int) -> IndexArray:
+def spread(total: int) -> IndexArray:
+    """Choose the positions of at most 256 examples, spread over ``total``."""
     return np.linspace(0, total - 1, min(_SAMPLES, total)).astype(np.int64)

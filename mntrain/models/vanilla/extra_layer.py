@@ -16,6 +16,11 @@ def units_for(parameters: int, features: int, classes: int) -> int:
     return max(1, round((parameters + classes * features) / (features + 1 + classes)))
 
 
+def parameters_of(units: int, features: int, classes: int) -> int:
+    """Count the parameters that ``units`` add: the inverse of :func:`units_for`."""
+    return units * (features + 1) + classes * (units - features)
+
+
 class WithExtraLayer(nn.Module):
     """A backbone with one more fully connected layer and its ReLU.
 

@@ -135,6 +135,7 @@ def test_only_commands_with_overrides_take_other_words() -> None:
         "compare",
         "crossval",
         "fewshot",
+        "adapt",
     }
 
 

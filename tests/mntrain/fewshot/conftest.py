@@ -56,6 +56,18 @@ def plain_path(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pictures of each of four further classes."""
+    return write_classes(tmp_path_factory.mktemp("four"), list("efgh"), 2, seed=2)
+
+
+@pytest.fixture(scope="session")
+def extra(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ImageArtifact:
+    """A network with an extra layer below its head."""
+    return _images(train(tmp_path_factory.mktemp("extra"), "extra", base, "--vanilla.extra_parameters", "500"))
+
+
+@pytest.fixture(scope="session")
 def dynamic_path(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Artifact of a network with dynamic similarity."""
     words = ["--backbone.similarity.mode", "dynamic", "--backbone.similarity.hidden", "4"]

@@ -12,7 +12,7 @@ from mntrain.models.base import Model
 from mntrain.models.build import build_model
 from mntrain.models.families import FAMILIES
 from mntrain.models.vanilla.config import VanillaConfig
-from mntrain.models.vanilla.extra_layer import units_for
+from mntrain.models.vanilla.extra_layer import parameters_of, units_for
 
 CLASSES = 10
 
@@ -63,6 +63,14 @@ def test_sizes_of_the_extra_layer_that_cannot_be_are_refused() -> None:
 
 def test_at_least_one_unit_is_there() -> None:
     assert units_for(1, 256, 1) == 1
+
+
+@pytest.mark.parametrize(("units", "features", "classes"), [(27, 16, 6), (1, 256, 1), (60, 64, 10)])
+def test_the_parameters_of_a_layer_give_back_its_units(units: int, features: int, classes: int) -> None:
+    parameters = parameters_of(units, features, classes)
+    layer, gained = units * features + units, classes * (units - features)
+    assert parameters == layer + gained
+    assert units_for(parameters, features, classes) == units
 
 
 def test_without_extra_parameters_the_network_has_no_further_layer() -> None:
