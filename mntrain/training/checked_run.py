@@ -21,6 +21,7 @@ from mntrain.training.class_weights import weigh_classes
 from mntrain.training.data_start import StartPlan, plan_start
 from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
+from mntrain.training.step_memory import check_memory
 from mntrain.training.trained_start import start_from_artifact
 
 
@@ -63,6 +64,8 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     data = load_data(config.data)
     _check_sizes(config, data)
     setup = setup_for(config, data)
+    if config.backbone.similarity.active:
+        _check_memory(config, setup)
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
     with torch.device(device):
@@ -78,6 +81,18 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     return CheckedRun(
         config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
     )
+
+
+def _check_memory(config: ExperimentConfig, setup: RunSetup) -> None:
+    """Refuse a similarity that takes more memory than there is, by a model that takes none.
+
+    Raises:
+        ConfigError: with the setting.
+    """
+    with torch.device("meta"):
+        model = setup.build_model()
+    _freeze(config, model)
+    check_memory(config, model, setup.data, setup.input_shape)
 
 
 def _trained_start(
