@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageData
+from mntrain.data.labels import listing
 from mntrain.data.loading import load_data
 from mntrain.data.split_record import SPLITS
 from mntrain.data.summary.record import TrainedStartEntry
@@ -21,6 +22,7 @@ from mntrain.training.class_weights import weigh_classes
 from mntrain.training.data_start import StartPlan, plan_start
 from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
+from mntrain.training.step_memory import check_memory
 from mntrain.training.trained_start import start_from_artifact
 
 
@@ -63,6 +65,8 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     data = load_data(config.data)
     _check_sizes(config, data)
     setup = setup_for(config, data)
+    if config.backbone.similarity.active:
+        _check_memory(config, setup)
     # The weights depend on the seed alone, not on what loading the data may have drawn.
     torch.manual_seed(config.seed)
     with torch.device(device):
@@ -75,9 +79,23 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
     trained = None if path is None or resumed else _trained_start(config, setup, model, start)
     _freeze(config, model)
+    if trained is not None:
+        _check_frozen(config, model, trained["new"])
     return CheckedRun(
         config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
     )
+
+
+def _check_memory(config: ExperimentConfig, setup: RunSetup) -> None:
+    """Refuse a similarity that takes more memory than there is, by a model that takes none.
+
+    Raises:
+        ConfigError: with the setting.
+    """
+    with torch.device("meta"):
+        model = setup.build_model()
+    _freeze(config, model)
+    check_memory(config, model, setup.data, setup.input_shape)
 
 
 def _trained_start(
@@ -118,6 +136,21 @@ def _freeze(config: ExperimentConfig, model: Model) -> None:
             "it is; leave it out."
         )
     freeze(backbone, but_additions=part == "network")
+
+
+def _check_frozen(config: ExperimentConfig, model: Model, new: Sequence[str]) -> None:
+    """Refuse to freeze weights that the artifact to start from has not.
+
+    Raises:
+        ConfigError: with their names.
+    """
+    frozen = [name for name, value in model.named_parameters() if not value.requires_grad and name in new]
+    if frozen:
+        raise ConfigError(
+            f"training.freeze is {config.training.freeze!r}, but training.start {config.training.start} has nothing "
+            f"for {len(frozen)} weights of that part ({listing(frozen)}), which would never be trained; give an "
+            "artifact with the same backbone and similarity, or leave training.freeze out."
+        )
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mntrain.artifact import Artifact, load_artifact
 from mntrain.artifact_config import ArtifactConfig, ImageArtifactConfig, TableArtifactConfig
@@ -46,7 +46,7 @@ def start_from_artifact(path: str, model: Model, planned: ArtifactConfig, *, pla
 
     Raises:
         ArtifactError: the artifact is missing, damaged, or of another version.
-        ConfigError: no parameter of its backbone, or of its perceptron, has a place in the model.
+        ConfigError: no kernel of its backbone, or matrix of its perceptron, has a place in the model.
     """
     artifact = load_artifact(path)
     ours, theirs = _common_names(model), _common_names(artifact.model)
@@ -58,10 +58,10 @@ def start_from_artifact(path: str, model: Model, planned: ArtifactConfig, *, pla
     }
     replaced = {name for name in taken if placed and not name.startswith(_UNADAPTED)}
     taken -= replaced
-    if not any(name.startswith(_NETWORK) and isinstance(ours[name][1], nn.Parameter) for name in taken):
+    if not any(name.startswith(_NETWORK) and ours[name][1].dim() > 1 for name in taken):  # scales fit by chance
         raise ConfigError(
             f"training.start {path} holds a model of family {artifact.config.family!r} on backbone "
-            f"{artifact.config.experiment.backbone.name!r}, of which no weight has name and shape of one in this "
+            f"{artifact.config.experiment.backbone.name!r}, of which no kernel has name and shape of one in this "
             "network; give an artifact with the same backbone, or leave it out."
         )
     with torch.no_grad():
@@ -136,6 +136,9 @@ def _notes(artifact: Artifact, planned: ArtifactConfig) -> list[str]:
     """Say what differs between the data of an artifact and that of a run."""
     trained = artifact.config
     notes = []
+    before_now = trained.experiment.backbone.name, planned.experiment.backbone.name
+    if before_now[0] != before_now[1]:
+        notes.append(f"its backbone was {before_now[0]!r}, this is {before_now[1]!r}")
     if trained.labels != planned.labels and trained.labels is not None and planned.labels is not None:
         notes.append(f"its classes were others ({listing(trained.labels)})")
     if _targets(trained) != _targets(planned):

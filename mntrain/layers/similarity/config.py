@@ -84,11 +84,29 @@ class SimilarityConfig:
         for name in ("shape_keep", "shape_penalty", "orthogonality"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{section}.{name} is {getattr(self, name)}; it must not be negative.")
-        if (self.shape_keep or self.shape_penalty) and not self.kernel_shape:
-            raise ConfigError(
-                f"{section}.shape_keep and {section}.shape_penalty act on kernel shapes; set {section}.kernel_shape to "
-                "true, or leave them out."
-            )
+        self._refuse_idle(section)
+
+    def _refuse_idle(self, section: str) -> None:
+        """Refuse settings that nothing of this mode reads."""
+        sphere = self.mode == "sphere" or (self.mode == "dynamic" and self.predictor == "sphere")
+        spherical = "sphere, or dynamic with predictor sphere"
+        idle = {
+            ("shape_threshold", "shape_keep", "shape_penalty"): (self.kernel_shape, "kernel_shape to true"),
+            ("kind",): (self.mode in ("static", "dynamic"), "mode to static or dynamic"),
+            ("predictor", "hidden", "second_kernel", "residual", "shared"): (
+                self.mode == "dynamic",
+                "mode to dynamic",
+            ),
+            ("normalise", "measure", "orthogonality"): (sphere, f"mode to {spherical}"),
+        }
+        for names, (acts, remedy) in idle.items():
+            for name in names:
+                if not acts and getattr(self, name) != getattr(SimilarityConfig, name):
+                    raise ConfigError(
+                        f"{section}.{name} is {getattr(self, name)!r}, which acts on nothing here: {section}.mode is "
+                        f"{self.mode!r}, predictor {self.predictor!r}, kernel_shape {self.kernel_shape}; leave it out, "
+                        f"or set {section}.{remedy}."
+                    )
 
     @property
     def active(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mntrain.errors import TrainingError
+from mntrain.errors import ConfigError, TrainingError
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -57,6 +57,9 @@ class KernelShape(nn.Module):
         threshold: α.
         keep: most taps that stay; 0 for any number.
         factor: of the ℓ1 norm of the scores in the loss.
+
+    Raises:
+        ConfigError: more taps would be kept than there are.
     """
 
     estimated = ("scores",)
@@ -64,6 +67,11 @@ class KernelShape(nn.Module):
 
     def __init__(self, taps: int, threshold: float, keep: int = 0, factor: float = 0.0) -> None:
         super().__init__()
+        if keep > taps:
+            raise ConfigError(
+                f"backbone.similarity.shape_keep is {keep}, but a kernel has {taps} taps here; give at most {taps}, or "
+                "0 for any number."
+            )
         self.scores = nn.Parameter(torch.ones(taps))
         self.threshold, self.keep, self.factor = threshold, keep, factor
 

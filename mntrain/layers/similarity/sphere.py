@@ -24,7 +24,8 @@ _EDGE = 1 - 1e-6
 def patch_scales(maps: Tensor, window: Window) -> Tensor:
     """Compute 1 / √(Σ x² + 1e-4) of every patch, by group: [B, g, H', W']."""
     wide = maps if maps.dtype == torch.float64 else maps.float()
-    with torch.autocast(maps.device.type, enabled=False):  # eight bits of mantissa are too few for a sum of squares
+    device = "cpu" if maps.is_meta else maps.device.type  # autocast knows no meta device
+    with torch.autocast(device, enabled=False):  # eight bits of mantissa are too few for a sum of squares
         squares = torch.unflatten(wide.square(), 1, (window.groups, -1)).sum(dim=2)
         ones = squares.new_ones(window.groups, 1, window.kernel, window.kernel)
         sums = conv2d(squares, ones, None, window.stride, window.padding, window.dilation, window.groups)

@@ -18,6 +18,7 @@ from mntrain.training.checkpoint import load_state
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
 from mntrain.training.stored_run import check_same_run
+from mntrain.training.trained_start import start_from_artifact
 
 BreakOff = Callable[[ExperimentConfig, FitOptions, int], None]
 TINY = ["--backbone.width", "0.1", "--meta_neighborhoods.entries", "8", "--data.train_limit", "64"]
@@ -212,13 +213,30 @@ def test_what_does_not_fit_is_told_or_refused_before_anything_is_written(trained
     artifact = str(trained / "digits" / "artifact")
     _, start = started(digits("--training.start", artifact, "--backbone.ifilm", "true"))
     assert 0 < start["taken"] < len(start["new"])
-    with pytest.raises(ConfigError, match="no weight has name and shape"):
+    with pytest.raises(ConfigError, match="no kernel has name and shape"):
         check_run(digits("--training.start", artifact, "--backbone.width", "0.2"))
     options = FitOptions(runs=tmp_path, quiet=True)
-    with pytest.raises(ConfigError, match=r"family 'vanilla' on backbone .* no weight has name and shape"):
+    with pytest.raises(ConfigError, match=r"family 'vanilla' on backbone .* no kernel has name and shape"):
         fit(rows(trained, "--training.start", artifact, "--name", "run"), options)
     with pytest.raises(ArtifactError, match="There is no artifact folder"):
         fit(digits("--training.start", str(tmp_path / "none")), options)
     with pytest.raises(ConfigError, match=r"training\.start is ' '"):
         digits("--training.start", " ")
     assert not (tmp_path / "run").exists()
+
+
+def test_what_an_artifact_has_not_cannot_be_frozen(trained: Path) -> None:
+    start = ("--training.start", str(trained / "digits" / "artifact"))
+    plain = ("--family", "vanilla", *start)
+    dynamic = (*plain, "--backbone.similarity.mode", "dynamic")
+    checked, _ = started(digits(*dynamic, "--training.freeze", "network"))
+    assert any(value.requires_grad for name, value in checked.model.named_parameters() if "predictor" in name)
+    with pytest.raises(ConfigError, match=r"has nothing for \d+ weights of that part \(.*predictor"):
+        check_run(digits(*dynamic, "--training.freeze", "backbone"))
+
+
+def test_another_backbone_is_named(trained: Path) -> None:
+    artifact = str(trained / "digits" / "artifact")
+    ours, other = (check_run(digits(*words), device="meta") for words in ((), ("--backbone.name", "densenet40bc")))
+    found = start_from_artifact(artifact, ours.model, other.setup.artifact({}))
+    assert "this is 'densenet40bc'" in found["notes"][0]

@@ -128,8 +128,22 @@ def test_a_backbone_without_convolutions_has_no_similarity(name: str) -> None:
         ({"mode": "static", "shape_keep": 3}, "set backbone.similarity.kernel_shape to true"),
         ({"mode": "static", "kernel_shape": True, "shape_penalty": -1.0}, "must not be negative"),
         ({"orthogonality": float("nan")}, "must be a finite number"),
+        ({"kind": "unconstrained"}, "acts on nothing here: .*set backbone.similarity.mode to static or dynamic"),
+        ({"mode": "sphere", "kind": "unconstrained"}, "kind is 'unconstrained', which acts on nothing here"),
+        ({"mode": "static", "hidden": 7}, "hidden is 7, .*set backbone.similarity.mode to dynamic"),
+        ({"mode": "static", "residual": False}, "residual is False, which acts on nothing here"),
+        ({"mode": "static", "shared": True}, "shared is True, which acts on nothing here"),
+        ({"mode": "static", "normalise": "both"}, "set backbone.similarity.mode to sphere, or dynamic"),
+        ({"mode": "dynamic", "predictor": "plain", "orthogonality": 1.0}, "orthogonality is 1.0, which acts on"),
+        ({"mode": "dynamic", "shape_threshold": 0.2}, "set backbone.similarity.kernel_shape to true"),
     ],
 )
 def test_settings_that_cannot_be_are_told_with_the_way_out(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         SimilarityConfig(**settings)
+
+
+def test_no_more_taps_can_be_kept_than_a_kernel_has() -> None:
+    with pytest.raises(ConfigError, match="shape_keep is 10, but a kernel has 9 taps here; give at most 9"):
+        network(mode="static", kernel_shape=True, shape_keep=10)
+    network(mode="static", kernel_shape=True, shape_keep=9)
