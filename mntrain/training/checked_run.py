@@ -10,6 +10,7 @@ from torch import nn
 
 from mntrain.config import ExperimentConfig
 from mntrain.data.images import ImageData
+from mntrain.data.labels import listing
 from mntrain.data.loading import load_data
 from mntrain.data.split_record import SPLITS
 from mntrain.data.summary.record import TrainedStartEntry
@@ -75,6 +76,7 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)
     trained = None if path is None or resumed else _trained_start(config, setup, model, start)
     _freeze(config, model)
+    _check_frozen(config, model, trained)
     return CheckedRun(
         config=config, data=data, setup=setup, model=model, start=start, trained_start=trained, rates=rates
     )
@@ -118,6 +120,24 @@ def _freeze(config: ExperimentConfig, model: Model) -> None:
             "it is; leave it out."
         )
     freeze(backbone, but_additions=part == "network")
+
+
+def _check_frozen(config: ExperimentConfig, model: Model, trained: TrainedStartEntry | None) -> None:
+    """Check that what stays as it is comes from the artifact.
+
+    Raises:
+        ConfigError: weights would keep the values that they were drawn with.
+    """
+    if trained is None:
+        return
+    frozen = {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+    untrained = [name for name in trained["new"] if name in frozen]
+    if untrained:
+        raise ConfigError(
+            f"training.freeze is {config.training.freeze!r}, but {len(untrained)} weights that it would keep untrained "
+            f"are not in {config.training.start} ({listing(untrained)}); give an artifact with the same backbone, "
+            "freeze less, or leave it out."
+        )
 
 
 def _check_sizes(config: ExperimentConfig, data: ImageData | TableData) -> None:

@@ -96,6 +96,14 @@ def test_a_frozen_network_trains_its_similarities_and_keeps_all_else_of_the_back
     assert not torch.equal(after["head.weight"], before["head.weight"])
 
 
+def test_weights_that_the_artifact_lacks_are_not_frozen_as_they_were_drawn(trained: Path) -> None:
+    words = ["--family", "vanilla", "--training.start", str(trained / "digits" / "artifact")]
+    frozen = [*words, "--training.freeze", "backbone"]
+    check_run(digits(*frozen))
+    with pytest.raises(ConfigError, match=r"freeze is 'backbone', but \d+ weights .* untrained .*predictor\.first"):
+        check_run(digits(*frozen, "--backbone.similarity.mode", "dynamic"))
+
+
 def test_freezing_is_refused_where_a_family_moves_all_of_its_backbone(trained: Path) -> None:
     start = str(trained / "digits" / "artifact")
     config = digits("--family", "maxl", "--training.start", start, "--training.freeze", "backbone")
