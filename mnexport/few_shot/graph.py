@@ -26,6 +26,7 @@ _ELEMENT_TYPES = {
 _COUNTS = {SUPPORT: "supports", LABELS: "supports", IMAGE: "images"}
 _CONSTANTS: dict[str, npt.NDArray[Any]] = {
     "zero": np.array([0], np.int64),
+    "start": np.array(0, np.int64),
     "one": np.array(1, np.int64),
     "second": np.array([1], np.int64),
     "end": np.array([np.iinfo(np.int64).max], np.int64),
@@ -41,7 +42,8 @@ def write_few_shot_graph(features: Path, signature: ExportSignature, file: Path)
     """Put the comparison of features behind a graph that computes them.
 
     There are as many classes as the largest label says, and no more than support images, so that no label makes an
-    answer large. A class without a support image has the lowest logit there is.
+    answer large. A class without a support image has the lowest logit there is. ONNX Runtime fails on the CPU where a
+    label is negative or names more classes than there are support images; elsewhere such an image is left out.
 
     Args:
         features: file of a graph from images to features [·, d].
@@ -103,7 +105,13 @@ def _comparison(features: str) -> list[NodeProto]:
     add("Add", "last one", "classes_named")
     add("Squeeze", "count", "most_classes")
     add("Min", "classes_named most_classes", "classes")
-    add("OneHot", f"{LABELS} classes off_on", "members", axis=-1)
+    # OneHot would count a negative label from the last class on, and a large one as none; Gather refuses both.
+    add("Less", f"{LABELS} zero", "negative")
+    add("Where", f"negative classes {LABELS}", "within")
+    add("Range", "start classes one", "numbers")
+    add("Gather", "numbers within", "found")
+    add("Max", "found within", "labels")
+    add("OneHot", "labels classes off_on", "members", axis=-1)
     add("Transpose", "members", "by_class", perm=[1, 0])
     add("ReduceSum", "by_class second", "shots", keepdims=1)
     add("Max", "shots single", "divisor")

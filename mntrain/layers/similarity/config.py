@@ -32,7 +32,7 @@ class SimilarityConfig:
         second_kernel: side of the predictor's second kernel, odd.
         residual: add the identity to what is predicted.
         shared: one predictor for all layers, behind a convolution of 1×1 in each of them that brings its maps to as
-            many channels as there are hidden ones.
+            many channels as there are hidden ones; normalisation is each layer's own.
         kernel_shape: learn a Boolean mask D of the taps as well, M = D R.
         shape_threshold: α; taps whose real-valued score is higher stay. All scores start at 1.
         shape_keep: most taps that stay, those of the highest scores; 0 for any number, 1 makes a network of shifts.

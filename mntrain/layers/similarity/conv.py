@@ -16,13 +16,16 @@ from mntrain.layers.similarity.sphere import orthogonality, sphere_conv
 
 
 class SharedPredictor(nn.Module):
-    """Predictor of several layers, behind a convolution of 1×1 of the layer's own.
+    """Predictor of several layers, behind a convolution of 1×1 of the layer's own and with its own normalisation.
+
+    Layers share the convolutions alone: running statistics of all of them together would be those of none, so that the
+    network would answer otherwise in evaluation than it was trained.
 
     Args:
         channels: C of the layer.
         window: of the layer; its kernel is that of the other layers.
         predictor: shared; it is a part of the layer that owns it, and known to the others.
-        owns: whether this layer owns it.
+        owns: whether this layer owns it, with the normalisation.
         generator: that the weights are drawn from.
     """
 
@@ -33,18 +36,22 @@ class SharedPredictor(nn.Module):
         self.window = window._replace(groups=1)
         drawn = torch.randn(predictor.first.shape[1], channels, 1, 1, generator=generator)
         self.adaptation = nn.Parameter(drawn * (2 / channels) ** 0.5)
+        self.norms: nn.ModuleList | None = None
         if owns:
             self.own = predictor
+        else:
+            self.norms = predictor.new_norms()
         self._shared = (predictor,)  # in a tuple, so that its owner alone lists its parameters
 
     @property
     def predictor(self) -> SimilarityPredictor:
-        """The shared predictor."""
-        return self._shared[0]
+        """The shared predictor, as this layer has it."""
+        shared = self._shared[0]
+        return shared if self.norms is None else shared.of_layer(self.window, self.norms)
 
     def forward(self, maps: Tensor) -> Tensor:
         """Maps [B, C, H, W] → similarities [B, n, H', W']."""
-        similarities: Tensor = self._shared[0](conv2d(maps, self.adaptation), self.window)
+        similarities: Tensor = self._shared[0](conv2d(maps, self.adaptation), self.window, self.norms)
         return similarities
 
 

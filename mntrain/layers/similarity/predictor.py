@@ -3,6 +3,7 @@
 Shapes: maps x [B, C, H, W], hidden [B, h, H', W'], similarities [B, n, H', W'] with n = K or K² numbers for K taps.
 """
 
+import copy
 import math
 
 import torch
@@ -36,24 +37,38 @@ class SimilarityPredictor(nn.Module):
         numbers = taps if self.diagonal else taps**2
         self.first = _he_normal((hidden, channels, window.kernel, window.kernel), generator)
         self.second = _he_normal((numbers, hidden, second, second), generator)
-        self.norms = nn.ModuleList([batch_norm(hidden), batch_norm(numbers)] if self.diagonal else [])
-        if config.residual:
-            last = self.norms[1] if self.diagonal else None
-            with torch.no_grad():
-                (self.second if last is None else last.weight).zero_()  # type: ignore[operator]
+        self.norms = self.new_norms()
+        if config.residual and not self.diagonal:
+            nn.init.zeros_(self.second)
 
-    def forward(self, maps: Tensor, window: Window | None = None) -> Tensor:
-        """Maps [B, C, H, W] → similarities [B, n, H', W'], for the window of another layer where one is given."""
-        window, config = window or self.window, self.config
+    def new_norms(self) -> nn.ModuleList:
+        """Make the normalisations of one layer; with the residual the last one starts at 0."""
+        if not self.diagonal:
+            return nn.ModuleList()
+        hidden, last = (batch_norm(len(kernel)) for kernel in (self.first, self.second))
+        if self.config.residual:
+            nn.init.zeros_(last.weight)  # type: ignore[arg-type]
+        return nn.ModuleList([hidden, last])
+
+    def of_layer(self, window: Window, norms: nn.ModuleList) -> "SimilarityPredictor":
+        """View the same convolutions with the window and the normalisations of another layer."""
+        view = copy.copy(self)
+        view.window = window._replace(groups=1)
+        view._modules = {**self._modules, "norms": norms}  # the copy has the dictionary of the original
+        return view
+
+    def forward(self, maps: Tensor, window: Window | None = None, norms: nn.ModuleList | None = None) -> Tensor:
+        """Maps [B, C, H, W] → similarities [B, n, H', W'], for window and normalisations of another layer if given."""
+        window, norms, config = window or self.window, self.norms if norms is None else norms, self.config
         if config.predictor == "sphere":
             hidden = sphere_conv(maps, self.first, window, config.normalise, config.measure)
         else:
             hidden = conv2d(maps, self.first, None, window.stride, window.padding, window.dilation)
         if self.diagonal:
-            hidden = self.norms[0](hidden)
+            hidden = norms[0](hidden)
         predicted = conv2d(relu(hidden), self.second, padding=config.second_kernel // 2)
         if self.diagonal:
-            predicted = self.norms[1](predicted)
+            predicted = norms[1](predicted)
         if not config.residual:
             return predicted
         return predicted + (1 if self.diagonal else identity_numbers(predicted, window.kernel**2)[:, None, None])

@@ -11,6 +11,7 @@ import pytest
 import torch
 from google.protobuf import text_format
 from numpy.typing import NDArray
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 from tritonclient.grpc import model_config_pb2
 
 import mnserve
@@ -98,13 +99,21 @@ def test_queries_do_not_change_one_another(
     np.testing.assert_allclose(np.concatenate(alone), together, rtol=1e-4, atol=1e-4)
 
 
-def test_a_class_without_images_is_no_answer_and_a_large_label_makes_none_large(
+def test_a_class_without_images_is_no_answer(
     artifact: ImageArtifact, answer: Callable[[Feeds], NDArray[np.float32]]
 ) -> None:
     logits = answer(feeds(artifact.samples.images[:6], [0, 2, 2]))
     assert (logits[:, 1] == np.finfo(np.float32).min).all()
     assert (logits.argmax(axis=1) != 1).all()
-    assert answer(feeds(artifact.samples.images[:6], [0, 1, 10**12])).shape == (3, 3)
+
+
+@pytest.mark.parametrize("labels", [[0, 1, -1], [0, 1, 3], [0, 1, 10**12], [-4, 0, 1]])
+def test_a_label_of_no_class_is_refused(
+    artifact: ImageArtifact, answer: Callable[[Feeds], NDArray[np.float32]], labels: list[int]
+) -> None:
+    """Neither counted from the last class on nor left out: all answers would be wrong without a word."""
+    with pytest.raises(InvalidArgument, match="indices element out of data bounds"):
+        answer(feeds(artifact.samples.images[:6], labels))
 
 
 def test_the_repository_describes_tasks_that_are_not_joined(published: Path) -> None:

@@ -119,6 +119,14 @@ def test_images_of_both_published_sizes_give_features_without_relu(name: str, si
     assert bool((features < 0).any()) != (name in PLAIN), "no ReLU at the end: features are roughly Gaussian"
 
 
+@pytest.mark.parametrize("size", [35, 61])
+@pytest.mark.parametrize("name", sorted(PLAIN))
+def test_plain_networks_round_sides_as_their_layers_do(name: str, size: int) -> None:
+    backbone = build_backbone(BackboneConfig(name=name, width=0.25), (3, size, size)).eval()
+    with torch.inference_mode():
+        assert backbone(torch.zeros(1, 3, size, size)).shape == (1, backbone.features)
+
+
 @pytest.mark.parametrize("name", CONVOLUTIONAL)
 def test_ifilm_starts_as_the_plain_backbone(name: str) -> None:
     torch.manual_seed(0)

@@ -8,7 +8,13 @@ from torch.nn.functional import cross_entropy
 
 from mntrain.artifact import ImageArtifact
 from mntrain.errors import ConfigError
-from mntrain.fewshot.finetuning import FinetunedClassifier, FinetunedSimilarity, FinetuneSettings, HeadStart
+from mntrain.fewshot.finetuning import (
+    FinetunedClassifier,
+    FinetunedSimilarity,
+    FinetuneSettings,
+    HeadStart,
+    _first_head,
+)
 from mntrain.fewshot.method import SupportSet
 from mntrain.fewshot.metric import prototype_logits
 from mntrain.fewshot.network import FeatureNetwork
@@ -68,6 +74,25 @@ def test_a_step_on_the_classifier_against_its_gradient_written_out(network: Feat
     weight, bias = weight - 0.1 * errors.T @ support.images / 4, bias - 0.1 * errors.mean(dim=0)
     logits = FinetunedClassifier(network, settings).classify(support, queries)
     torch.testing.assert_close(logits, queries @ weight.T + bias)
+
+
+def test_passes_of_the_published_settings_are_written_out(network: FeatureNetwork) -> None:
+    """SGD with momentum and dampening of 0.9, decay of the classifier, and batches in a new order in each pass."""
+    generator = torch.Generator().manual_seed(0)
+    support = SupportSet(torch.randn(10, 6, generator=generator), torch.arange(5).repeat(2), 5)
+    queries = torch.randn(7, 6, generator=generator)
+    settings = FinetuneSettings(epochs=7)
+    weight = _first_head(support, settings).weight.detach().clone()
+    inputs = torch.cat([support.images, torch.ones(10, 1)], dim=1)
+    order, moved = torch.Generator().manual_seed(settings.seed), None
+    for _ in range(7):
+        for rows in torch.split(torch.randperm(10, generator=order), 4):
+            errors = (inputs[rows] @ weight.T).softmax(dim=1) - torch.eye(5)[support.labels[rows]]
+            gradient = errors.T @ inputs[rows] / len(rows) + 0.001 * weight
+            moved = gradient if moved is None else 0.9 * moved + (1 - 0.9) * gradient
+            weight = weight - 0.01 * moved
+    expected = queries @ weight[:, :-1].T + weight[:, -1]
+    torch.testing.assert_close(FinetunedClassifier(network, settings).classify(support, queries), expected)
 
 
 def test_a_step_on_similarities_against_autograd(

@@ -103,6 +103,20 @@ def test_layers_of_a_shared_predictor_have_one_and_list_it_once() -> None:
     assert len(names) == len({id(parameter) for name, parameter in shared.named_parameters() if "predictor" in name})
 
 
+def test_layers_of_a_shared_predictor_are_normalised_by_statistics_of_their_own() -> None:
+    """In evaluation the network answers as it was trained; statistics of all layers together would fit none."""
+    shared = network("cnn4", mode="dynamic", shared=True, hidden=8)
+    images = torch.cat([IMAGES, 3 * IMAGES.roll(5, dims=3) + 1])
+    with torch.no_grad():
+        for layer in shared.modules():
+            if isinstance(layer, nn.BatchNorm2d):
+                nn.init.ones_(layer.weight)
+        for _ in range(80):
+            trained = shared(images)
+        evaluated = shared.eval()(images)
+    assert (evaluated - trained).norm() < 0.05 * trained.norm()
+
+
 def test_without_the_residual_an_unconstrained_similarity_is_what_is_predicted() -> None:
     similar = network(mode="dynamic", kind="unconstrained", residual=False)
     layer = next(layer for layer in similar.modules() if isinstance(layer, SimilarityConv))
