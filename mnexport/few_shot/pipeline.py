@@ -10,6 +10,7 @@ from mnexport.few_shot.features import DeployedFeatures
 from mnexport.few_shot.graph import write_few_shot_graph
 from mnexport.few_shot.parity import check_few_shot
 from mnexport.few_shot.signature import features_signature, few_shot_signature
+from mnexport.forms.similarity_report import similarity_report
 from mnexport.graph import write_onnx
 from mnexport.options import ExportOptions
 from mnexport.parity.examples import parity_examples
@@ -54,7 +55,8 @@ def export_few_shot(options: ExportOptions, on_progress: OnProgress) -> ExportRe
     with scratch_folder() as scratch, scratch_folder() as aside:
         file = scratch / MODEL_NAME
         on_progress("tracing the features")
-        _write_features(source, network, aside / MODEL_NAME)
+        module = DeployedFeatures(network.preprocessing, network.backbone)
+        _write_features(source, network, module, aside / MODEL_NAME)
         graph = write_few_shot_graph(aside / MODEL_NAME, signature, file)
         on_progress("checking parity")
         parity = check_few_shot(network, file, signature, examples, options.parity_tolerance)
@@ -66,13 +68,13 @@ def export_few_shot(options: ExportOptions, on_progress: OnProgress) -> ExportRe
             adaptation={"reason": "nearest mean of the support set, in closed form"},
             graph=graph,
             parity=parity,
+            similarity=similarity_report(network.backbone, module.backbone, source.signature.stored_shape),
         )
         record = export_record(source, card, report, "float32")
         folder = publish_files(options.target, card, scratch, record, on_progress)
         return replace(report, path=folder / MODEL_NAME)
 
 
-def _write_features(source: ExportSource, network: FeatureNetwork, file: Path) -> None:
-    module = DeployedFeatures(network.preprocessing, network.backbone)
+def _write_features(source: ExportSource, network: FeatureNetwork, module: DeployedFeatures, file: Path) -> None:
     metadata = source.metadata(FORM) | {"mn.labels": "null"}  # classes are those of the request
     write_onnx(module, features_signature(source.signature, network.features), source.opset, metadata, file)

@@ -36,7 +36,10 @@ class FewShotReport:
     @property
     def title(self) -> str:
         """The task in words."""
-        return f"{self.shape.ways}-way {self.shape.shots}-shot accuracy on {self.data.classes} new classes"
+        known, task = len(self.data.trained_classes), f"{self.shape.ways}-way {self.shape.shots}-shot accuracy"
+        if not known:
+            return f"{task} on {self.data.classes} new classes"
+        return f"{task} on {self.data.classes} classes, {known} of which the network was trained on"
 
     def table(self) -> ResultTable:
         """Make a table with a row for each method."""

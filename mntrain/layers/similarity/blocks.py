@@ -55,7 +55,7 @@ def _by_definition(similarity: Tensor, window: Window) -> _Product:
 def _in_one_dtype(maps: Tensor, weight: Tensor, similarity: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Bring tensors to the dtype of autocast where it is on, which does not look into a gradient of one's own."""
     device = maps.device.type
-    if not torch.is_autocast_enabled(device):
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return maps, weight, similarity
     dtype = torch.get_autocast_dtype(device)
     return maps.to(dtype), weight.to(dtype), similarity.to(dtype)
@@ -92,7 +92,7 @@ class _Patches:
         )
 
     def _block_size(self, padded: Tensor) -> tuple[int, int]:
-        limit = _CPU_BYTES * torch.get_num_threads() if padded.device.type == "cpu" else _DEVICE_BYTES
+        limit = _DEVICE_BYTES if padded.is_cuda else _CPU_BYTES * torch.get_num_threads()
         _, height, width, _ = self.similarity.shape
         row = width * self.window.kernel**2 * self._channels * padded.element_size()
         images = limit // (row * height)
@@ -210,13 +210,16 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None
     patches = _patches(maps, similarity, ctx.window)
     (batch, channels, height, width), padding = maps.shape, ctx.window.padding
     kernel, rows = by_taps(weight).contiguous(), gradient.permute(0, 2, 3, 1).contiguous()
-    of_kernel, of_similarity = torch.zeros_like(kernel), torch.empty_like(patches.similarity)
+    wide = torch.promote_types(kernel.dtype, torch.float32)
+    of_kernel, of_similarity = torch.zeros_like(kernel, dtype=wide), torch.empty_like(patches.similarity)
     of_padded = maps.new_zeros(batch, height + 2 * padding, width + 2 * padding, channels).permute(0, 3, 1, 2)
     of_taps = taps_of(of_padded, patches.window, last=True)
     for places in patches.blocks():
         block, mixed = rows[places].view(-1, len(kernel)), patches.mixed(places)
-        if for_weight:
+        if for_weight and wide == kernel.dtype:
             of_kernel.addmm_(block.t(), mixed.view(len(block), -1))
+        elif for_weight:  # sums over many blocks have no place in 8 bits of mantissa
+            of_kernel.add_(block.t() @ mixed.view(len(block), -1))
         of_mixed = patches.buffer("gradient", places)
         torch.mm(block, kernel, out=of_mixed.view(len(block), -1))
         if for_maps:
@@ -225,6 +228,8 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None
             patches.write_gradient(of_mixed, places, of_similarity[places])
     return (
         of_padded[:, :, padding : padding + height, padding : padding + width] if for_maps else None,
-        of_kernel.view(len(kernel), -1, channels).transpose(1, 2).reshape(weight.shape) if for_weight else None,
+        of_kernel.view(len(kernel), -1, channels).transpose(1, 2).reshape(weight.shape).to(weight.dtype)
+        if for_weight
+        else None,
         of_similarity.permute(0, 3, 1, 2) if for_similarity else None,
     )

@@ -3,6 +3,7 @@
 Shapes: scores D_r and mask D [K].
 """
 
+import math
 from typing import Any
 
 import torch
@@ -40,13 +41,22 @@ def chosen_taps(scores: Tensor, threshold: float, keep: int) -> Tensor:
     Args:
         scores: D_r [K].
         threshold: α; taps with a higher score stay.
-        keep: most taps that stay, those of the highest scores; 0 for any number.
+        keep: most taps that stay, those of the highest scores, of equal ones those nearest to the middle; 0 for any
+            number.
     """
     mask = scores > threshold
     if keep:
-        ranks = scores.argsort(descending=True, stable=True).argsort()
-        mask &= ranks < keep
+        outward = _outward(len(scores)).to(scores.device)
+        kept = outward[scores[outward].argsort(descending=True, stable=True)[:keep]]
+        mask &= torch.zeros_like(mask).index_fill(0, kept, True)
     return mask.to(scores.dtype)
+
+
+def _outward(taps: int) -> Tensor:
+    """Order the taps of a square kernel from its middle: [K]."""
+    side = math.isqrt(taps)
+    places = torch.arange(side) - (side - 1) / 2
+    return (places[:, None].square() + places.square()).flatten().argsort(stable=True)
 
 
 class KernelShape(nn.Module):

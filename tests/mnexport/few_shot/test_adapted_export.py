@@ -1,5 +1,6 @@
 """Export of adapted artifacts: as any other, with the operators of a plain network where M is folded."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -101,3 +102,6 @@ def test_an_adapted_artifact_has_a_plain_twin_and_a_few_shot_graph(
     published(static, tmp_path / "twin", vanilla=True)
     file = published(static, tmp_path / "tasks", few_shot=True)
     assert [item.name for item in onnx.load(file).graph.input] == ["support_images", "support_labels", "image"]
+    record = json.loads((file.parent / "export.json").read_text())
+    assert record["similarity"]["operations_over_plain"] == 1.0
+    assert record["similarity"]["folded"] > 0

@@ -37,6 +37,29 @@ def test_training_lowers_the_loss(plain: ImageArtifact, episodes: Episodes) -> N
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
 
 
+def test_a_step_takes_the_mean_gradient_of_its_episodes(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    settings = EpisodicSettings(episodes=2, batch=2, gradient_clip=1e9)
+
+    def gradients(count: int, batch: int) -> list[torch.Tensor]:
+        method = MetricMethod(FeatureNetwork.of(plain).copy(), prototype_logits)
+        train_on_episodes(method, images, episodes, replace(settings, episodes=count, batch=batch, learning_rate=1e-12))
+        return [parameter.grad.clone() for parameter in method.trained_parameters() if parameter.grad is not None]
+
+    together = gradients(2, 2)
+    # With steps of no length the last of two steps has the gradient of the second episode alone.
+    for both, first, second in zip(together, gradients(1, 1), gradients(2, 1), strict=True):
+        torch.testing.assert_close(both, (first + second) / 2, atol=1e-6, rtol=1e-4)
+
+
+def test_a_gradient_is_no_longer_than_it_may_be(plain: ImageArtifact, episodes: Episodes) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    method = MetricMethod(FeatureNetwork.of(plain).copy(), prototype_logits)
+    train_on_episodes(method, images, episodes, EpisodicSettings(episodes=1, gradient_clip=1e-3))
+    gradients = [parameter.grad for parameter in method.trained_parameters() if parameter.grad is not None]
+    assert torch.cat([gradient.flatten() for gradient in gradients]).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
 def test_no_training_leaves_the_network_as_it_is(plain: ImageArtifact, episodes: Episodes) -> None:
     images = torch.from_numpy(plain.samples.images)
     network = FeatureNetwork.of(plain).copy()

@@ -82,7 +82,9 @@ def test_classes_that_are_not_new_are_told(
     words = [str(plain_path), "--data.path", str(mixed), *QUICK, "--method", "nearest"]
     assert results(capsys, *words)["trained_classes"] == ["b"]
     assert main(["fewshot", *words]) == 0
-    assert "note: 1 of 7 classes have names that the artifact was trained on ('b')" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "note: 1 of 7 classes have names that the artifact was trained on ('b')" in out
+    assert "3-way 1-shot accuracy on 7 classes, 1 of which the network was trained on" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from torch import nn
 
 from mntrain.backbones.config import BackboneConfig, build_backbone
 from mntrain.commands.cli import main
+from mntrain.layers.similarity.blocks import _CPU_BYTES
 from mntrain.layers.similarity.config import SimilarityConfig
 from mntrain.models.families import FAMILIES
 from mntrain.models.vanilla.config import VanillaConfig
@@ -54,7 +55,9 @@ def test_what_takes_none_on_meta_is_what_a_real_step_takes() -> None:
         for training in (True, False):
             size = StepSize(rows=2, shape=SHAPE, training=training)
             found.append(step_memory(classifier, classifier.backbone, size, TrainingConfig()).total)
-    assert found[:2] == found[2:]
+    # On meta a product that is written into a block's room takes the room twice: a block, at most.
+    assert 0 <= found[0] - found[2] <= _CPU_BYTES
+    assert found[1] == found[3]
     assert found[0] > found[1]
     assert all(value.grad is None for value in classifier.parameters())
 

@@ -129,6 +129,22 @@ def test_autocast_takes_its_own_dtype(kind: str) -> None:
         assert gradient.dtype == torch.float32
 
 
+def test_many_blocks_in_half_precision_add_up_in_single_precision(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    window = WINDOWS[0]
+    inputs = inputs_for(window, kind, torch.float32)
+    wanted = torch.autograd.grad(definition_of(kind)(*inputs, window).sum(), inputs[1])[0]
+
+    def error() -> float:
+        with torch.autocast("cpu", torch.bfloat16):
+            answers = predicted_product(*inputs, window)
+        found = torch.autograd.grad(answers.sum(), inputs[1])[0]
+        return float((found - wanted).norm() / wanted.norm())
+
+    whole = error()
+    monkeypatch.setattr(blocks, "_CPU_BYTES", 1)
+    assert error() < 1.5 * whole
+
+
 def test_maps_of_either_layout_and_sliced_ones_are_taken(kind: str) -> None:
     window = WINDOWS[0]
     maps, weight, similarity = (tensor.detach() for tensor in inputs_for(window, kind))

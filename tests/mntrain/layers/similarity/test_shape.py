@@ -20,7 +20,14 @@ def test_taps_above_the_threshold_stay() -> None:
     assert chosen_taps(scores, 0.1, 0).tolist() == [1, 1, 0, 1]
 
 
-def test_at_most_so_many_taps_stay_and_of_equal_ones_the_first() -> None:
+def test_of_equal_taps_those_nearest_to_the_middle_stay() -> None:
+    """A network of shifts starts as one of 1×1 convolutions, and not as one that looks up and to the left."""
+    assert chosen_taps(torch.ones(9), 0.5, 1).tolist() == [0, 0, 0, 0, 1, 0, 0, 0, 0]
+    assert chosen_taps(torch.ones(9), 0.5, 5).tolist() == [0, 1, 0, 1, 1, 1, 0, 1, 0]
+    assert chosen_taps(torch.ones(25), 0.5, 1).tolist().index(1) == 12
+
+
+def test_at_most_so_many_taps_stay() -> None:
     assert chosen_taps(torch.ones(4), 0.5, 1).tolist() == [1, 0, 0, 0]
     assert chosen_taps(torch.tensor([0.6, 0.9, 0.2, 0.8]), 0.5, 2).tolist() == [0, 1, 0, 1]
     assert chosen_taps(torch.tensor([0.6, 0.1, 0.2, 0.3]), 0.5, 3).tolist() == [1, 0, 0, 0]
