@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -33,7 +34,9 @@ def drawn(layer: nn.Module, seed: int = 3) -> nn.Module:
 
 
 def convolution(kind: Kind, *, dynamic: bool) -> SimilarityConv:
-    config = SimilarityConfig(mode="dynamic" if dynamic else "static", kind=kind, hidden=4, kernel_shape=True)
+    config = SimilarityConfig(mode="static", kind=kind, kernel_shape=True)
+    if dynamic:
+        config = replace(config, mode="dynamic", hidden=4)
     window = Window(3)
     predictor = SimilarityPredictor(2, window, config, torch.Generator().manual_seed(0)) if dynamic else None
     layer = drawn(SimilarityConv(2, 5, window, config, predictor))

@@ -62,7 +62,9 @@ def multiplications(config: BackboneConfig) -> int:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_row_trains_on_cnn9_with_a_dot_head(row: str) -> None:
-    words = (*BUILT_IN[row].words, "--backbone.width", "0.1", "--backbone.similarity.hidden", "4")
+    words = [*BUILT_IN[row].words, "--backbone.width", "0.1"]
+    if row.startswith("dynamic"):
+        words += ["--backbone.similarity.hidden", "4"]
     config = load_experiment("cifar10-cnn9", words)
     assert (config.family, config.backbone.name) == ("vanilla", "cnn9")
     assert isinstance(config.model, VanillaConfig)
