@@ -96,11 +96,18 @@ class MetricMethod:
         """Mean cross-entropy [] of the queries."""
         features = self._network.embed(torch.cat([support.images, queries]))
         known, asked = torch.split(features, [len(support.images), len(queries)])
-        return cross_entropy(self._rule(support._replace(images=known), asked), labels)
+        return cross_entropy(self._trained_logits(self._rule(support._replace(images=known), asked)), labels)
+
+    def _trained_logits(self, logits: Tensor) -> Tensor:
+        """Bring logits to the scale that the network is trained with."""
+        return logits
 
 
 class PrototypeMethod(MetricMethod):
     """Nearest mean, which is a linear classifier.
+
+    It is trained with logits that deviate by 1 in the first episode. Squared distances of a trained network's features
+    are in the hundreds: their softmax is sure of each answer, and the gradients of wrong ones undo what it knows.
 
     Args:
         network: a copy where it is to be trained.
@@ -108,6 +115,12 @@ class PrototypeMethod(MetricMethod):
 
     def __init__(self, network: FeatureNetwork) -> None:
         super().__init__(network, prototype_logits)
+        self._scale: Tensor | None = None
+
+    def _trained_logits(self, logits: Tensor) -> Tensor:
+        if self._scale is None:
+            self._scale = 1 / logits.detach().std(dim=1).mean().clamp_min(torch.finfo(logits.dtype).tiny)
+        return logits * self._scale
 
     def adapted(self, support: SupportSet) -> AdaptedClassifier:
         """Compute the classifier from support features [K, d]."""

@@ -8,9 +8,9 @@ import torch
 from mntrain.artifact import ImageArtifact
 from mntrain.errors import ConfigError, TrainingError
 from mntrain.fewshot.episodes import Episodes, EpisodeShape
-from mntrain.fewshot.episodic import EpisodicSettings, train_on_episodes
+from mntrain.fewshot.episodic import EpisodicSettings, support_of, train_on_episodes
 from mntrain.fewshot.method import SupportSet
-from mntrain.fewshot.metric import MetricMethod, prototype_logits
+from mntrain.fewshot.metric import MetricMethod, PrototypeMethod, prototype_logits
 from mntrain.fewshot.network import FeatureNetwork
 from mntrain.fewshot.relation import RelationMethod
 
@@ -58,6 +58,22 @@ def test_a_gradient_is_no_longer_than_it_may_be(plain: ImageArtifact, episodes: 
     train_on_episodes(method, images, episodes, EpisodicSettings(episodes=1, gradient_clip=1e-3))
     gradients = [parameter.grad for parameter in method.trained_parameters() if parameter.grad is not None]
     assert torch.cat([gradient.flatten() for gradient in gradients]).norm().item() == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_the_loss_does_not_depend_on_the_scale_of_features(
+    plain: ImageArtifact, episodes: Episodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = torch.from_numpy(plain.samples.images)
+    episode = episodes.draw(0)
+    queries, labels = images[torch.from_numpy(episode.queries)], torch.from_numpy(episode.query_labels)
+
+    def loss(scale: float) -> torch.Tensor:
+        network = FeatureNetwork.of(plain).copy()
+        embed = network.embed
+        monkeypatch.setattr(network, "embed", lambda pixels: scale * embed(pixels))
+        return PrototypeMethod(network).episode_loss(support_of(episode, images), queries, labels)
+
+    torch.testing.assert_close(loss(100.0), loss(1.0), rtol=1e-3, atol=1e-5)
 
 
 def test_no_training_leaves_the_network_as_it_is(plain: ImageArtifact, episodes: Episodes) -> None:
