@@ -67,6 +67,7 @@ _TREE: Final = {
         "docs/benchmarks/capacity",
         "docs/benchmarks/robustness",
         "docs/benchmarks/similarity",
+        "docs/benchmarks/few-shot",
     ),
     "Project": (
         "docs/decisions/structure",

@@ -62,6 +62,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=list(VARIANTS), default=list(VARIANTS), metavar="NAME")
     parser.add_argument("--batches", default="1,8,32", help="images of a call, separated by commas (1,8,32)")
     parser.add_argument("--no-training", action="store_true", help="leave out the training step")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the exported files there, for node_profile.py"
+    )
     parser.add_argument("--training-batch", type=positive_integer, default=64, help="images of a step (64)")
     add_timing(parser, seconds=3, rounds=15, of="variant and batch size")
     add_json(parser)
@@ -87,7 +90,11 @@ def _rows(backbone: str, arguments: argparse.Namespace) -> Iterator[tuple[str, d
             static = static_form(
                 _model(backbone, name).eval(), FormPlan(), Preprocessing(PreprocessingConfig.identity(SHAPE[0]))
             ).module
-            sessions[name], nodes = _session(static, Path(folder) / "model.onnx")
+            file = Path(folder) / "model.onnx"
+            if arguments.keep is not None:
+                file = arguments.keep / backbone / name.replace(", ", "-").replace(" ", "-") / "model.onnx"
+                file.parent.mkdir(parents=True, exist_ok=True)
+            sessions[name], nodes = _session(static, file)
             rows[name] = {"operations": _operations(static), "nodes": nodes, "inference": {}}
     for batch in batches:
         images = np.random.default_rng(0).integers(0, 256, (batch, *SHAPE), np.uint8)
