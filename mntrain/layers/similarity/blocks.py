@@ -10,6 +10,7 @@ similarities [B, n, H', W'], n = K (diagonal) or K² (unconstrained); patches p 
     q_i = Σ_j M_ij p_j,    y = Σ_i w_iᵀ q_i
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,7 +66,7 @@ def _has_tangent(*tensors: Tensor) -> bool:
     return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)  # type: ignore[no-untyped-call]
 
 
-class _Patches:
+class _Patches(ABC):
     """Patches of maps, block by block of positions.
 
     Args:
@@ -113,17 +114,17 @@ class _Patches:
             self._buffers[name] = self.similarity.new_empty(shape.numel())
         return self._buffers[name][: shape.numel()].view(shape)
 
+    @abstractmethod
     def mixed(self, places: _Places) -> Tensor:
         """Lay out the mixed patches of a block [images, rows, W', k, k, C]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def add_gradient_of_taps(self, of_taps: list[Tensor], of_mixed: Tensor, places: _Places) -> None:
         """Add the gradient of a block's patches to that of each tap [B, H', W', C]; the mixed patches are lost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_gradient(self, of_mixed: Tensor, places: _Places, out: Tensor) -> None:
         """Write the gradient of a block's similarities [images, rows, W', n]; the mixed patches are lost."""
-        raise NotImplementedError
 
 
 class _MaskedPatches(_Patches):
@@ -220,6 +221,8 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None
             of_kernel.addmm_(block.t(), mixed.view(len(block), -1))
         elif for_weight:  # sums over many blocks have no place in 8 bits of mantissa
             of_kernel.add_(block.t() @ mixed.view(len(block), -1))
+        if not (for_maps or for_similarity):
+            continue
         of_mixed = patches.buffer("gradient", places)
         torch.mm(block, kernel, out=of_mixed.view(len(block), -1))
         if for_maps:

@@ -72,7 +72,7 @@ def test_answers_and_gradients_are_those_of_the_definition(window: Window, kind:
         torch.testing.assert_close(found, wanted)
 
 
-@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("frozen", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 2)], ids=str)
 def test_what_is_frozen_gets_no_gradient_and_the_rest_the_same(kind: str, frozen: tuple[int, ...]) -> None:
     window = WINDOWS[0]
     inputs = inputs_for(window, kind)
