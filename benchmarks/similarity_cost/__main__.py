@@ -48,6 +48,7 @@ SHAPE, CLASSES = (3, 32, 32), 10
 PLAIN = "plain"
 VARIANTS: dict[str, dict[str, Any]] = {
     PLAIN: {},
+    "plain, width 2": {},
     "static": {"mode": "static", "kind": "unconstrained"},
     "DNS": {"mode": "dynamic"},
     "DNS, hidden 16, 1×1": {"mode": "dynamic", "hidden": 16, "second_kernel": 1},
@@ -113,7 +114,8 @@ def _rows(backbone: str, arguments: argparse.Namespace) -> Iterator[tuple[str, d
 
 def _model(backbone: str, name: str) -> Model:
     torch.manual_seed(0)
-    config = BackboneConfig(name=backbone, similarity=SimilarityConfig(**VARIANTS[name]))
+    width = 2.0 if name == "plain, width 2" else 1.0
+    config = BackboneConfig(name=backbone, width=width, similarity=SimilarityConfig(**VARIANTS[name]))
     family = family_named("vanilla")
     model = family.build(family.config(), partial(build_backbone, config, SHAPE), CLASSES)
     for layer in model.modules():
