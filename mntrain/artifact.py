@@ -12,10 +12,11 @@
 import hashlib
 import json
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,9 +104,20 @@ def current_versions() -> dict[str, str]:
 
 
 def save_artifact(
-    path: Path, config: ArtifactConfig, weights: dict[str, torch.Tensor], samples: ImageSet | TableSet
+    path: Path,
+    config: ArtifactConfig,
+    weights: dict[str, torch.Tensor],
+    samples: ImageSet | TableSet,
+    files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
     """Write an artifact whole or not at all; an older one at ``path`` is replaced.
+
+    Args:
+        path: the folder.
+        config: content of ``config.json``.
+        weights: content of ``model.safetensors``.
+        samples: held-out examples.
+        files: further files by name, such as ``composition.json``.
 
     Raises:
         ArtifactError: the folder cannot be written.
@@ -119,6 +131,8 @@ def save_artifact(
             inputs, targets = _SAMPLES[type(samples)]
             arrays = {inputs: samples.inputs, targets: samples.targets}
             save_arrays(arrays, str(folder / "samples.safetensors"))
+            for name, content in files.items():
+                (folder / name).write_bytes(content)
             for file in folder.glob("*.safetensors"):
                 follow_umask(file)
     except (OSError, SafetensorError) as error:

@@ -14,6 +14,7 @@ from mntrain.data.preprocessing import PreprocessingConfig
 from mntrain.data.row_layout import RowLayout
 from mntrain.data.standardization import Scale, StandardizationConfig
 from mntrain.data.tables import Categories
+from mntrain.networks.record import NetworkRecord
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
@@ -73,6 +74,9 @@ class ArtifactConfig(ABC):
         data: summary of the data (:class:`~mntrain.data.summary.record.RunRecord`); None in artifacts that have none.
         adapted: where a model comes from that was adapted to a support set: ``method``, ``settings``, ``start`` (path,
             name, family, digest and classes of an artifact) and ``support``; None for a trained one.
+        network: frozen network whose features are the rows that the model takes
+            (:class:`~mntrain.networks.record.NetworkRecord`); None for a model that takes the data itself.
+        head: how a head on features was made: ``method``, ``settings``, ``scores``; None for a trained family.
     """
 
     experiment: ExperimentConfig
@@ -82,12 +86,16 @@ class ArtifactConfig(ABC):
     labels: tuple[str, ...] | None
     data: dict[str, Any] | None = None
     adapted: dict[str, Any] | None = None
+    network: NetworkRecord | None = None
+    head: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.split.get("sha256"), str):
             raise ValueError("split has no sha256")
         if self.adapted is not None:
             _check_adapted(self.adapted)
+        if self.head is not None and not isinstance(self.head.get("method"), str):
+            raise ValueError("head names no method")
 
     @property
     def family(self) -> str:
@@ -115,6 +123,8 @@ class ArtifactConfig(ABC):
             "versions": self.versions,
             **({} if self.data is None else {"data": self.data}),
             **({} if self.adapted is None else {"adapted": self.adapted}),
+            **({} if self.network is None else {"network": self.network.to_dict()}),
+            **({} if self.head is None else {"head": self.head}),
         }
 
     @staticmethod
@@ -132,6 +142,8 @@ class ArtifactConfig(ABC):
             "versions": dict(values["versions"]),
             "data": None if values.get("data") is None else dict(values["data"]),
             "adapted": None if values.get("adapted") is None else dict(values["adapted"]),
+            "network": None if values.get("network") is None else NetworkRecord.from_dict(values["network"]),
+            "head": None if values.get("head") is None else dict(values["head"]),
         }
         read = _read_rows if "columns" in values["input"] else _read_images
         return read(values, common)

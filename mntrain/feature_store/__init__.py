@@ -1,0 +1,1 @@
+"""Stored features of a frozen network: written once, memory-mapped by everything that learns from them."""

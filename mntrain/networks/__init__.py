@@ -1,0 +1,1 @@
+"""Frozen networks that turn images into features: artifacts of this package, of `transformers`, and ONNX files."""
