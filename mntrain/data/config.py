@@ -152,7 +152,7 @@ class DataConfig:
         if self.imbalance.active and self.train_limit is not None:
             raise ConfigError(
                 f"data.train_limit is {self.train_limit} and data.imbalance.kind {self.imbalance.kind!r}, which both "
-                "say how many training examples stay; leave one of them out (data.imbalance.largest limits every class)."
+                "say how many training examples stay; leave one out (data.imbalance.largest limits all classes)."
             )
         self._check_rows()
         if source.path == "required" and self.path is None:

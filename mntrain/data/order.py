@@ -36,7 +36,9 @@ def epoch_order(labels: IndexArray, sampling: Sampling, *, seed: int, epoch: int
     classes, counts = np.unique(labels, return_counts=True)
     shares = counts ** _POWERS[sampling]
     sizes = _whole_sizes(len(labels) * shares / shares.sum(), generator)
-    drawn = [_cycled(np.flatnonzero(labels == label), size, generator) for label, size in zip(classes, sizes, strict=True)]
+    drawn = [
+        _cycled(np.flatnonzero(labels == label), size, generator) for label, size in zip(classes, sizes, strict=True)
+    ]
     return generator.permutation(np.concatenate(drawn)).astype(np.int64, copy=False)
 
 

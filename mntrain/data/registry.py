@@ -55,7 +55,7 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
         "image-lists": Source(
             path="required",
             options=(*_OF_IMAGES, "lists", "class_names", "missing_images"),
-            summary="images that text files list, as for ImageNet-LT; data.path is the folder that their paths start in",
+            summary="images that text files list, as for ImageNet-LT; data.path is the folder that their paths are in",
         ),
         "datasets": Source(
             path="required",

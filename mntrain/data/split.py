@@ -64,8 +64,8 @@ def split_table(source: SourceTable, config: DataConfig) -> TableData:
     """Split ``source`` into training, validation and test rows, with the record of the split.
 
     Splits are drawn in this order from one generator: test, validation, ``train_limit`` or ``imbalance``. So neither
-    changes the examples that are held out. Splits that the source has itself are taken as they are. Within a split, examples keep
-    the source's order. With ``folds`` the test split is one of the folds of all rows, shuffled.
+    changes the examples that are held out. Splits that the source has itself are taken as they are. Within a split,
+    examples keep the source's order. With ``folds`` the test split is one of the folds of all rows, shuffled.
 
     Raises:
         DataError: a class cannot be split or is missing from the training examples, or a split would be empty.
@@ -190,8 +190,8 @@ class _Draw:
         count = round(fraction * len(candidates))
         if not 0 < count < len(candidates):
             raise DataError(
-                f"data.{name}_fraction is {fraction}, which leaves no {kept if count else name} {self.noun} out of {len(candidates)}; "
-                f"use more {self.noun}s or another fraction."
+                f"data.{name}_fraction is {fraction}, which leaves no {kept if count else name} {self.noun} out of "
+                f"{len(candidates)}; use more {self.noun}s or another fraction."
             )
         held_out = self._some(candidates, count)
         return np.setdiff1d(candidates, held_out, assume_unique=True), held_out
