@@ -95,8 +95,12 @@ def read_list(file: Path) -> ImageList:
     return ImageList(file=file, paths=tuple(paths), labels=tuple(labels))
 
 
-def check_gaps(lists: Mapping[str, ImageList]) -> int:
+def check_numbers(lists: Mapping[str, ImageList], *, trained: bool) -> int:
     """Check that the training list numbers its classes 0 to C - 1, and that no other list has a class beyond.
+
+    Args:
+        lists: by split, that of train first.
+        trained: for training; otherwise any numbers will do.
 
     Returns:
         C.
@@ -104,6 +108,8 @@ def check_gaps(lists: Mapping[str, ImageList]) -> int:
     Raises:
         DataError: numbers are left out, or beyond.
     """
+    if not trained:
+        return max(max(each.labels) for each in lists.values()) + 1
     first = next(iter(lists))
     known = set(lists[first].labels)
     classes = max(known) + 1

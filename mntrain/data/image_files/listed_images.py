@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from mntrain.data.hugging_face import datasets
-from mntrain.data.image_files.list_files import ImageList, check_gaps, find_lists, read_list
+from mntrain.data.image_files.list_files import ImageList, check_numbers, find_lists, read_list
 from mntrain.data.image_files.list_names import folder_names, named_classes
 from mntrain.data.image_files.opened import OpenedImages, Place
 from mntrain.data.image_files.rows import ImageRows, MemoryRows
@@ -29,11 +29,11 @@ def open_lists(place: Place) -> OpenedImages:
     """
     files = find_lists(place)
     lists = {split: read_list(file) for split, file in files.items()}
-    classes = check_gaps(lists)
+    classes = check_numbers(lists, trained=place.trained)
     names, origin = _names(place, next(iter(lists.values())), classes)
     lists = _present(place, lists)
     if place.config.missing_images == "leave_out":
-        check_gaps(lists)
+        check_numbers(lists, trained=place.trained)
     told = "; ".join(f"{split} from {file.name}" for split, file in files.items())
     return OpenedImages(
         splits={split: _rows(place, each, names) for split, each in lists.items()}
