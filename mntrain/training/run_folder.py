@@ -43,7 +43,14 @@ _LOCK = ".lock"
 # What may change between two parts of a run, as long as the epochs behind it ran at the same rates.
 # Data and the artifact to start from may have moved: their digests tell whether they are still the same.
 _MAY_CHANGE = frozenset(
-    {"training.epochs", "training.drop_at", "training.evaluation_batch_size", "data.path", "training.start"}
+    {
+        "training.epochs",
+        "training.drop_at",
+        "training.evaluation_batch_size",
+        "data.path",
+        "data.lists",
+        "training.start",
+    }
 )
 
 

@@ -11,7 +11,7 @@ from mntrain.errors import ConfigError
 ImbalanceKind = Literal["none", "exponential", "pareto"]
 ClassOrder = Literal["label", "shuffled"]
 PUBLISHED_POWER = 6.0
-"""Power of the Pareto distribution behind ImageNet-LT and Places-LT (Liu et al., 2019, section 4.1)."""
+"""Power of the Pareto distribution that is stated for ImageNet-LT (Liu et al., 2019, section 4.1)."""
 
 
 @dataclass(frozen=True, kw_only=True)

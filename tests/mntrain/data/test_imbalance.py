@@ -78,7 +78,7 @@ def test_a_steeper_tail_keeps_examples_of_a_flatter_one() -> None:
 def test_shuffled_order_depends_on_the_seed_alone() -> None:
     def sizes(seed: int) -> list[int]:
         data = load_images(DataConfig(split_seed=seed, imbalance=config_of(ratio=10, order="shuffled")))
-        return np.bincount(data.train.labels).tolist()
+        return list(np.bincount(data.train.labels))
 
     assert sizes(1) == sizes(1) != sizes(2)
     assert sizes(1) != sorted(sizes(1), reverse=True)

@@ -45,7 +45,7 @@ def test_more_classes_than_an_epoch_has_places_for_are_all_taken_in_time() -> No
 
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[int]:
-        return epoch_order(LABELS, "square_root", seed=seed, epoch=epoch).tolist()
+        return list(epoch_order(LABELS, "square_root", seed=seed, epoch=epoch))
 
     assert order(1, 2) == order(1, 2)
     assert order(1, 2) != order(1, 3)

@@ -24,7 +24,7 @@ class _Table(nn.Module):
 
     def __init__(self, logits: torch.Tensor) -> None:
         super().__init__()
-        self.register_buffer("logits", logits)
+        self.logits = logits
 
     def forward(self, positions: torch.Tensor) -> Prediction:
         return Prediction(logits=self.logits[positions.flatten()], unadapted_logits=-self.logits[positions.flatten()])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mntrain.__main__ import main
+from mntrain.commands.cli import main
 from mntrain.config import load_experiment
 from mntrain.data.config import DataConfig
 from mntrain.data.images import SourceImages
