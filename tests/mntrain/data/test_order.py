@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from mntrain.config import load_experiment
 from mntrain.data.batch_loader import BatchLoader
 from mntrain.data.images import ImageSet
 from mntrain.data.order import Sampling, epoch_order
 from mntrain.errors import ConfigError
+from mntrain.training.checked_run import check_run
 from mntrain.training_config import TrainingConfig
 
 LABELS = np.repeat(np.arange(3), [70, 25, 5])
@@ -57,6 +61,13 @@ def test_batches_follow_the_sampling() -> None:
     loader = BatchLoader(examples, sizes=[50, 50], seed=0, device="cpu", shuffle=True, sampling="class_balanced")
     labels = np.concatenate([targets.numpy() for _, targets in loader.epoch(0)])
     np.testing.assert_array_equal(labels, LABELS[epoch_order(LABELS, "class_balanced", seed=0, epoch=0)])
+
+
+def test_values_have_no_classes_to_sample_by(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{number},{number % 7}.5\n" for number in range(60)))
+    words = ["--data.path", str(tmp_path / "t.csv"), "--data.target_column", "y", "--training.sampling", "square_root"]
+    with pytest.raises(ConfigError, match=r"training\.sampling is 'square_root', but the targets are values"):
+        check_run(load_experiment("table", words), device="meta")
 
 
 def test_weights_beside_sampling_are_refused() -> None:
