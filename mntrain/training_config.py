@@ -14,6 +14,8 @@ ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS = ("none", "balanced")
 Schedule = Literal["drop", "cosine"]
 Freeze = Literal["none", "network", "backbone"]
+LoggerName = Literal["tensorboard", "mlflow", "wandb"]
+LOGGERS = ("tensorboard", "mlflow", "wandb")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +39,12 @@ class TrainingConfig:
         milestones: shares of the epochs after each of which the learning rate drops, instead of drop_at, such as [0.5,
             0.75].
         schedule: drop lowers the learning rate in steps; cosine lowers it along half a cosine to 0, without steps.
-        patience: epochs without a better validation result after which training stops; 0 never stops early.
+        warm_up: length of a linear rise of the learning rate at the start of a run, from a hundredth of what the schedule
+            says. Below 1 it is a share of the epochs, from 1 on a number of epochs; 0 is off.
+        ema: decay of an exponential moving average of the weights, which is evaluated and becomes the artifact in place
+            of the weights themselves; 0 is off.
+        patience: epochs without a better validation result after which training stops, not before a warm-up is over; 0
+            never stops early.
         keep_every: keep the weights after every so many epochs, after the last, and before the first; 0 keeps none.
         accumulate: parts that a batch is split into, whose gradients are added up.
         gradient_clip: every gradient element is clipped to ± this; 0 switches it off.
@@ -50,6 +57,7 @@ class TrainingConfig:
             untrained.
         freeze: part that keeps the weights, and the statistics of normalisation, that it starts from. network leaves
             similarities, iFiLM, head and dictionary to learn; backbone leaves head and dictionary.
+        loggers: where the figures of a run are written besides its folder, of tensorboard, mlflow and wandb.
     """
 
     epochs: int = 12
@@ -65,6 +73,8 @@ class TrainingConfig:
     drop_factor: float = 0.1
     milestones: tuple[float, ...] = ()
     schedule: Schedule = "drop"
+    warm_up: float = 0.0
+    ema: float = 0.0
     patience: int = 0
     keep_every: int = 0
     accumulate: int = 1
@@ -76,6 +86,7 @@ class TrainingConfig:
     compile: bool = False
     start: str | None = None
     freeze: Freeze = "none"
+    loggers: tuple[LoggerName, ...] = ("tensorboard",)
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
@@ -121,6 +132,14 @@ class TrainingConfig:
                 f"training.{first} is {getattr(self, first)!r} and training.{others[0]} {getattr(self, others[0])!r}; "
                 "a learning rate has one schedule, so leave one of them out."
             )
+        if not 0 <= self.warm_up or self.warm_up_epochs >= self.epochs:
+            raise refuse(
+                "warm_up", f"0 (off), a share of the epochs below 1, or a number of epochs below the {self.epochs} of the run"
+            )
+        if not 0 <= self.ema < 1:
+            raise refuse("ema", "0 (off), or a decay below 1 (0.999 is usual)")
+        if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
+            raise refuse("loggers", f"a list of {', '.join(LOGGERS)}, each once; [] writes none")
         if self.freeze != "none" and self.start is None:
             raise refuse("freeze", "none where training.start is null, since a part that never learns must be trained")
         if not self.gradient_clip >= 0:
@@ -138,3 +157,8 @@ class TrainingConfig:
     def drop_epoch(self) -> int:
         """First epoch (from 0) that runs at the lower rate; equal to ``epochs`` or more if none does."""
         return max(1, round(self.epochs * self.drop_at))
+
+    @property
+    def warm_up_epochs(self) -> float:
+        """Length of the warm-up of the learning rate in epochs, which need not be whole."""
+        return self.warm_up * self.epochs if self.warm_up < 1 else self.warm_up

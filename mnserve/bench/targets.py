@@ -14,7 +14,7 @@ from mnserve.bench.server_process import server_process
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.timing import Call
 from mnserve.client.blocking import Client
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.model_parameters import default_outputs
 
@@ -48,7 +48,7 @@ class BenchTarget(Protocol):
 class EngineTarget:
     """A model in this process: the engine alone, without batcher and transport."""
 
-    model: LocalModel
+    model: OpenedModel
 
     @property
     def config(self) -> ModelConfig:
@@ -103,7 +103,7 @@ def open_targets(settings: BenchSettings) -> Iterator[list[BenchTarget]]:
             yield _on_server(settings, names, stack)
         else:
             root, options = Path(settings.repository), settings.engine_options
-            yield [EngineTarget(model=stack.enter_context(LocalModel.open(root, name, options))) for name in names]
+            yield [EngineTarget(model=stack.enter_context(OpenedModel(root, name, options))) for name in names]
 
 
 def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[BenchTarget]:
