@@ -39,8 +39,8 @@ class TrainingConfig:
         milestones: shares of the epochs after each of which the learning rate drops, instead of drop_at, such as [0.5,
             0.75].
         schedule: drop lowers the learning rate in steps; cosine lowers it along half a cosine to 0, without steps.
-        warm_up: length of a linear rise of the learning rate at the start of a run, from a hundredth of what the schedule
-            says. Below 1 it is a share of the epochs, from 1 on a number of epochs; 0 is off.
+        warm_up: length of a linear rise of the learning rate at the start of a run, from a hundredth of what the
+            schedule says. Below 1 it is a share of the epochs, from 1 on a number of epochs; 0 is off.
         ema: decay of an exponential moving average of the weights, which is evaluated and becomes the artifact in place
             of the weights themselves; 0 is off.
         patience: epochs without a better validation result after which training stops, not before a warm-up is over; 0
@@ -132,9 +132,10 @@ class TrainingConfig:
                 f"training.{first} is {getattr(self, first)!r} and training.{others[0]} {getattr(self, others[0])!r}; "
                 "a learning rate has one schedule, so leave one of them out."
             )
-        if not 0 <= self.warm_up or self.warm_up_epochs >= self.epochs:
+        if not self.warm_up >= 0 or self.warm_up_epochs >= self.epochs:
             raise refuse(
-                "warm_up", f"0 (off), a share of the epochs below 1, or a number of epochs below the {self.epochs} of the run"
+                "warm_up",
+                f"0 (off), a share of the epochs below 1, or a number of epochs below the {self.epochs} of the run",
             )
         if not 0 <= self.ema < 1:
             raise refuse("ema", "0 (off), or a decay below 1 (0.999 is usual)")

@@ -134,9 +134,7 @@ class AnswerReader:
                 top=tuple(Label(label=found.names[k], probability=float(row[k])) for k in best),
                 explanation=explanation,
             )
-            for file, row, best, explanation in zip(
-                files, found.probabilities, order, found.explanations, strict=True
-            )
+            for file, row, best, explanation in zip(files, found.probabilities, order, found.explanations, strict=True)
         ]
 
     def read_classes(self, outputs: Mapping[str, NDArray[Any]], count: int) -> ClassScores:

@@ -50,7 +50,9 @@ class LocalModel(OpenedModel):
         """Loads model ``name`` of the repository ``root``."""
         return cls(Path(root) / name, options)
 
-    def predict(self, inputs: Any, *, explain: bool = False, resize: bool = False) -> ClassPredictions | ValuePredictions:
+    def predict(
+        self, inputs: Any, *, explain: bool = False, resize: bool = False
+    ) -> ClassPredictions | ValuePredictions:
         """Predicts images, or rows of a table, in batches of the size that the model takes.
 
         Args:

@@ -24,7 +24,9 @@ from mnserve.text.names import listed
 
 _FIRST: Final = (1, 3)
 _LAST: Final = (1, 3, 4)
-_SHAPES: Final = "a batch has the shape [B, C, H, W] or [B, H, W, C], and one image in a list [H, W], [C, H, W] or [H, W, C]"
+_SHAPES: Final = (
+    "a batch has the shape [B, C, H, W] or [B, H, W, C], and one image in a list [H, W], [C, H, W] or [H, W, C]"
+)
 
 
 def read_pixels(images: Any, size: PixelSize, fit: ImageFit | None) -> Iterator[Pixels]:
@@ -84,7 +86,8 @@ def read_rows(rows: Any, layout: TableLayout) -> tuple[list[RowValues], RowReade
         missing = [name for name in columns if name not in row]
         if missing:
             raise RowError(
-                f"row {number} has no {listed(list(map(repr, missing)))}; the model needs {listed(list(map(repr, columns)))}"
+                f"row {number} has no {listed(list(map(repr, missing)))}; the model needs "
+                f"{listed(list(map(repr, columns)))}"
             )
         try:
             values.append(reader.read(TableRow(number=number, cells=tuple(_text(row[name]) for name in columns))))

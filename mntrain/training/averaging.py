@@ -74,7 +74,8 @@ def _averaging(decay: float) -> Callable[[Any, Any, Tensor | int], None]:
     def update(averages: Any, weights: Any, steps: Tensor | int) -> None:
         if averages[0].is_floating_point():
             count = int(steps)
-            get_ema_multi_avg_fn(min(decay, (1 + count) / (10 + count)))(averages, weights, steps)
+            average_all = get_ema_multi_avg_fn(min(decay, (1 + count) / (10 + count)))  # type: ignore[no-untyped-call]
+            average_all(averages, weights, steps)
             return
         for average, weight in zip(averages, weights, strict=True):
             average.copy_(weight)

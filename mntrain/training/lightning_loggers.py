@@ -118,15 +118,22 @@ class _WandB(_LightningLogger):
         from pytorch_lightning.loggers import WandbLogger
 
         self.identity = identity or secrets.token_hex(4)
-        project = os.environ.get("WANDB_PROJECT") or _EXPERIMENT
-        settings = wandb.Settings(console="off")
-        self._wandb = WandbLogger(name, run, project=project, id=self.identity, resume="allow", settings=settings)
-        self.logger = self._wandb
-        self._wandb.experiment  # noqa: B018  starts it
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or _EXPERIMENT,
+            name=name,
+            id=self.identity,
+            resume="allow",
+            dir=run,
+            settings=wandb.Settings(console="off"),
+        )
+        # As Lightning does for runs that it starts itself: epochs are the axis of all figures.
+        self._run.define_metric("trainer/global_step")
+        self._run.define_metric("*", step_metric="trainer/global_step", step_sync=True)
+        self.logger = WandbLogger(experiment=self._run)
 
     def _add_text(self, name: str, text: str) -> None:
-        self._wandb.experiment.summary[name] = text
+        self._run.summary[name] = text
 
     def close(self, *, failed: bool) -> None:
         """End the run, so that the next of this process is one of its own."""
-        self._wandb.experiment.finish(exit_code=int(failed))
+        self._run.finish(exit_code=int(failed))

@@ -89,9 +89,7 @@ class Trainer:
         )
         is_main = self.fabric.is_global_zero
         steps = len(loader) * len(self.model.training_phases())
-        with TrainingProgress(
-            self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main
-        ) as progress:
+        with TrainingProgress(self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main) as progress:
             if state.epoch == 0 and is_main and self.config.keep_every:
                 self.run.keep_weights(0, self.model.state_dict())
             for epoch in range(state.epoch, self.config.epochs):

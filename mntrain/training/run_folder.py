@@ -225,8 +225,8 @@ class RunFolder:
             )
         if epochs and stored.warm_up_epochs != training.warm_up_epochs:
             raise ConfigError(
-                f"The warm-up of run {self.path} took {stored.warm_up_epochs:g} epochs; with {training.epochs} epochs and "
-                f"training.warm_up {training.warm_up:g} it would have taken {training.warm_up_epochs:g}. Keep "
+                f"The warm-up of run {self.path} took {stored.warm_up_epochs:g} epochs; with {training.epochs} epochs "
+                f"and training.warm_up {training.warm_up:g} it would have taken {training.warm_up_epochs:g}. Keep "
                 f"training.epochs {stored.epochs}, or start again with --overwrite."
             )
         earlier = dataclasses.replace(training, epochs=stored.epochs, drop_at=stored.drop_at)

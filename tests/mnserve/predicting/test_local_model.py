@@ -95,7 +95,8 @@ def test_images_of_another_size_are_fitted_by_the_rule_of_the_model(
             {"image": ("UINT8", ["batch", 3, 4, 4])},
             {"logits": ("FLOAT", ["batch", 3])},
             initializers={"axes": np.array([2, 3])},
-            config=f"max_batch_size: 4\nparameters {{ key: 'mn.input' value {{ string_value: '{json.dumps(stated)}' }} }}",
+            config="max_batch_size: 4\n"
+            f"parameters {{ key: 'mn.input' value {{ string_value: '{json.dumps(stated)}' }} }}",
         )
         with LocalModel(folder) as model:
             if fit is None:

@@ -274,7 +274,9 @@ class ModelBehindAWire:
 
     labels: tuple[str, ...] = ()
 
-    def __init__(self, model: OpenedModel, fail: Callable[[np.ndarray, int], None] = lambda _batch, _call: None) -> None:
+    def __init__(
+        self, model: OpenedModel, fail: Callable[[np.ndarray, int], None] = lambda _batch, _call: None
+    ) -> None:
         self.model, self.fail = model, fail
         self.config = model.config
         self.batches: list[int] = []
