@@ -31,6 +31,7 @@ def test_examples_train_export_and_run_a_model(printed: tuple[Path, str]) -> Non
     assert "meta_neighborhoods 2" in lines
     assert "build/repository/short/1/model.onnx factored True" in lines
     assert "1 model.onnx (1, 10)" in lines
+    assert any(line.endswith("(2, 10) ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')") for line in lines)
     assert any(line.startswith("There is no recipe 'digitz'") for line in lines)
     assert any(line.startswith("Model name 'not a name' is not possible") for line in lines)
 
