@@ -15,6 +15,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
         ("analysis", "crossval", "datasheet", "evaluation", "fewshot"),
+        ("heads",),
         ("comparison",),
         ("neighbors",),
         ("training",),
@@ -22,6 +23,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("training.evaluation",),
         ("artifact",),
         ("artifact_config",),
+        ("feature_store", "networks"),
         ("config",),
         ("fields",),
         ("baselines", "models", "training_config"),
