@@ -14,7 +14,7 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval", "datasheet", "evaluation", "fewshot"),
+        ("analysis", "crossval", "datasheet", "evaluation", "fewshot", "heads"),
         ("comparison",),
         ("neighbors",),
         ("training",),
@@ -25,8 +25,11 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("config",),
         ("fields",),
         ("baselines", "models", "training_config"),
-        ("backbones", "data"),
-        ("layers",),
+        ("backbones", "data.sources"),
+        ("feature_store",),
+        ("networks",),
+        ("data",),
+        ("layers", "heads.classifier", "networks.record", "networks.sample_images"),
         ("config_fields", "distributed", "plotting", "random_draws", "result_folder", "result_table", "run_progress"),
         ("atomic_files", "errors", "missing_packages", "regular_files", "terminal_text"),
     ),
