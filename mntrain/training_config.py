@@ -34,6 +34,8 @@ class TrainingConfig:
         momentum: of sgd.
         learning_rate: until the first drop.
         weight_decay: multiplied by the learning rate at each step; acts on the backbone only.
+        head_decay: weight decay of the head, which weight_decay leaves alone; regularises a classifier on features that
+            stay as they are.
         drop_at: share of the epochs after which the learning rate drops, once.
         drop_every: epochs after which the learning rate drops again and again, instead of drop_at; 0 is off.
         drop_factor: what the learning rate is multiplied by then.
@@ -64,6 +66,7 @@ class TrainingConfig:
     momentum: float = 0.9
     learning_rate: float = 1e-3
     weight_decay: float = 0.075
+    head_decay: float = 0.0
     drop_at: float = 0.75
     drop_every: int = 0
     drop_factor: float = 0.1
@@ -107,6 +110,8 @@ class TrainingConfig:
             raise refuse("learning_rate", "above 0 and below 10 (0.001 is usual)")
         if not 0 <= self.weight_decay < 100:
             raise refuse("weight_decay", "0 or above (0.075 is usual)")
+        if not 0 <= self.head_decay < 100:
+            raise refuse("head_decay", "0 (off) or above (0.01 to 1 for a classifier on fixed features)")
         if self.optimizer not in ("adamw", "sgd"):
             raise refuse("optimizer", "adamw or sgd")
         if not 0 <= self.momentum < 1:

@@ -13,23 +13,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from mntrain.artifact import current_versions, save_artifact
 from mntrain.artifact_config import TableArtifactConfig
 from mntrain.backbones.config import BackboneConfig
 from mntrain.config import ExperimentConfig
 from mntrain.data.config import DataConfig
-from mntrain.data.registry import SOURCES
 from mntrain.data.split_record import SPLITS
 from mntrain.data.standardization import StandardizationConfig
 from mntrain.data.tables import TableSet
-from mntrain.errors import DataError
-from mntrain.feature_store.store import SAMPLES, FeatureStore
+from mntrain.feature_store.samples import read_samples
+from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.models.vanilla.config import VanillaConfig
-from mntrain.regular_files import regular
+from mntrain.networks.sample_images import NETWORK_IMAGES, image_file
 from mntrain.training.setup import spread
 
 COMPOSITION = "composition.json"
@@ -62,8 +59,6 @@ class HeadArtifact:
     def config(self) -> TableArtifactConfig:
         """Describe a linear model of the vanilla family on rows of features."""
         store = self.store
-        # A table is the nearest source where none reads features.
-        source = "features" if "features" in SOURCES else "table"
         return TableArtifactConfig(
             experiment=ExperimentConfig(
                 name=self.name,
@@ -71,7 +66,7 @@ class HeadArtifact:
                 model=VanillaConfig(head="dot"),
                 seed=self.seed,
                 normalization="none",
-                data=DataConfig(source=source, path=str(store.path)),
+                data=DataConfig(source="features", path=str(store.path)),
                 backbone=BackboneConfig(name="identity"),
             ),
             columns=tuple(f"feature_{place}" for place in range(store.features)),
@@ -94,7 +89,7 @@ class HeadArtifact:
         """
         weight = np.concatenate([self.classifier.weight, self.classifier.bias[:, None]], axis=1)
         rows, images = head_samples(self.store)
-        files = {} if images is None else {IMAGES: images}
+        files = {} if images is None else {NETWORK_IMAGES: images}
         if self.composition is not None:
             text = json.dumps(self.composition, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             files[COMPOSITION] = text.encode()
@@ -107,13 +102,8 @@ def head_samples(store: FeatureStore) -> tuple[TableSet, bytes | None]:
     Raises:
         DataError: the samples of the store are damaged.
     """
-    file = store.path / SAMPLES
-    if not file.exists():
+    samples = read_samples(store)
+    if samples is None:
         places = spread(len(store.test))
         return TableSet(inputs=store.test.features[places], targets=store.test.labels[places]), None
-    try:
-        arrays = load_file(str(regular(file)))
-        rows = TableSet(inputs=arrays["features"], targets=arrays["labels"])
-        return rows, save({"images": arrays["images"]})
-    except (OSError, SafetensorError, KeyError) as error:
-        raise DataError(f"{file} is damaged ({error}); write the store again with `mntrain features`.") from error
+    return TableSet(inputs=samples.features, targets=samples.labels), image_file(samples.images)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mntrain.config_fields import require_finite
+from mntrain.data.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 from mntrain.fields.sections import parse_sections
-from mntrain.heads.sampling import SAMPLINGS, Sampling
 from mntrain.heads.scores import Choice
 
 
@@ -46,7 +46,7 @@ class HeadSettings:
     learning_rate: float = 0.0
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    sampling: Sampling = "class-balanced"
+    sampling: Sampling = "class_balanced"
     neighbors: int = 5
     constant: float | None = None
     coefficient: float | None = None

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count, islice
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from mntrain.data.examples import IndexArray
+from mntrain.data.order import Sampling, epoch_order
 from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.feature_scale import FeatureScale
-from mntrain.heads.sampling import Sampling, draw_examples
 from mntrain.heads.settings import HeadSettings
-
-_ROUND = 256  # batches drawn at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class SgdPlan:
 
 def step_count(settings: HeadSettings, rows: int, epochs: int) -> int:
     """Count the steps of training on a number of ``rows``; ``epochs`` are those of the method itself."""
-    batches = -(-rows // min(rows, settings.batch_size))
+    batches = rows // min(rows, settings.batch_size)
     return max(settings.least_steps, (settings.epochs or epochs) * batches, 1)
 
 
@@ -75,13 +75,15 @@ def train_by_sgd(layer: nn.Module, split: FeatureSplit, scale: FeatureScale, pla
 
 
 def _batches(split: FeatureSplit, scale: FeatureScale, plan: SgdPlan) -> Iterator[tuple[Tensor, Tensor]]:
-    generator = np.random.default_rng([plan.seed, 1])
+    for rows in islice(_positions(split, plan), plan.steps):
+        ordered = np.sort(rows)  # a mapped file is read in its order
+        yield torch.from_numpy(scale.rows(split.features[ordered])), torch.from_numpy(split.labels[ordered])
+
+
+def _positions(split: FeatureSplit, plan: SgdPlan) -> Iterator[IndexArray]:
+    """Draw the rows of every batch, epoch after epoch; what fills no batch is left out of its epoch."""
     size = min(len(split), plan.settings.batch_size)
-    left = plan.steps
-    while left:
-        batches = min(left, max(_ROUND, -(-len(split) // size)))
-        left -= batches
-        positions = draw_examples(plan.sampling, split.labels, batches * size, generator)
-        for start in range(0, len(positions), size):
-            rows = np.sort(positions[start : start + size])  # a mapped file is read in its order
-            yield torch.from_numpy(scale.rows(split.features[rows])), torch.from_numpy(split.labels[rows])
+    for epoch in count():
+        order = epoch_order(split.labels, plan.sampling, seed=plan.seed, epoch=epoch)
+        for start in range(0, len(order) - size + 1, size):
+            yield order[start : start + size]

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from mntrain.data.order import Sampling
 from mntrain.errors import ConfigError, TrainingError
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.sampling import Sampling
 from mntrain.heads.sgd import SgdPlan, step_count, train_by_sgd
 
 _RATES = (0.002, 0.02, 0.2)
