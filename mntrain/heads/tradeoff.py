@@ -102,8 +102,9 @@ def curves_of(records: Sequence[HeadRecord]) -> tuple[TradeoffCurve, ...]:
 
 def draw_tradeoff(axes: Axes, points: Sequence[TradeoffPoint], curves: Sequence[TradeoffCurve]) -> None:
     """Draw curves as lines and methods as points with their deviations, in per cent."""
-    for place, curve in enumerate(curves):
-        color = COLORS[place % len(COLORS)]
+    colors = {point.method: COLORS[place % len(COLORS)] for place, point in enumerate(points)}
+    for curve in curves:
+        color = colors.get(curve.method, INK)
         label = plain(f"{curve.method} over its {curve.setting}")
         x, y = ([100 * value for value in values] for values in (curve.all, curve.few))
         axes.plot(x, y, "-", color=color, linewidth=1.2, marker=".", markersize=3, label=label)
@@ -114,7 +115,7 @@ def draw_tradeoff(axes: Axes, points: Sequence[TradeoffPoint], curves: Sequence[
             xerr=None if point.all_std is None else [100 * point.all_std],
             yerr=None if point.few_std is None else [100 * point.few_std],
             fmt=_MARKERS[place % len(_MARKERS)],
-            color=COLORS[place % len(COLORS)],
+            color=colors[point.method],
             ecolor=INK,
             elinewidth=0.8,
             capsize=2,
