@@ -138,7 +138,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
         )
         result["adaptation"] = None if record is None else record.to_json()
         artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
-        save_artifact(run.path / "artifact", artifact, weights, setup.samples())
+        save_artifact(run.path / "artifact", artifact, weights, setup.samples(), setup.artifact_files())
         with run.writing():
             write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
         loggers.add_result(result)

@@ -86,6 +86,7 @@ class Trainer:
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
+            sampling=self.config.sampling,
         )
         is_main = self.fabric.is_global_zero
         steps = len(loader) * len(self.model.training_phases())
