@@ -24,7 +24,15 @@ PUBLIC = {
         "load_experiment",
     ],
     "mnexport": ["ExportOptions", "MnExportError", "Target", "export"],
-    "mnserve": ["Client", "LocalModel", "MnServeError", "ServeSettings", "Server"],
+    "mnserve": [
+        "ClassPredictions",
+        "Client",
+        "LocalModel",
+        "MnServeError",
+        "ServeSettings",
+        "Server",
+        "ValuePredictions",
+    ],
 }
 HEAVY = ("torch", "numpy", "grpc", "onnx", "onnxruntime", "datasets", "matplotlib", "jsonargparse")
 

@@ -41,8 +41,6 @@ class LocalModel(OpenedModel):
 
     def __init__(self, folder: str | Path, options: EngineOptions | None = None) -> None:
         path = Path(os.path.abspath(folder))
-        if not os.path.isdir(path):  # unlike Path.is_dir, False for names that are too long
-            raise SettingsError(f"there is no folder {str(folder)!r}; give the folder of a model, REPOSITORY/NAME")
         super().__init__(path.parent, path.name, options)
 
     @classmethod

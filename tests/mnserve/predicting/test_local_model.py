@@ -216,11 +216,11 @@ def test_numbers_alone_may_be_an_array(onnx_model: Callable[..., Path]) -> None:
             model.predict(np.zeros((2, 2)), resize=True)
 
 
-def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"there is no folder 'no/model'; give the folder of a model"):
-        LocalModel("no/model")
-    with pytest.raises(MnServeError):
-        LocalModel(tmp_path)
+def test_a_folder_that_is_no_model_is_named(tmp_path: Path, colour_model: Callable[..., Path]) -> None:
+    folder = colour_model("m")
+    for name, part in ((tmp_path / "no" / "model", "does not exist"), (folder.parent / "n", "no model 'n'; it has m")):
+        with pytest.raises(MnServeError, match=part):
+            LocalModel(name)
 
 
 def test_a_model_is_opened_by_repository_and_name_too(colour_model: Callable[..., Path]) -> None:
