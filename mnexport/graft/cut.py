@@ -1,7 +1,5 @@
 """Cut of a user's ONNX file at the tensor that holds the features.
 
-Shapes: features [batch, d].
-
 Nodes and weights of the part that is kept are those of the file; its metadata and its other outputs are left behind.
 """
 
@@ -15,22 +13,21 @@ from google.protobuf.message import DecodeError
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
 
 from mnexport.errors import GraphError
-from mnexport.graph import BATCH
+from mnexport.graft.opset import opset_of_model
 
 MOST_BYTES = 2**31 - 1
 """Largest message of protobuf, so the largest ONNX file with its weights inside."""
 
 
-def cut_network(file: Path, output: str, features: int) -> ModelProto:
+def cut_network(file: Path, output: str) -> ModelProto:
     """Read an ONNX file and keep what computes one tensor of it.
 
     Args:
         file: of the user; weights may lie in files beside it.
         output: name of the tensor of the features.
-        features: d.
 
     Returns:
-        A graph with one input and one output, under their names in the file.
+        A graph with one input and one output, under their names in the file; the output has no type yet.
 
     Raises:
         GraphError: the file cannot be read or is too large, has no such tensor, a fixed batch, or several inputs.
@@ -53,11 +50,10 @@ def cut_network(file: Path, output: str, features: int) -> ModelProto:
     _keep(graph.sparse_initializer, lambda item: item.values.name in used)
     _keep(graph.value_info, lambda item: item.name in made and item.name != output)
     _keep(graph.quantization_annotation, lambda item: item.tensor_name in made | used)
-    given = helper.make_tensor_value_info(output, TensorProto.FLOAT, [BATCH, features])
     del graph.node[:], graph.input[:], graph.output[:], model.metadata_props[:], model.training_info[:]
     graph.node.extend(nodes)
     graph.input.append(inputs[0])
-    graph.output.append(given)
+    graph.output.append(onnx.ValueInfoProto(name=output))
     return model
 
 
@@ -67,8 +63,7 @@ def opset_of_file(file: Path) -> int:
     Raises:
         GraphError: the file cannot be read.
     """
-    model = _parse(file, weights=False)
-    return max((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), default=1)
+    return opset_of_model(_parse(file, weights=False))
 
 
 def _load(file: Path) -> ModelProto:
@@ -149,14 +144,7 @@ def _names_used(node: NodeProto) -> Iterator[str]:
 
 
 def _check_input(file: Path, value: onnx.ValueInfoProto) -> None:
-    tensor = value.type.tensor_type
-    shape = [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
-    if tensor.elem_type != TensorProto.FLOAT:
-        kind = TensorProto.DataType.Name(tensor.elem_type)
-        raise GraphError(
-            f"{file} takes {value.name!r} as {kind}; a network in front of a head takes FLOAT (float32), so export it "
-            "in float32: --dtype lowers it afterwards."
-        )
+    shape = [dim.dim_value or dim.dim_param or "?" for dim in value.type.tensor_type.shape.dim]
     if shape and isinstance(shape[0], int):
         raise GraphError(
             f"{file} takes {value.name!r} of shape {shape}, a fixed batch of {shape[0]}; a server joins requests, so "

@@ -15,18 +15,15 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import ModelProto
 
-from mnexport.errors import GraphError, ParityError
+from mnexport.errors import ParityError
 from mnexport.graft.network import GraftedNetwork
+from mnexport.graft.sessions import ExposedModel
 from mnexport.progress import OnProgress
-from mnexport.runtime import onnxruntime
 from mntrain.networks.frozen_network import OnnxBody
 
 _MOST_IMAGES = 32
 _SMALL_BATCH_IMAGES = 4
-# Larger files are written for ONNX Runtime, which reads no larger model from memory.
-_COPY = "exposed.onnx"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +71,17 @@ def check_features(
     on_progress("comparing features with those of the network's own file")
     images = graft.samples.images[:_MOST_IMAGES]
     batches = tuple(sorted({1, 2, min(large_batch, len(images))}))
-    names = [graft.front.network_input, graft.front.features]
-    own = _session(body.file, [body.output], files[0].parent)
+    names = [graft.front.network_input, graft.front.network_output]
+    own = ExposedModel(onnx.load(str(body.file)), [body.output], body.file)
     digest = hashlib.sha256()
     for file in files:
-        grafted = _session(file, names, file.parent)
+        grafted = ExposedModel(onnx.load(str(file)), names, file)
         for batch in batches:
             last = batch == batches[-1]
             for start in range(0, len(images) if last else min(_SMALL_BATCH_IMAGES, len(images)), batch):
                 feeds = graft.signature.feeds(images[start : start + batch])
-                inputs, inside = _run(grafted, names, feeds, file)
-                (alone,) = _run(own, [body.output], {body.input: inputs}, body.file)
+                inputs, inside = grafted.run(feeds)
+                (alone,) = own.run({body.input: inputs})
                 _compare(alone, inside, batch, file)
                 if last and file == files[0]:
                     digest.update(np.ascontiguousarray(alone).tobytes())
@@ -105,49 +102,3 @@ def _compare(alone: NDArray[Any], inside: NDArray[Any], batch: int, file: Path) 
         f"The network gives other features inside {file.name} than by itself, at batch {batch}: {how}. Nothing was "
         "published; export the network again with ONNX operator set 18 or later, which is joined as it is."
     )
-
-
-def _session(file: Path, names: Sequence[str], folder: Path) -> Any:
-    """Open a copy of a file that gives the tensors named."""
-    model = onnx.load(str(file))
-    given = {item.name for item in model.graph.output}
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in given)
-    return open_model(model, folder, file)
-
-
-def open_model(model: ModelProto, folder: Path, origin: Path) -> Any:
-    """Open a model that is no file with ONNX Runtime on the CPU.
-
-    Args:
-        model: to open.
-        folder: for the file that it is written to meanwhile.
-        origin: file that it was made from, for the message.
-
-    Raises:
-        GraphError: ONNX Runtime does not load it.
-    """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    copy = folder / _COPY
-    try:
-        onnx.save(model, str(copy))
-        return onnxruntime.InferenceSession(str(copy), options, providers=["CPUExecutionProvider"])
-    except OSError:  # a full disk
-        raise
-    except Exception as error:  # ONNX Runtime's exception types share no public base class
-        raise GraphError(f"ONNX Runtime does not load {origin}: {error}") from error
-    finally:
-        copy.unlink(missing_ok=True)
-
-
-def _run(session: Any, names: Sequence[str], feeds: dict[str, NDArray[Any]], file: Path) -> list[NDArray[Any]]:
-    try:
-        outputs: list[NDArray[Any]] = session.run(list(names), feeds)
-        return outputs
-    except Exception as error:  # ONNX Runtime's exception types share no public base class
-        batch = len(next(iter(feeds.values())))
-        reason = " ".join(str(error).split())
-        raise GraphError(
-            f"ONNX Runtime does not run {file} on a batch of {batch} ({reason}); a server joins requests, so export the "
-            "network with a batch axis of any size."
-        ) from error

@@ -6,22 +6,27 @@ Shapes: images [batch, C, H, W]; input of the network [batch, C, H', W'] or [bat
 import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import ModelProto
 from torch import nn
 
 from mnexport.forms.layers import static_layers
+from mnexport.graft.adapters import give_pixels_as, vectors_of
 from mnexport.graft.cut import cut_network, opset_of_file
 from mnexport.graft.joining import joined, prefixed
-from mnexport.graft.opset import grafted_opset, with_opset
-from mnexport.graph import write_onnx
+from mnexport.graft.opset import grafted_opset, opset_of_model, with_opset
+from mnexport.graft.sessions import ExposedModel
+from mnexport.graph import BATCH, write_onnx
 from mnexport.scratch import scratch_folder
 from mnexport.signature import ExportSignature, ExportTensor
 from mntrain.networks.frozen_network import FrozenNetwork, OnnxBody, TorchBody
 from mntrain.networks.record import PixelRule
 
-NETWORK, PIXELS = "network/", "pixels/"
+PIXELS, NETWORK, VECTORS = "pixels/", "network/", "vectors/"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,34 +35,42 @@ class FrontGraph:
 
     Args:
         pixels: stored pixels → input of the network.
-        network: input of the network → features.
+        network: input of the network → features, raw where an ONNX file gives no vectors.
+        vectors: raw features → features; None where the network gives these.
         layers: of a network in PyTorch, its module in static form; None for an ONNX file.
         own_opset: operator set of the user's file; None for a network in PyTorch.
     """
 
     pixels: ModelProto
     network: ModelProto
+    vectors: ModelProto | None = None
     layers: nn.Module | None = None
     own_opset: int | None = None
 
     @property
     def opset(self) -> int:
         """Operator set of both parts."""
-        return next(item.version for item in self.network.opset_import if item.domain in ("", "ai.onnx"))
+        return opset_of_model(self.network)
 
     @property
     def network_input(self) -> str:
-        """Name of the input of the network inside a graft."""
-        return str(self.network.graph.input[0].name)
+        """Name of the input of the network inside a graft, where it is what the pixels give."""
+        return str(self.pixels.graph.output[0].name)
 
     @property
-    def features(self) -> str:
-        """Name of the features inside a graft."""
+    def network_output(self) -> str:
+        """Name of the output of the network inside a graft."""
         return str(self.network.graph.output[0].name)
 
+    @property
+    def nodes_behind(self) -> int:
+        """Number of operators that turn raw features into vectors."""
+        return 0 if self.vectors is None else len(self.vectors.graph.node)
+
     def joined(self) -> ModelProto:
-        """Join both parts."""
-        return joined(self.pixels, self.network)
+        """Join all parts."""
+        front = joined(self.pixels, self.network)
+        return front if self.vectors is None else joined(front, self.vectors)
 
 
 def front_opset(network: FrozenNetwork, wanted: int) -> int:
@@ -86,19 +99,40 @@ def front_graph(network: FrozenNetwork, images: ExportSignature, opset: int) -> 
     """
     rule = network.record.pixels
     assert rule is not None
-    body, layers, own = network.body, None, None
-    if isinstance(body, OnnxBody):
-        own = opset_of_file(body.file)
-        graph = with_opset(cut_network(body.file, body.output, network.record.features), opset)
-    else:
-        layers = static_network(body)
-        graph = traced_network(layers, rule, network.record.features, opset)
+    pixels = _pixels(network.pixels, rule, images, opset)
+    if isinstance(network.body, OnnxBody):
+        return _foreign_front(network.body, rule, network.record.features, pixels)
+    layers = static_network(network.body)
     return FrontGraph(
-        pixels=prefixed(_pixels(network.pixels, rule, images, opset), PIXELS, keep_inputs=True),
-        network=prefixed(graph, NETWORK),
+        pixels=prefixed(pixels, PIXELS, keep_inputs=True),
+        network=prefixed(traced_network(layers, rule, network.record.features, opset), NETWORK),
         layers=layers,
-        own_opset=own,
     )
+
+
+def _foreign_front(body: OnnxBody, rule: PixelRule, width: int, pixels: ModelProto) -> FrontGraph:
+    """Put a user's network behind a graph of pixels, of the operator set that the whole will have."""
+    opset = opset_of_model(pixels)
+    graph = with_opset(cut_network(body.file, body.output), opset)
+    element_type = graph.graph.input[0].type.tensor_type.elem_type
+    give_pixels_as(pixels, element_type)
+    trial = np.zeros((2, *input_shape(rule)), onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    (raw,) = ExposedModel(graph, [body.output], body.file).run({body.input: trial})
+    _declare(graph, raw)
+    vectors = vectors_of(raw, width, opset)
+    return FrontGraph(
+        pixels=prefixed(pixels, PIXELS, keep_inputs=True),
+        network=prefixed(graph, NETWORK),
+        vectors=None if vectors is None else prefixed(vectors, VECTORS),
+        own_opset=opset_of_file(body.file),
+    )
+
+
+def _declare(network: ModelProto, raw: NDArray[Any]) -> None:
+    """Give the output of a network the type and shape that it was found to have."""
+    output = network.graph.output[0]
+    kind = onnx.helper.np_dtype_to_tensor_dtype(raw.dtype)
+    output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, [BATCH, *raw.shape[1:]]))
 
 
 def static_network(body: TorchBody) -> nn.Module:

@@ -4,23 +4,23 @@ Shapes: images [N, C, H, W], features [N, d].
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, TensorProto
 
 from mnexport.errors import FormError, GraphError, ParityError
 from mnexport.forms.mixed_precision import LoweredBackbone
-from mnexport.graft.features import open_model
 from mnexport.graft.front import NETWORK, FrontGraph, traced_network
 from mnexport.graft.joining import prefixed
 from mnexport.graft.network import GraftedNetwork
 from mnexport.graft.opset import with_opset
+from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import BFLOAT16_OPSET
 from mnexport.runtime import convert_float_to_float16
-from mnexport.scratch import scratch_folder
 
 SixteenBits = Literal["float16", "bfloat16"]
 _TORCH_TYPES: dict[SixteenBits, torch.dtype] = {"float16": torch.float16, "bfloat16": torch.bfloat16}
@@ -42,6 +42,8 @@ def check_lowerable_graft(graft: GraftedNetwork, dtype: str) -> None:
         raise FormError(
             "--dtype bfloat16 traces the network in PyTorch anew, and this one is an ONNX file; take --dtype float16."
         )
+    if dtype == "float16" and _input_type(graft.front.network) != TensorProto.FLOAT:
+        raise FormError("The network of this head is of a lower precision already; leave --dtype out.")
     if dtype == "int8" and not any(node.op_type == "Conv" for node in graft.front.network.graph.node):
         raise FormError(
             "--dtype int8 quantises convolutions, and this network has none; take --dtype float32 or float16."
@@ -78,6 +80,10 @@ def lowered_front(graft: GraftedNetwork, dtype: SixteenBits, images: NDArray[Any
     return replace(front, pixels=with_opset(front.pixels, opset), network=network, layers=layers)
 
 
+def _input_type(network: ModelProto) -> int:
+    return int(network.graph.input[0].type.tensor_type.elem_type)
+
+
 def _as_float16(network: ModelProto) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(network)
@@ -91,19 +97,12 @@ def _as_float16(network: ModelProto) -> ModelProto:
 
 def _beyond_float16(network: ModelProto, inputs: NDArray[Any]) -> int:
     """Count images with a value that float16 cannot hold; ONNX Runtime itself computes float16 in float32 on a CPU."""
-    exposed = ModelProto()
-    exposed.CopyFrom(network)
-    given = {item.name for item in exposed.graph.output}
-    names = [name for node in exposed.graph.node for name in node.output if name]
-    exposed.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in given)
-    taken = network.graph.input[0].name
-    beyond = 0
-    with scratch_folder() as folder:
-        session = open_model(exposed, folder, folder)
-        for image in inputs:
-            values = session.run(None, {taken: image[None]})
-            beyond += any(_too_large(value) for value in values if value.dtype == np.float32 and value.size)
-    return beyond
+    names = [name for node in network.graph.node for name in node.output if name]
+    model, taken = ExposedModel(network, names, Path("the network")), network.graph.input[0].name
+    values = (model.run({taken: image[None]}) for image in inputs)
+    return sum(
+        any(_too_large(value) for value in of_image if value.dtype == np.float32 and value.size) for of_image in values
+    )
 
 
 def _too_large(values: NDArray[Any]) -> bool:

@@ -19,13 +19,18 @@ def grafted_opset(network: int, wanted: int) -> int:
     return network if OLDEST <= network <= NEWEST else wanted
 
 
+def opset_of_model(model: ModelProto) -> int:
+    """Read the operator set of a model."""
+    return int(next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 1))
+
+
 def with_opset(model: ModelProto, opset: int) -> ModelProto:
     """Bring a model to an operator set; a model that has it is returned as it is.
 
     Raises:
         GraphError: an operator has no counterpart in that set.
     """
-    own = next((item.version for item in model.opset_import if item.domain in ("", "ai.onnx")), 1)
+    own = opset_of_model(model)
     if own == opset:
         return model
     try:

@@ -19,7 +19,7 @@ from mntrain.artifact import Artifact, TableArtifact
 from mntrain.artifact_config import InputSpec
 from mntrain.data.images import ImageSet
 from mntrain.errors import ArtifactError, DataError
-from mntrain.networks.frozen_network import open_network
+from mntrain.networks.opening import reopen_network
 from mntrain.networks.record import PixelRule
 from mntrain.regular_files import regular
 
@@ -64,7 +64,7 @@ def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, e
             f"{record.features}; they are not of one artifact, so train the head on features of this network."
         )
     samples = _read_images(artifact, record.pixels)
-    network = open_network(record, backbone)
+    network = reopen_network(record if backbone is None else replace(record, name=str(backbone)))
     return GraftedNetwork(
         network=network,
         samples=samples,
