@@ -65,7 +65,7 @@ def _loaded(load: Callable[[], Any], who: str, extra: str) -> Any:
                 f"{who} needs torchvision, which is not installed; install the release that belongs to your PyTorch "
                 "(https://pytorch.org/get-started), since another one cannot be loaded. hf:NAME needs none"
             )
-        raise ConfigError(f"{sentence[0].upper()}{sentence[1:]}.") from error
+        raise ConfigError(f"{sentence}.") from error
 
 
 def _transformers() -> Any:
