@@ -36,7 +36,7 @@ def cut_network(file: Path, output: str) -> ModelProto:
     graph = model.graph
     nodes = _needed(graph, output, file)
     constants = {item.name for item in graph.initializer} | {item.values.name for item in graph.sparse_initializer}
-    used = {name for node in nodes for name in _names_used(node)}
+    used = {name for node in nodes for name in names_used(node)}
     inputs = [item for item in graph.input if item.name in used and item.name not in constants]
     if len(inputs) != 1:
         names = ", ".join(item.name for item in inputs) or "none"
@@ -129,17 +129,17 @@ def _needed(graph: GraphProto, output: str, file: Path) -> list[NodeProto]:
         index = producers.get(open_ends.pop())
         if index is not None and index not in kept:
             kept.add(index)
-            open_ends += _names_used(graph.node[index])
+            open_ends += names_used(graph.node[index])
     return [graph.node[index] for index in sorted(kept)]
 
 
-def _names_used(node: NodeProto) -> Iterator[str]:
+def names_used(node: NodeProto) -> Iterator[str]:
     """Names that a node takes, and graphs inside it take from outside."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
             for child in inner.node:
-                yield from _names_used(child)
+                yield from names_used(child)
             yield from (item.name for item in inner.output)
 
 

@@ -48,6 +48,9 @@ def joined(first: ModelProto, second: ModelProto) -> ModelProto:
     except (ValueError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(f"The network and the head cannot be joined to one graph: {reason}") from error
+    versions = {item.domain: item.version for item in model.opset_import}
+    del model.opset_import[:]  # each part has brought its own
+    model.opset_import.extend(onnx.helper.make_opsetid(domain, number) for domain, number in versions.items())
     return model
 
 

@@ -4,6 +4,7 @@ Shapes: images [N, C, H, W], features [N, d].
 """
 
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from onnx import ModelProto, TensorProto
 
 from mnexport.errors import FormError, GraphError, ParityError
 from mnexport.forms.mixed_precision import LoweredBackbone
+from mnexport.graft.cut import names_used
 from mnexport.graft.front import NETWORK, FrontGraph, traced_network
 from mnexport.graft.joining import prefixed
 from mnexport.graft.network import GraftedNetwork
@@ -92,7 +94,22 @@ def _as_float16(network: ModelProto) -> ModelProto:
     except Exception as error:  # whatever the converter raises
         reason = " ".join(str(error).split())
         raise GraphError(f"The network cannot be rewritten in float16 ({reason}); take --dtype float32.") from error
+    _sort(lowered)
     return lowered
+
+
+def _sort(model: ModelProto) -> None:
+    """Put every node behind those it needs: the converter adds conversions at the end."""
+    nodes = list(model.graph.node)
+    producers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    order = TopologicalSorter(
+        {
+            index: sorted({producers[name] for name in names_used(node) if name in producers})
+            for index, node in enumerate(nodes)
+        }
+    )
+    del model.graph.node[:]
+    model.graph.node.extend(nodes[index] for index in order.static_order())
 
 
 def _beyond_float16(network: ModelProto, inputs: NDArray[Any]) -> int:

@@ -18,9 +18,10 @@ from mnexport.signature import ExportSignature, image_signature
 from mntrain.artifact import Artifact, TableArtifact
 from mntrain.artifact_config import InputSpec
 from mntrain.data.images import ImageSet
-from mntrain.errors import ArtifactError, DataError
+from mntrain.errors import ArtifactError, ConfigError, DataError
+from mntrain.networks.frozen_network import FrozenNetwork
 from mntrain.networks.opening import reopen_network
-from mntrain.networks.record import PixelRule
+from mntrain.networks.record import NetworkRecord, PixelRule
 from mntrain.regular_files import regular
 
 IMAGES_FILE = "network_images.safetensors"
@@ -64,13 +65,27 @@ def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, e
             f"{record.features}; they are not of one artifact, so train the head on features of this network."
         )
     samples = _read_images(artifact, record.pixels)
-    network = reopen_network(record if backbone is None else replace(record, name=str(backbone)))
+    network = _open(record, backbone)
     return GraftedNetwork(
         network=network,
         samples=samples,
         signature=graft_signature(record.pixels, labels, graph, explain),
         opset=front_opset(network, graph.opset),
     )
+
+
+def _open(record: NetworkRecord, backbone: Path | None) -> FrozenNetwork:
+    """Open the network of a record, where it lies now.
+
+    Raises:
+        ArtifactError: it does not lie there.
+        DataError: another network lies there.
+    """
+    try:
+        return reopen_network(record if backbone is None else replace(record, name=str(backbone)))
+    except ConfigError as error:
+        remedy = "Say with --backbone where the network of this head lies now."
+        raise ArtifactError(f"{error} {remedy if backbone is None else ''}".rstrip()) from error
 
 
 def graft_signature(rule: PixelRule, labels: tuple[str, ...], graph: GraphOptions, explain: int) -> ExportSignature:
