@@ -46,6 +46,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("calibration", "model_files"),
         ("export_source",),
         ("repository",),
+        ("graft",),
         ("forms", "graph", "scratch", "tensorrt"),
         ("blocked", "category_inputs", "progress", "signals", "signature"),
         ("errors", "runtime"),

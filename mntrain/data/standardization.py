@@ -137,6 +137,12 @@ class StandardizationConfig:
         )
 
     @property
+    def changes_nothing(self) -> bool:
+        """Tell if every row of numbers stays as it is."""
+        plain = self.fill is None and not self.category_sizes
+        return plain and not any(self.mean) and all(value == 1.0 for value in self.std)
+
+    @property
     def columns(self) -> int:
         """Number of stored columns F: numbers and categories."""
         return len(self.mean) + len(self.category_sizes)
