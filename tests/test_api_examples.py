@@ -48,3 +48,11 @@ def test_the_example_of_the_client_gets_an_answer(printed: tuple[Path, str]) -> 
             assert run(example.replace(ADDRESS, announced.group(1)), folder) == "(1, 10)\n"
         finally:
             server.terminate()
+
+
+def test_the_example_of_a_better_head_goes_from_a_network_to_predictions(tmp_path: Path) -> None:
+    example = PAGE.parents[1] / "examples" / "better_head.py"
+    lines = run(example.read_text(encoding="utf-8"), tmp_path).splitlines()
+    found = re.fullmatch(r"(\d+) of 256 held-out images are right; the first is \d", lines[-1])
+    assert found is not None
+    assert int(found.group(1)) > 220
