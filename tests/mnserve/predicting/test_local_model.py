@@ -16,7 +16,10 @@ from mnserve.commands.cli import main
 from mnserve.errors import ImageError, ImageModelError, RowError, SettingsError
 from mnserve.predicting.predictions import ClassPredictions, ValuePredictions
 
-ROWS = [{"age": 1, "income": 2.5, "color": "red"}, {"age": None, "income": 1, "color": "teal", "more": 1}]
+ROWS: list[dict[str, Any]] = [
+    {"age": 1, "income": 2.5, "color": "red"},
+    {"age": None, "income": 1, "color": "teal", "more": 1},
+]
 
 
 @pytest.fixture
@@ -169,7 +172,7 @@ def test_rows_are_mappings_with_missing_and_unknown_values(row_model: Callable[.
     (note,) = found.notes
     assert "'teal', in 3 rows" in note
     assert [item.entry for item in explained.explanations[0].neighbors] == [0, 1]
-    assert explained.explanations[0].unadapted == (0, 0)
+    assert explained.explanations[0].unadapted == (np.float32(0), np.float32(0))
 
 
 @pytest.mark.parametrize(
