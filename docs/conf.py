@@ -33,6 +33,7 @@ _TREE: Final = {
         "docs/models",
         "docs/similarity",
         "docs/training",
+        "docs/training-habits",
         "docs/data",
         "docs/seeing-data",
         "docs/tables",

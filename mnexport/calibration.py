@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
+from mnexport.errors import UsageError
 from mnexport.export_source import example_noun
 from mnexport.forms.plan import Calibration
+from mnexport.graft.network import GraftedNetwork
 from mnexport.progress import OnProgress
 from mntrain.artifact import ImageArtifact, TableArtifact
 from mntrain.training.artifact_data import load_data
@@ -12,6 +14,24 @@ from mntrain.training.artifact_data import load_data
 CalibrationImages = Literal["samples", "train"]
 # Examples of a split; more of them would change ranges and directions little.
 _MAX_EXAMPLES = 1024
+
+
+def check_calibration(graft: GraftedNetwork | None, images: CalibrationImages, dtype: str) -> None:
+    """Refuse training images that are not at hand.
+
+    Args:
+        graft: frozen network in front of a head on its features, of whose training split there are no images.
+        images: samples or train.
+        dtype: of the backbone.
+
+    Raises:
+        UsageError: int8 is to be fitted to them.
+    """
+    if graft is not None and images == "train" and dtype == "int8":
+        raise UsageError(
+            "--calibration train has the features of the training split, and --dtype int8 needs images, of which a "
+            f"head has the {len(graft.samples)} of its artifact; leave --calibration out."
+        )
 
 
 def calibration_examples(

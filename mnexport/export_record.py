@@ -30,5 +30,6 @@ def export_record(source: ExportSource, card: ModelCard, report: ExportReport, d
         "dtype": dtype,
         **results,
         "artifact": source.provenance,
+        **({} if source.graft is None else {"network": source.graft.network.record.to_dict()}),
         "versions": current_versions() | {name: version(name) for name in ("onnx", "onnxscript", "onnxruntime")},
     }

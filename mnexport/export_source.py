@@ -6,12 +6,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from mnexport.forms.dispatch import without_adaptation
+from mnexport.graft.network import GraftedNetwork
+from mnexport.graft.reading import read_graft
 from mnexport.graph import GraphOptions
 from mnexport.repository.target import sha256
 from mnexport.signature import ExportSignature, RowInterface, image_signature, table_signature
 from mntrain.acting.record import AdaptationRecord
 from mntrain.artifact import ImageArtifact, TableArtifact, load_artifact
+from mntrain.data.images import ImageSet
+from mntrain.data.tables import TableSet
 from mntrain.errors import ArtifactError
 from mntrain.models.base import Model
 
@@ -28,6 +34,7 @@ class ExportSource:
         signature: inputs and outputs of the export.
         opset: ONNX operator set.
         provenance: record of the artifact in ``export.json``.
+        graft: frozen network in front of a model that takes its features; None for one that takes the data itself.
     """
 
     name: str
@@ -37,6 +44,16 @@ class ExportSource:
     signature: ExportSignature
     opset: int
     provenance: dict[str, Any]
+    graft: GraftedNetwork | None = None
+
+    @property
+    def samples(self) -> ImageSet | TableSet:
+        """Examples of the artifact that the exported graph takes, with their targets."""
+        return self.artifact.samples if self.graft is None else self.graft.samples
+
+    def model_inputs(self, examples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Convert stored examples that the exported graph takes to those that the model takes: features of a graft."""
+        return examples if self.graft is None else self.graft.embed(examples)
 
     @property
     def target_deviation(self) -> float | tuple[float, ...]:
@@ -65,7 +82,13 @@ class ExportSource:
 
 
 def read_source(
-    folder: Path, name: str, graph: GraphOptions, *, vanilla: bool = False, explain: int = 0
+    folder: Path,
+    name: str,
+    graph: GraphOptions,
+    *,
+    vanilla: bool = False,
+    explain: int = 0,
+    backbone: Path | None = None,
 ) -> ExportSource:
     """Read an artifact and choose the part of it that is exported.
 
@@ -75,22 +98,26 @@ def read_source(
         graph: input type and operator set.
         vanilla: export the backbone and head without adaptation.
         explain: neighbors that an answer tells; 0 for none.
+        backbone: where the frozen network of a head lies now; None is where it lay.
 
     Raises:
         ArtifactError: the artifact cannot be read, or holds a value that ``export.json`` cannot repeat.
         FormError: ``vanilla`` of a model that has no part without adaptation.
+        MnExportError, MnTrainError: the frozen network of a head cannot be opened, or is another one.
     """
     artifact = load_artifact(folder)
     assert isinstance(artifact, ImageArtifact | TableArtifact)
     provenance = _provenance(artifact, folder / "config.json")
+    graft = read_graft(artifact, backbone, graph, explain)
     return ExportSource(
         name=name,
         artifact=artifact,
         model=without_adaptation(artifact.model) if vanilla else artifact.model,
         family="vanilla" if vanilla else artifact.config.family,
-        signature=_signature(artifact, graph, explain),
-        opset=graph.opset,
+        signature=_signature(artifact, graph, explain) if graft is None else graft.signature,
+        opset=graph.opset if graft is None else graft.opset,
         provenance=provenance,
+        graft=graft,
     )
 
 

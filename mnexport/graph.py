@@ -11,6 +11,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def write_onnx(
                 opset_version=opset,
                 external_data=False,
                 # Folding normalisation into a bfloat16 convolution would leave float32 weights behind.
-                optimize=opset < BFLOAT16_OPSET,
+                optimize=all(item.dtype != torch.bfloat16 for item in chain(module.parameters(), module.buffers())),
                 custom_translation_table=translations,
                 verbose=False,
             )
@@ -121,7 +122,7 @@ def write_onnx(
         take_categories(model, signature, BATCH)
     model.producer_name, model.producer_version = "mnexport", metadata.get("mn.version", "")
     onnx.helper.set_model_props(model, dict(metadata))
-    _check(model)
+    check_graph(model)
     onnx.save(model, str(path))
     return describe(path)
 
@@ -152,7 +153,7 @@ def write_core(path: Path, signature: ExportSignature, core: Path) -> None:
     part = onnx.utils.Extractor(whole).extract_model([tensor.name for tensor in signature.inputs], names)
     part.producer_name, part.producer_version = whole.producer_name, whole.producer_version
     onnx.helper.set_model_props(part, {item.key: item.value for item in whole.metadata_props})
-    _check(part)
+    check_graph(part)
     onnx.save(part, str(core))
 
 
@@ -180,7 +181,12 @@ def _remove_notes(graph: onnx.GraphProto) -> None:
                 _remove_notes(inner)
 
 
-def _check(model: onnx.ModelProto) -> None:
+def check_graph(model: onnx.ModelProto) -> None:
+    """Refuse a model that is not valid, lacks a batch axis or uses a forbidden operator.
+
+    Raises:
+        GraphError: one of these.
+    """
     try:
         onnx.checker.check_model(model, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

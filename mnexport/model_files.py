@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from mnexport.export_source import ExportSource
 from mnexport.forms.plan import StaticModel
@@ -40,9 +43,35 @@ def write_files(source: ExportSource, static: StaticModel, file: Path, on_progre
         GraphError: the form does not become a valid ONNX file.
     """
     on_progress(f"tracing the {static.form} form")
-    report = write_onnx(static.module, source.signature, source.opset, source.metadata(static.form), file)
+    report = write_model(source, static.module, source.signature, source.metadata(static.form), file)
     write_core_file(file, source.signature)
     return report
+
+
+def write_model(
+    source: ExportSource,
+    module: nn.Module,
+    signature: ExportSignature,
+    metadata: dict[str, str],
+    file: Path,
+    translations: dict[Any, Any] | None = None,
+) -> GraphReport:
+    """Write one ONNX file in float32, behind the frozen network where there is one.
+
+    Args:
+        source: what is exported.
+        module: static form of the model.
+        signature: of the whole file.
+        metadata: written into the file.
+        file: to write.
+        translations: of custom operators, for the exporter.
+
+    Raises:
+        GraphError: the form does not become a valid ONNX file.
+    """
+    if source.graft is not None:
+        return source.graft.write(module, signature, metadata, file, translations)
+    return write_onnx(module, signature, source.opset, metadata, file, translations)
 
 
 def write_core_file(file: Path, signature: ExportSignature) -> None:

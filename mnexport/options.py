@@ -36,6 +36,7 @@ class ExportOptions:
         parity_tolerance: of logits or values in the parity check.
         parity_images: samples uses the held-out images inside the artifact; test the whole test split.
         data_path: where the data lies now, for ``test`` and ``train``.
+        backbone: where the frozen network of a head on features lies now; None is where it lay.
         max_batch_size: rows the server may put into one batch.
 
     Raises:
@@ -57,6 +58,7 @@ class ExportOptions:
     parity_tolerance: Tolerance = field(default_factory=Tolerance)
     parity_images: ParityImages = "samples"
     data_path: str | Path | None = None
+    backbone: Path | None = None
     max_batch_size: int = 64
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
-from mnexport.calibration import calibration_examples
+from mnexport.calibration import calibration_examples, check_calibration
 from mnexport.cpu_file.report import CpuFileReport
 from mnexport.cpu_file.stage import (
     cpu_files,
@@ -20,6 +20,7 @@ from mnexport.few_shot.pipeline import export_few_shot
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
 from mnexport.forms.similarity_report import SimilarityReport, similarity_report
+from mnexport.graft.report import GraftReport, check_graft
 from mnexport.graph import GraphReport, describe
 from mnexport.model_files import model_files, write_files
 from mnexport.options import ExportOptions
@@ -61,14 +62,19 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
         check_installed(options.engine.format)
     on_progress(f"reading {options.artifact}")
     source = read_source(
-        options.artifact, options.target.name, options.graph, vanilla=options.vanilla, explain=options.explain
+        options.artifact,
+        options.target.name,
+        options.graph,
+        vanilla=options.vanilla,
+        explain=options.explain,
+        backbone=options.backbone,
     )
     if options.engine is not None:
         check_inputs(source.signature, options.engine.format)
     neighbors = stored_neighbors(source.artifact) if options.explain else None
     plan = _plan(options, source, on_progress)
     static = static_form(source.model, plan, source.artifact.preprocessing)
-    check_lowerable(static.module, options.precision)
+    check_lowerable(static.module, options.precision, source.graft)
     # Checked before any work is done, and once more when the work is finished: another export may come first.
     with locked(options.target):
         check_target(options.target, _card(options, source, static.form))
@@ -92,6 +98,7 @@ def export(options: ExportOptions, on_progress: OnProgress = no_progress) -> Exp
             engine=engine,
             neighbors=write_neighbors(neighbors, source.artifact, scratch),
             similarity=_similarity(source, checked.static),
+            graft=checked.graft,
         )
         return _publish(work, report)
 
@@ -105,12 +112,14 @@ class CheckedExport:
         graph: size of its graph.
         parity: differences of form and files; :meth:`ParityReport.raise_failures` comes before publishing.
         cpu: report on the file for CPUs; None where the form has none.
+        graft: report on the frozen network in front of it; None where there is none.
     """
 
     static: StaticModel
     graph: GraphReport
     parity: ParityReport
     cpu: CpuFileReport | None
+    graft: GraftReport | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -134,6 +143,8 @@ class _Work:
 
 def _similarity(source: ExportSource, static: StaticModel) -> SimilarityReport | None:
     """Report on the layers of the backbone, where the model has one."""
+    if source.graft is not None:
+        return source.graft.similarity()
     deployed = getattr(static.module, "deployed", static.module)
     trained, backbone = (getattr(owner, "backbone", None) for owner in (source.model, deployed))
     if not isinstance(trained, nn.Module) or not isinstance(backbone, nn.Module):
@@ -142,6 +153,7 @@ def _similarity(source: ExportSource, static: StaticModel) -> SimilarityReport |
 
 
 def _plan(options: ExportOptions, source: ExportSource, on_progress: OnProgress) -> FormPlan:
+    check_calibration(source.graft, options.calibration, options.precision.dtype)
     calibration = None
     if options.calibrates:
         calibration = calibration_examples(source.artifact, options.calibration, options.data_path, on_progress)
@@ -184,9 +196,10 @@ def _checked(work: _Work, static: StaticModel) -> CheckedExport:
     graph = write_files(source, static, file, work.on_progress)
     cpu = write_cpu_file(source, static, file, options.precision.dtype, work.on_progress)
     files = (*model_files(file, source.signature), *cpu_files(file, source.signature))
+    graft = check_graft(source.graft, [item.path for item in files], graph.nodes, limits.large_batch, work.on_progress)
     parity = check_parity(source, static, files, work.examples, limits, work.on_progress)
     cpu, parity = drop_where_it_disagrees(file, cpu, parity)
-    return CheckedExport(static=with_published_keys(static, file), graph=graph, parity=parity, cpu=cpu)
+    return CheckedExport(static=with_published_keys(static, file), graph=graph, parity=parity, cpu=cpu, graft=graft)
 
 
 def _lower(work: _Work, plan: FormPlan, checked: CheckedExport) -> tuple[CheckedExport, AccuracyReport | None]:
@@ -194,7 +207,8 @@ def _lower(work: _Work, plan: FormPlan, checked: CheckedExport) -> tuple[Checked
     options, source, file = work.options, work.source, work.file
     if not options.precision.lower:
         return checked, None
-    calibration = source.artifact.samples.inputs[::2] if plan.calibration is None else plan.calibration.fitted
+    fitted = None if plan.calibration is None or source.graft is not None else plan.calibration.fitted
+    calibration = source.samples.inputs[::2] if fitted is None else fitted
     measure = accuracy_measure(options.precision, trained_runner(source), work.examples, options.max_batch_size)
     accuracy = lower_files(source, checked.static, file, options.precision, calibration, measure, work.on_progress)
     cpu = checked.cpu

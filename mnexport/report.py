@@ -6,6 +6,7 @@ from typing import Any
 
 from mnexport.cpu_file.report import CpuFileReport
 from mnexport.forms.similarity_report import SimilarityReport
+from mnexport.graft.report import GraftReport
 from mnexport.graph import GraphReport
 from mnexport.parity.report import ParityReport
 from mnexport.precision.accuracy import AccuracyReport
@@ -29,6 +30,7 @@ class ExportReport:
         engine: the TensorRT engine that was built beside it, or None.
         neighbors: the training images that the artifact carries, or None.
         similarity: layers with neural similarity, or None.
+        graft: the frozen network in front of a head, or None.
     """
 
     path: Path
@@ -42,6 +44,7 @@ class ExportReport:
     engine: EngineReport | None = None
     neighbors: NeighborsReport | None = None
     similarity: SimilarityReport | None = None
+    graft: GraftReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for ``--json`` and ``export.json``."""
@@ -57,4 +60,5 @@ class ExportReport:
             "engine": None if self.engine is None else self.engine.to_dict(),
             "neighbors": None if self.neighbors is None else self.neighbors.to_dict(),
             **({} if self.similarity is None else {"similarity": self.similarity.to_dict()}),
+            **({} if self.graft is None else {"graft": self.graft.to_dict()}),
         }

@@ -16,9 +16,10 @@ class RunProgress:
         total: number of runs.
         finished: number of runs that had finished before.
         quiet: print nothing.
+        noun: word for runs, where something else is counted.
     """
 
-    def __init__(self, total: int, *, finished: int = 0, quiet: bool) -> None:
+    def __init__(self, total: int, *, finished: int = 0, quiet: bool, noun: str = "runs") -> None:
         self._console = Console(stderr=True, quiet=quiet)
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -28,12 +29,12 @@ class RunProgress:
             console=self._console,
             disable=quiet or not self._console.is_terminal,
         )
-        self._runs = self._bar.add_task("runs", total=total, completed=finished)
-        self._total, self._finished = total, finished
+        self._runs = self._bar.add_task(noun, total=total, completed=finished)
+        self._total, self._finished, self._noun = total, finished, noun
 
     def __enter__(self) -> Self:
         if self._finished:
-            self.say(f"{self._finished} of {self._total} runs are there already")
+            self.say(f"{self._finished} of {self._total} {self._noun} are there already")
         self._bar.start()
         return self
 
@@ -47,6 +48,11 @@ class RunProgress:
         self._finished += 1
         self._bar.advance(self._runs)
         self.say(f"{self._finished}/{self._total}  {text}")
+
+    def advance(self, count: int) -> None:
+        """Count parts of the work, without a line."""
+        self._finished += count
+        self._bar.advance(self._runs, count)
 
     def say(self, text: str) -> None:
         """Print a line."""

@@ -15,6 +15,8 @@ ClassWeights = Literal["none", "balanced"]
 CLASS_WEIGHTS = ("none", "balanced")
 Schedule = Literal["drop", "cosine"]
 Freeze = Literal["none", "network", "backbone"]
+LoggerName = Literal["tensorboard", "mlflow", "wandb"]
+LOGGERS = ("tensorboard", "mlflow", "wandb")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +36,20 @@ class TrainingConfig:
         momentum: of sgd.
         learning_rate: until the first drop.
         weight_decay: multiplied by the learning rate at each step; acts on the backbone only.
+        head_decay: weight decay of the head, which weight_decay leaves alone; regularises a classifier on features that
+            stay as they are.
         drop_at: share of the epochs after which the learning rate drops, once.
         drop_every: epochs after which the learning rate drops again and again, instead of drop_at; 0 is off.
         drop_factor: what the learning rate is multiplied by then.
         milestones: shares of the epochs after each of which the learning rate drops, instead of drop_at, such as [0.5,
             0.75].
         schedule: drop lowers the learning rate in steps; cosine lowers it along half a cosine to 0, without steps.
-        patience: epochs without a better validation result after which training stops; 0 never stops early.
+        warm_up: length of a linear rise of the learning rate at the start of a run, from a hundredth of what the
+            schedule says. Below 1 it is a share of the epochs, from 1 on a number of epochs; 0 is off.
+        ema: decay of an exponential moving average of the weights, which is evaluated and becomes the artifact in place
+            of the weights themselves; 0 is off.
+        patience: epochs without a better validation result after which training stops, not before a warm-up is over; 0
+            never stops early.
         keep_every: keep the weights after every so many epochs, after the last, and before the first; 0 keeps none.
         accumulate: parts that a batch is split into, whose gradients are added up.
         gradient_clip: every gradient element is clipped to ± this; 0 switches it off.
@@ -53,6 +62,7 @@ class TrainingConfig:
             untrained.
         freeze: part that keeps the weights, and the statistics of normalisation, that it starts from. network leaves
             similarities, iFiLM, head and dictionary to learn; backbone leaves head and dictionary.
+        loggers: where the figures of a run are written besides its folder, of tensorboard, mlflow and wandb.
     """
 
     epochs: int = 12
@@ -64,11 +74,14 @@ class TrainingConfig:
     momentum: float = 0.9
     learning_rate: float = 1e-3
     weight_decay: float = 0.075
+    head_decay: float = 0.0
     drop_at: float = 0.75
     drop_every: int = 0
     drop_factor: float = 0.1
     milestones: tuple[float, ...] = ()
     schedule: Schedule = "drop"
+    warm_up: float = 0.0
+    ema: float = 0.0
     patience: int = 0
     keep_every: int = 0
     accumulate: int = 1
@@ -80,6 +93,7 @@ class TrainingConfig:
     compile: bool = False
     start: str | None = None
     freeze: Freeze = "none"
+    loggers: tuple[LoggerName, ...] = ("tensorboard",)
 
     def __post_init__(self) -> None:
         def refuse(field: str, limit: str) -> ConfigError:
@@ -107,6 +121,8 @@ class TrainingConfig:
             raise refuse("learning_rate", "above 0 and below 10 (0.001 is usual)")
         if not 0 <= self.weight_decay < 100:
             raise refuse("weight_decay", "0 or above (0.075 is usual)")
+        if not 0 <= self.head_decay < 100:
+            raise refuse("head_decay", "0 (off) or above (0.01 to 1 for a classifier on fixed features)")
         if self.optimizer not in ("adamw", "sgd"):
             raise refuse("optimizer", "adamw or sgd")
         if not 0 <= self.momentum < 1:
@@ -132,6 +148,15 @@ class TrainingConfig:
                 f"training.{first} is {getattr(self, first)!r} and training.{others[0]} {getattr(self, others[0])!r}; "
                 "a learning rate has one schedule, so leave one of them out."
             )
+        if not self.warm_up >= 0 or self.warm_up_epochs >= self.epochs:
+            raise refuse(
+                "warm_up",
+                f"0 (off), a share of the epochs below 1, or a number of epochs below the {self.epochs} of the run",
+            )
+        if not 0 <= self.ema < 1:
+            raise refuse("ema", "0 (off), or a decay below 1 (0.999 is usual)")
+        if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
+            raise refuse("loggers", f"a list of {', '.join(LOGGERS)}, each once; [] writes none")
         if self.freeze != "none" and self.start is None:
             raise refuse("freeze", "none where training.start is null, since a part that never learns must be trained")
         if not self.gradient_clip >= 0:
@@ -149,3 +174,8 @@ class TrainingConfig:
     def drop_epoch(self) -> int:
         """First epoch (from 0) that runs at the lower rate; equal to ``epochs`` or more if none does."""
         return max(1, round(self.epochs * self.drop_at))
+
+    @property
+    def warm_up_epochs(self) -> float:
+        """Length of the warm-up of the learning rate in epochs, which need not be whole."""
+        return self.warm_up * self.epochs if self.warm_up < 1 else self.warm_up

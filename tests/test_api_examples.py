@@ -31,6 +31,7 @@ def test_examples_train_export_and_run_a_model(printed: tuple[Path, str]) -> Non
     assert "meta_neighborhoods 2" in lines
     assert "build/repository/short/1/model.onnx factored True" in lines
     assert "1 model.onnx (1, 10)" in lines
+    assert any(line.endswith("(2, 10) ('0', '1', '2', '3', '4', '5', '6', '7', '8', '9')") for line in lines)
     assert any(line.startswith("There is no recipe 'digitz'") for line in lines)
     assert any(line.startswith("Model name 'not a name' is not possible") for line in lines)
 
@@ -47,3 +48,11 @@ def test_the_example_of_the_client_gets_an_answer(printed: tuple[Path, str]) -> 
             assert run(example.replace(ADDRESS, announced.group(1)), folder) == "(1, 10)\n"
         finally:
             server.terminate()
+
+
+def test_the_example_of_a_better_head_goes_from_a_network_to_predictions(tmp_path: Path) -> None:
+    example = PAGE.parents[1] / "examples" / "better_head.py"
+    lines = run(example.read_text(encoding="utf-8"), tmp_path).splitlines()
+    found = re.fullmatch(r"(\d+) of 256 held-out images are right; the first is \d", lines[-1])
+    assert found is not None
+    assert int(found.group(1)) > 220

@@ -103,6 +103,8 @@ def test_serving_names_nothing_that_only_training_installs() -> None:
     [
         ("onnxruntime", {"mnserve/engines/runtime.py", "mnexport/runtime.py"}),
         ("datasets", {"mntrain/data/hugging_face.py"}),
+        ("pytorch_lightning", {"mntrain/training/lightning_loggers.py"}),  # imports mlflow and wandb
+        ("wandb", {"mntrain/training/lightning_loggers.py"}),
     ],
 )
 def test_libraries_that_report_usage_are_imported_where_that_is_switched_off(library: str, owners: set[str]) -> None:

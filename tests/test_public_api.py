@@ -17,12 +17,22 @@ PUBLIC = {
         "FitOptions",
         "MnTrainError",
         "evaluate",
+        "features",
         "fit",
+        "head",
         "load_artifact",
         "load_experiment",
     ],
     "mnexport": ["ExportOptions", "MnExportError", "Target", "export"],
-    "mnserve": ["Client", "LocalModel", "MnServeError", "ServeSettings", "Server"],
+    "mnserve": [
+        "ClassPredictions",
+        "Client",
+        "LocalModel",
+        "MnServeError",
+        "ServeSettings",
+        "Server",
+        "ValuePredictions",
+    ],
 }
 HEAVY = ("torch", "numpy", "grpc", "onnx", "onnxruntime", "datasets", "matplotlib", "jsonargparse")
 

@@ -38,8 +38,7 @@ def print_report(report: ExportReport) -> None:
         f"opset {report.graph.opset}"
     )
     notes = [size, _reason(report.adaptation)]
-    if report.similarity is not None:
-        notes.append(report.similarity.describe())
+    notes += [part.describe() for part in (report.graft, report.similarity) if part is not None]
     if report.accuracy is not None:
         notes.append(report.accuracy.describe())
         if report.accuracy.engine == "PyTorch":

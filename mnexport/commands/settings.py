@@ -47,6 +47,7 @@ class ExportCommand:
         rtol: relative tolerance on logits, of the largest of a row (1e-5)
         parity: check on the held-out images in the artifact, or on the whole test split
         data_path: where the data lies now, for --parity test and --calibration train
+        backbone: where the frozen network of a head on features lies now (where it lay)
         json: print the result as JSON, and no progress
 
     Raises:
@@ -76,6 +77,7 @@ class ExportCommand:
     rtol: float | None = None
     parity: Literal["samples", "test"] = "samples"
     data_path: DataPath | None = None
+    backbone: Annotated[Path, Option(metavar="PATH")] | None = None
     json: bool = False
 
     def __post_init__(self) -> None:
@@ -116,6 +118,7 @@ class ExportCommand:
             parity_tolerance=Tolerance(atol=self.atol, rtol=self.rtol),
             parity_images=self.parity,
             data_path=self.data_path,
+            backbone=self.backbone,
             max_batch_size=self.max_batch_size,
         )
 

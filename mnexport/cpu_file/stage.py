@@ -6,8 +6,11 @@ is published without it.
 """
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+from torch import nn
 
 from mnexport.blocked.assemble import write_blocked
 from mnexport.cpu_file.agreement import same_answers
@@ -17,8 +20,7 @@ from mnexport.export_source import ExportSource
 from mnexport.forms.folded_norm import FoldedNorm
 from mnexport.forms.low_rank import integer_keys, integer_tables
 from mnexport.forms.plan import StaticModel
-from mnexport.graph import write_onnx
-from mnexport.model_files import ModelFile, model_files
+from mnexport.model_files import ModelFile, model_files, write_model
 from mnexport.parity.checks import check_name
 from mnexport.parity.report import ParityReport
 from mnexport.parity.runners import Examples, onnxruntime_runner
@@ -57,8 +59,8 @@ def write_cpu_file(
         on_progress("tracing it with keys in 8 bits")
         signature, metadata = source.signature.without_explanation(), source.metadata(static.form)
         translations = integer_keys.onnx_translations() | integer_tables.onnx_translations()
-        write_onnx(static.cpu_module, signature, source.opset, metadata, cpu_path, translations)
-    layers = sum(isinstance(layer, FoldedNorm) for layer in static.module.modules())
+        write_model(source, static.cpu_module, signature, metadata, cpu_path, translations)
+    layers = sum(isinstance(layer, FoldedNorm) for layer in _layers(source, static))
     if dtype == "float32" and layers:
         on_progress("keeping the maps of iFiLM in the layout of this processor")
         return _block(file, source.signature, layers)
@@ -121,6 +123,13 @@ def with_published_keys(static: StaticModel, file: Path) -> StaticModel:
     if file.with_name(CPU_NAME).exists() or not static.record.get("integer_keys"):
         return static
     return replace(static, record=static.record | {"integer_keys": None})
+
+
+def _layers(source: ExportSource, static: StaticModel) -> Iterator[nn.Module]:
+    """Layers of a static form, and of a network of PyTorch in front of it."""
+    yield from static.module.modules()
+    if source.graft is not None and source.graft.front.layers is not None:
+        yield from source.graft.front.layers.modules()
 
 
 def _block(file: Path, signature: ExportSignature, layers: int) -> CpuFileReport:

@@ -9,6 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from mnexport.forms.layers import static_layers
+from mntrain.data.standardization import Standardization
+
+
+def static_preprocessing(preprocessing: nn.Module) -> nn.Module:
+    """Copy a preprocessing; a standardisation that changes no value becomes no operator at all."""
+    if isinstance(preprocessing, Standardization) and preprocessing.config.changes_nothing:
+        return nn.Identity()
+    return copy.deepcopy(preprocessing)
 
 
 class DeployedClassifier(nn.Module):
@@ -25,7 +33,7 @@ class DeployedClassifier(nn.Module):
 
     def __init__(self, preprocessing: nn.Module, backbone: nn.Module, classifier: nn.Module) -> None:
         super().__init__()
-        self.preprocessing = copy.deepcopy(preprocessing)
+        self.preprocessing = static_preprocessing(preprocessing)
         self.backbone = copy.deepcopy(backbone)
         static_layers(self.backbone)
         self.classifier = classifier

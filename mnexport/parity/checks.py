@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from mnexport.export_source import ExportSource
 from mnexport.forms.plan import StaticModel
 from mnexport.model_files import ModelFile
-from mnexport.parity.runners import Runner, module_runner, onnxruntime_runner, trained_runner
+from mnexport.parity.runners import Runner, form_runner, onnxruntime_runner, trained_runner
 from mnexport.parity.tolerance import Allowance, Approximation, ParityLimits
 from mnexport.repository.layout import MODEL_NAME
 
@@ -48,7 +48,7 @@ def parity_checks(
     exact = replace(limits.tolerance, unit=deviation)
     approximate = Approximation(limit=limits.approximation_tolerance, unit=deviation)
     of_form: Allowance = approximate if static.approximate else exact
-    trained, form = trained_runner(source), module_runner(static.module, source.signature)
+    trained, form = trained_runner(source), form_runner(source, static.module)
     checks = [
         ParityCheck(what="static form", runner=form, reference="trained model", expected=trained, tolerance=of_form)
     ]

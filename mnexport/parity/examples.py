@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from mnexport.errors import UsageError
 from mnexport.export_source import ExportSource, example_noun
 from mnexport.progress import OnProgress
 from mnexport.signature import ExportSignature
@@ -57,12 +58,19 @@ def parity_examples(
         on_progress: gets a line before the data is loaded.
 
     Raises:
+        UsageError: the test split of a head on features, which has no images.
         MnTrainError: the data cannot be read, or is not the artifact's.
     """
-    artifact, noun = source.artifact, example_noun(source.artifact)
+    artifact = source.artifact
+    noun = example_noun(artifact) if source.graft is None else "images"
     if images == "samples":
-        examples: ImageSet | TableSet = artifact.samples
-        origin = f"{len(artifact.samples)} {artifact.config.samples_are} {noun} of the artifact"
+        examples = source.samples
+        origin = f"{len(examples)} {artifact.config.samples_are} {noun} of the artifact"
+    elif source.graft is not None:
+        raise UsageError(
+            f"--parity test reads the test split, of which a head on features knows no images; leave it out, and the "
+            f"whole is checked on the {len(source.samples)} images of the artifact."
+        )
     else:
         on_progress("loading the test split")
         examples = load_split(artifact.config, "test", data_path)

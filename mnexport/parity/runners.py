@@ -42,7 +42,7 @@ def trained_runner(source: ExportSource) -> Runner:
 
     @torch.inference_mode()
     def run(examples: Examples) -> Answers:
-        inputs = artifact.preprocessing(torch.from_numpy(examples))
+        inputs = artifact.preprocessing(torch.from_numpy(source.model_inputs(examples)))
         output = model(inputs)
         if isinstance(output, Estimate):
             answers = {"value": unscale(output.values)}
@@ -67,6 +67,20 @@ def module_runner(module: nn.Module, signature: ExportSignature) -> Runner:
     @torch.inference_mode()
     def run(examples: Examples) -> Answers:
         outputs = module(torch.from_numpy(signature.as_input(examples)))
+        return {name: tensor.numpy() for name, tensor in zip(names, outputs, strict=True)}
+
+    return run
+
+
+def form_runner(source: ExportSource, module: nn.Module) -> Runner:
+    """Run a static form in PyTorch, on the features of the frozen network where there is one."""
+    if source.graft is None:
+        return module_runner(module, source.signature)
+    names = [output.name for output in source.signature.outputs]
+
+    @torch.inference_mode()
+    def run(examples: Examples) -> Answers:
+        outputs = module(torch.from_numpy(source.model_inputs(examples)))
         return {name: tensor.numpy() for name, tensor in zip(names, outputs, strict=True)}
 
     return run

@@ -10,6 +10,8 @@ from mnexport.errors import FormError, ParityError
 from mnexport.forms.base import DeployedClassifier
 from mnexport.forms.explained import ExplainedClassifier
 from mnexport.forms.mixed_precision import with_lowered_backbone
+from mnexport.graft.lowering import check_lowerable_graft
+from mnexport.graft.network import GraftedNetwork
 from mnexport.graph import BFLOAT16_OPSET, write_onnx
 from mnexport.parity.runners import Examples, Runner, module_runner, onnxruntime_runner
 from mnexport.precision.accuracy import Precision
@@ -21,13 +23,21 @@ _CHECKED_EXAMPLES = 64
 _TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
-def check_lowerable(module: nn.Module, precision: Precision) -> None:
+def check_lowerable(module: nn.Module, precision: Precision, graft: GraftedNetwork | None = None) -> None:
     """Refuse a static form without a backbone that can be computed in fewer bits.
 
+    Args:
+        module: static form.
+        precision: asked for.
+        graft: frozen network in front of the form, which is its backbone.
+
     Raises:
-        FormError: the form has no backbone, or for int8 one without convolutions.
+        FormError: the form has no backbone, or not in this dtype.
     """
     if not precision.lower:
+        return
+    if graft is not None:
+        check_lowerable_graft(graft, precision.dtype)
         return
     if not isinstance(module, DeployedClassifier | ExplainedClassifier):
         raise FormError(

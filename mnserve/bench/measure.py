@@ -77,11 +77,17 @@ def _note(target: BenchTarget, rows: Rows) -> ModelNote:
 
 def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequence[BatchSizeResult]) -> list[str]:
     notes = []
-    if files := [f"{model.name}/{model.version}/{model.file}" for model in models if model.file is not None]:
+    if files := [_file(model) for model in models if model.file is not None]:
         notes.append(f"Timed: {' and '.join(files)}.")
     if len(models) > 1 and models[0].inputs != models[1].inputs:
         inputs = " and ".join(f"{_inputs(model)} for {model.name}" for model in models)
         notes.append(f"The models take different inputs ({inputs}), which is part of the ratio.")
+    notes += [
+        f"{model.name} gets made-up numbers as its own input; {models[0].name} computes that from its own, where it was "
+        "made from it."
+        for model in models[1:]
+        if not model.version
+    ]
     short_batches = [result.batch for result in results if result.model.calls < _FEW_CALLS]
     if short_batches:
         notes.append(
@@ -91,6 +97,10 @@ def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequen
     if settings.against is not None and settings.rounds % 2:
         notes.append(f"{settings.rounds} rounds are odd, so one order was timed once more than the other.")
     return notes
+
+
+def _file(model: ModelNote) -> str:
+    return f"{model.name}/{model.version}/{model.file}" if model.version else str(model.file)
 
 
 def _inputs(model: ModelNote) -> str:

@@ -21,6 +21,11 @@ _MAX_ROUNDS: Final = 1000
 _MAX_SEED: Final = 2**63 - 1
 
 
+def is_file_name(name: str) -> bool:
+    """Tells whether a name given for a model is that of an ONNX file."""
+    return name.lower().endswith(".onnx")
+
+
 def check_option(option: str, value: float, holds: Callable[[float], bool], expected: str) -> None:
     """Checks the value of an option.
 

@@ -19,9 +19,10 @@ class ModelNote:
 
     name: str
     version: str
-    """Version that was timed."""
+    """Version that was timed; empty for a file outside of a repository."""
     file: str | None
-    """Name of the file that ran; None for a model on a server, which does not tell."""
+    """Name of the file that ran, with its path outside of a repository; None for a model on a server, which does not
+    tell."""
     inputs: dict[str, tuple[str, tuple[int, ...]]]
     """Input name -> protocol type and shape of one row."""
     parameters: dict[str, str]

@@ -13,6 +13,7 @@ from mnserve.bench.options import (
     check_seed,
     engine_arguments,
     input_shapes,
+    is_file_name,
     whole_numbers,
 )
 from mnserve.bench.timing import TimingPlan
@@ -35,7 +36,8 @@ class BenchSettings:
     model: str
     """Name of the model to time."""
     against: str | None = None
-    """Name of the model to compare with; ratios are latency of MODEL / latency of this one."""
+    """Name of the model to compare with, or an ONNX file such as the network that MODEL was made from; ratios are
+    latency of MODEL / latency of this one."""
     batch: str = "1"
     """Batch sizes, separated by commas."""
     threads: int = 1
@@ -89,6 +91,11 @@ class BenchSettings:
                         f"{option} goes with --grpc: without it the engines run in this process, one call at "
                         f"a time; add --grpc or leave {option} out"
                     )
+        if self.grpc and self.against is not None and is_file_name(self.against):
+            raise SettingsError(
+                f"--against {self.against} is a file, which no server serves; leave --grpc out, or put the file into "
+                "the repository as NAME/1/model.onnx and name it"
+            )
         check_plot(self.plot)
         has_engine_options = (self.providers, self.provider_options, self.cuda_graph_batches) != (("cpu",), (), ())
         if self.url is not None and has_engine_options:

@@ -10,12 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mnserve.bench.file_target import FileTarget
+from mnserve.bench.options import is_file_name
 from mnserve.bench.server_process import server_process
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.timing import Call
 from mnserve.client.blocking import Client
-from mnserve.models.local_model import LocalModel
+from mnserve.engines.base import EngineOptions
+from mnserve.models.opened_model import OpenedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
+from mnserve.repository.listing import list_models
 from mnserve.repository.model_parameters import default_outputs
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +52,7 @@ class BenchTarget(Protocol):
 class EngineTarget:
     """A model in this process: the engine alone, without batcher and transport."""
 
-    model: LocalModel
+    model: OpenedModel
 
     @property
     def config(self) -> ModelConfig:
@@ -92,7 +96,7 @@ class ServerTarget:
 
 @contextmanager
 def open_targets(settings: BenchSettings) -> Iterator[list[BenchTarget]]:
-    """Opens the model and any other model to compare with, loaded and ready to be timed.
+    """Opens the model and any other model or ONNX file to compare with, loaded and ready to be timed.
 
     Raises:
         MnServeError: A model is missing or cannot be loaded, or the server cannot be started or reached.
@@ -103,7 +107,14 @@ def open_targets(settings: BenchSettings) -> Iterator[list[BenchTarget]]:
             yield _on_server(settings, names, stack)
         else:
             root, options = Path(settings.repository), settings.engine_options
-            yield [EngineTarget(model=stack.enter_context(LocalModel.open(root, name, options))) for name in names]
+            model = EngineTarget(model=stack.enter_context(OpenedModel(root, settings.model, options)))
+            yield [model, *(_other(root, name, options, stack) for name in names[1:])]
+
+
+def _other(root: Path, name: str, options: EngineOptions, stack: ExitStack) -> BenchTarget:
+    if is_file_name(name) and name not in list_models(root):
+        return stack.enter_context(FileTarget.open(Path(name), options))
+    return EngineTarget(model=stack.enter_context(OpenedModel(root, name, options)))
 
 
 def _on_server(settings: BenchSettings, names: Sequence[str], stack: ExitStack) -> list[BenchTarget]:

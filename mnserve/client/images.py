@@ -92,15 +92,30 @@ def read_image(path: Path, size: PixelSize, *, fit: ImageFit | None = None) -> P
         ImageError: The file is missing, empty, not an image, damaged, animated, too large, of another size, or has
             pixels without a meaning as 8-bit values. The message names the file, the value and the remedy.
     """
-    image = _upright(_open(path), path)
-    _check_depth(image, path)
-    pixels = _to_channels(image, size.channels, path)
+    return image_pixels(_open(path), path, size, fit=fit)
+
+
+def image_pixels(image: Image.Image, name: Path | str, size: PixelSize, *, fit: ImageFit | None = None) -> Pixels:
+    """Brings a decoded image to pixels uint8 [H, W, C], 0..255, as :func:`read_image` does; it may be turned upright.
+
+    Args:
+        image: Any mode.
+        name: File or number of the image, for messages.
+        size: Channels, height and width of the result.
+        fit: Rule that brings an image of another size to ``size``; None refuses such an image.
+
+    Raises:
+        ImageError: The image is of another size, or has pixels without a meaning as 8-bit values.
+    """
+    image = _upright(image, name)
+    _check_depth(image, name)
+    pixels = _to_channels(image, size.channels, name)
     height, width = size.height or pixels.height, size.width or pixels.width
     if (pixels.width, pixels.height) != (width, height):
         if fit is None:
             raise ImageError(
-                f"{path}: the image is {pixels.width}x{pixels.height} pixels (width x height), the model "
-                f"takes {size}; add --resize to scale it, or give an image of that size"
+                f"{name}: the image is {pixels.width}x{pixels.height} pixels (width x height), the model "
+                f"takes {size}; add --resize (in Python resize=True) to scale it, or give an image of that size"
             )
         pixels = fit_image(pixels, (width, height), fit)
     array: Pixels = np.asarray(pixels, np.uint8)
@@ -164,18 +179,18 @@ def _check_header(image: Image.Image, path: Path) -> None:
         )
 
 
-def _upright(image: Image.Image, path: Path) -> Image.Image:
+def _upright(image: Image.Image, name: Path | str) -> Image.Image:
     try:
         ImageOps.exif_transpose(image, in_place=True)
     except Exception as error:  # noqa: BLE001  parsers of EXIF blocks raise any kind of error, too
         raise ImageError(
-            f"{path}: the EXIF block is damaged ({error}), so the orientation is unknown; save the image "
+            f"{name}: the EXIF block is damaged ({error}), so the orientation is unknown; save the image "
             "again without metadata"
         ) from None
     return image
 
 
-def _check_depth(image: Image.Image, path: Path) -> None:
+def _check_depth(image: Image.Image, name: Path | str) -> None:
     """Refuses pixels of more than 8 bits, as training does: which value is black, and which is white, would be a guess.
 
     A TIFF file may store white as zero, which Pillow turns around for 8 bits alone.
@@ -186,12 +201,12 @@ def _check_depth(image: Image.Image, path: Path) -> None:
     if image.mode not in ("F", "I") and not image.mode.startswith("I;"):
         depth = "pixels of an unknown kind"
     raise ImageError(
-        f"{path}: the image has {depth} (mode '{image.mode}'), which training refuses, too; convert it to an image of "
+        f"{name}: the image has {depth} (mode '{image.mode}'), which training refuses, too; convert it to an image of "
         "8 bits a channel first"
     )
 
 
-def _to_channels(image: Image.Image, channels: int, path: Path) -> Image.Image:
+def _to_channels(image: Image.Image, channels: int, name: Path | str) -> Image.Image:
     """Converts to 8-bit grey (1) or RGB (3); transparency is dropped, as in training."""
     try:
         with warnings.catch_warnings():
@@ -199,5 +214,5 @@ def _to_channels(image: Image.Image, channels: int, path: Path) -> Image.Image:
             return image.convert("L" if channels == 1 else "RGB")
     except ValueError:
         raise ImageError(
-            f"{path}: pixels of mode {image.mode} cannot be converted; save the image as RGB or grey"
+            f"{name}: pixels of mode {image.mode} cannot be converted; save the image as RGB or grey"
         ) from None

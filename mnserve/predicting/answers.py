@@ -54,6 +54,20 @@ class LabelledPrediction:
         return plain if self.explanation is None else plain | {"explanation": self.explanation.to_json()}
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClassScores:
+    """Scores of every class, for each image of a call."""
+
+    names: Sequence[str]
+    """Names of the K classes."""
+    scores: NDArray[np.float64]
+    """Scores [B, K] as the model answered."""
+    probabilities: NDArray[np.float64]
+    """Probabilities [B, K]: the scores, or their softmax."""
+    explanations: Sequence[Explanation | None]
+    """Neighbors that shaped each answer; None where no explanation was requested."""
+
+
 class AnswerReader:
     """Reads the class scores of one model.
 
@@ -111,12 +125,30 @@ class AnswerReader:
             ImageModelError: The output has another shape, or a value that is not finite, which determines no class.
             TrainingImagesError: The training images belong to another model.
         """
+        found = self.read_classes(outputs, len(files))
+        # The stable sort puts the lower class number first among equal probabilities.
+        order = np.argsort(-found.scores, axis=1, kind="stable")[:, :top]
+        return [
+            LabelledPrediction(
+                file=file,
+                top=tuple(Label(label=found.names[k], probability=float(row[k])) for k in best),
+                explanation=explanation,
+            )
+            for file, row, best, explanation in zip(files, found.probabilities, order, found.explanations, strict=True)
+        ]
+
+    def read_classes(self, outputs: Mapping[str, NDArray[Any]], count: int) -> ClassScores:
+        """Reads scores of all classes from the output [B, K] of a call with ``count`` images, or [K] for one.
+
+        Raises:
+            ImageModelError, TrainingImagesError: As :meth:`read`.
+        """
         scores = np.asarray(outputs[self.output], np.float64)
-        scores = scores.reshape(1, -1) if len(files) == 1 and scores.ndim != 2 else scores
-        if scores.ndim != 2 or len(scores) != len(files) or scores.shape[1] == 0:
+        scores = scores.reshape(1, -1) if count == 1 and scores.ndim != 2 else scores
+        if scores.ndim != 2 or len(scores) != count or scores.shape[1] == 0:
             raise ImageModelError(
-                f"model '{self.model}' answered {len(files)} image(s) with '{self.output}' of shape "
-                f"{list(outputs[self.output].shape)}; scores for classes have the shape [{len(files)}, "
+                f"model '{self.model}' answered {count} image(s) with '{self.output}' of shape "
+                f"{list(outputs[self.output].shape)}; scores for classes have the shape [{count}, "
                 "classes]; call it through a client instead"
             )
         if not np.isfinite(scores).all():
@@ -125,24 +157,16 @@ class AnswerReader:
                 f"'{self.output}' that are NaN or infinite; check the model and the images"
             )
         names = self._names(scores.shape[1])
-        # The stable sort puts the lower class number first among equal probabilities.
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        probabilities = scores
         if self.output != _PROBABILITIES and not _are_distributions(scores):
             self._notes[
                 f"model '{self.model}' has no output '{_PROBABILITIES}'; shown is the softmax of '{self.output}'"
             ] = None
-            scores = _softmax(scores)
-        explanations: Sequence[Explanation | None] = [None] * len(files)
+            probabilities = _softmax(scores)
+        explanations: Sequence[Explanation | None] = [None] * count
         if self._explain:
-            explanations = read_explanations(outputs, names, len(files), self._images)
-        return [
-            LabelledPrediction(
-                file=file,
-                top=tuple(Label(label=names[k], probability=float(row[k])) for k in best),
-                explanation=explanation,
-            )
-            for file, row, best, explanation in zip(files, scores, order, explanations, strict=True)
-        ]
+            explanations = read_explanations(outputs, names, count, self._images)
+        return ClassScores(names=names, scores=scores, probabilities=probabilities, explanations=explanations)
 
     def _names(self, classes: int) -> Sequence[str]:
         if len(self.labels) == classes:

@@ -13,7 +13,7 @@ import numpy as np
 from mnserve.client.blocking import Client
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import ServerUnreachableError, SettingsError
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 Array = np.ndarray[Any, Any]
@@ -99,7 +99,7 @@ def open_model(
                 f"there is no folder {model!r}; give a model folder REPOSITORY/NAME, or the bare name of a "
                 "model on a running server"
             )
-        with LocalModel.open(folder.parent, folder.name) as local:
+        with OpenedModel(folder.parent, folder.name) as local:
             yield local
     else:
         with Client(url, timeout, connection) as client:

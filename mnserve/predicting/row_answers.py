@@ -66,9 +66,14 @@ def answers_of(
     Raises:
         ImageModelError, RowModelError: The model lacks the outputs for that.
     """
-    if any(output.name == _VALUE for output in config.output):
+    if estimates_values(config):
         return RowValueAnswers(config, layout, explain=explain)
     return RowClassAnswers(AnswerReader(config, labels, explain=explain), layout, top)
+
+
+def estimates_values(config: ModelConfig) -> bool:
+    """Returns True for a model that estimates values, False for one that tells classes apart."""
+    return any(output.name == _VALUE for output in config.output)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from mnserve.predicting.models import CalledModel
 from mnserve.predicting.row_answers import RowAnswer, RowAnswers
 from mnserve.predicting.row_decimals import decimal_mark
 from mnserve.predicting.row_file import RowFile, TableRow
-from mnserve.predicting.row_values import RowReader, RowValues, encode
+from mnserve.predicting.row_values import RowReader, RowValues, encode, unknown_notes
 from mnserve.repository.row_layout import TableLayout
 
 _UNREACHED: Final = "it was not tried, as no server answered"
@@ -47,7 +47,7 @@ class RowPredictor:
     @property
     def notes(self) -> tuple[str, ...]:
         """Assumptions and unknown categories, as sentences for the user; complete once all rows are done."""
-        return (*self._answers.notes, *(self._unknown_note(name) for name in self._unknown))
+        return (*self._answers.notes, *unknown_notes(self._layout, self._unknown))
 
     def predict(self, file: RowFile) -> Iterator[RowOutcome]:
         """Yields one outcome for each row of a table.
@@ -107,13 +107,3 @@ class RowPredictor:
                 return [str(error)] * len(rows)
             # One row may be at fault, or the batch too large: each row gets a call of its own.
             return [answer for row in rows for answer in self._answer([row])]
-
-    def _unknown_note(self, name: str) -> str:
-        counts = self._unknown[name]
-        value = max(counts, key=lambda key: counts[key])
-        rows = sum(counts.values())
-        return (
-            f"column '{name}' has {len(counts)} {'category' if len(counts) == 1 else 'categories'} that the model does "
-            f"not know, such as '{value}', in {rows} row{'' if rows == 1 else 's'}; each counts as none of its "
-            f"{len(self._layout.categories[name])}"
-        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -63,6 +63,11 @@ class RowReader:
         self._known = {name: _Vocabulary(values) for name, values in layout.categories.items()}
         self.unknown: dict[str, dict[str, int]] = {}
         """Column -> its categories that the model does not know, and how many rows have each."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Unknown categories so far, as sentences for the user."""
+        return unknown_notes(self._layout, self.unknown)
 
     def read(self, row: TableRow) -> RowValues:
         """Reads a row.
@@ -126,6 +131,25 @@ class _Vocabulary:
         whole = _WHOLE.fullmatch(text)
         found = self._truth.get(text.casefold(), whole.group(1) if whole else "")
         return found if found in self._values else None
+
+
+def unknown_notes(layout: TableLayout, unknown: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
+    """Writes a sentence for each column with categories that the model does not know.
+
+    Args:
+        layout: Columns of the model.
+        unknown: Column -> its unknown categories, and how many rows have each.
+    """
+    return tuple(_unknown_note(name, counts, len(layout.categories[name])) for name, counts in unknown.items())
+
+
+def _unknown_note(name: str, counts: Mapping[str, int], known: int) -> str:
+    value = max(counts, key=lambda key: counts[key])
+    rows = sum(counts.values())
+    return (
+        f"column '{name}' has {len(counts)} {'category' if len(counts) == 1 else 'categories'} that the model does "
+        f"not know, such as '{value}', in {rows} row{'' if rows == 1 else 's'}; each counts as none of its {known}"
+    )
 
 
 def encode(layout: TableLayout, rows: Sequence[RowValues]) -> dict[str, NDArray[Any]]:

@@ -15,7 +15,7 @@ from mnserve.bench.machine import describe_machine
 from mnserve.bench.report import Report
 from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError, MnServeError, TuningError
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import CONFIG_NAME
 from mnserve.text.terminal import plain_lines
@@ -44,7 +44,7 @@ def tune(settings: TuneSettings) -> int:
     """
     root, folder = Path(settings.repository), Path(settings.repository) / settings.model
     report = Report.to(settings.json, settings.plot, [folder])
-    with LocalModel.open(root, settings.model, settings.engine_options) as model:
+    with OpenedModel(root, settings.model, settings.engine_options) as model:
         config = model.config
     current = current_candidate(config)
     if not settings.dry_run:

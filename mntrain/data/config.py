@@ -37,11 +37,12 @@ class DataConfig:
 
     source: str = "digits"
     """Registered source: ``digits`` (needs no files), ``images`` (your own), ``table`` (a file of rows), ``datasets``
-    (the Hugging Face hub), ``image-lists``, ``fashion-mnist``, ``idx`` or ``spiral`` (made up)."""
+    (the Hugging Face hub), ``image-lists``, ``features`` (of a frozen network), ``fashion-mnist``, ``idx`` or
+    ``spiral`` (made up)."""
     path: str | None = None
     """Folder of idx files; for ``images`` a folder of class folders, a table of images or of paths, or a folder of
     tables; for ``datasets`` the same, or a name on the Hugging Face hub; for ``table`` a .csv, .tsv (perhaps .gz)
-    or .parquet file, or a folder with one for each split."""
+    or .parquet file, or a folder with one for each split; for ``features`` a feature store."""
     train_limit: int | None = None
     """Keep this many training examples, drawn per class after validation is taken; None keeps all."""
     validation_fraction: float = 0.1

@@ -77,6 +77,12 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             rows=True,
             summary="rows of numbers and categories; data.path is a .csv, .tsv or .parquet file, or a folder of them",
         ),
+        "features": Source(
+            path="required",
+            options=(),
+            rows=True,
+            summary="features of a frozen network; data.path is a feature store that `mntrain features` wrote",
+        ),
         "spiral": Source(
             path="none",
             options=("rows", "noise", "turns"),

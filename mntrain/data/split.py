@@ -84,6 +84,7 @@ def split_table(source: SourceTable, config: DataConfig) -> TableData:
         categories=categories,
         imputation=source.imputation,
         account=account,
+        origin=source.origin,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from mntrain.atomic_files import folder_atomically
+from mntrain.atomic_files import folder_atomically, follow_umask
 from mntrain.data.images import ImageSet
 from mntrain.data.split_record import SPLITS
 from mntrain.feature_store.store import CLASSIFIER, RECORD, SAMPLES, SCHEMA, FeatureSplit
@@ -52,23 +52,36 @@ def write_store(path: Path, content: StoreContent) -> None:
             (folder / name).mkdir()
             np.save(folder / name / "features.npy", part.features)
             np.save(folder / name / "labels.npy", part.labels)
-        if content.classifier is not None:
-            arrays = {"weight": content.classifier.weight, "bias": content.classifier.bias}
-            save_file(arrays, str(folder / CLASSIFIER))
-        if content.samples is not None:
-            samples: dict[str, Any] = {"images": content.samples.images, "labels": content.samples.labels}
-            save_file(samples | {"features": content.sample_features}, str(folder / SAMPLES))
-        record = {
-            "schema": SCHEMA,
-            "network": content.network.to_dict(),
-            "label_names": list(content.label_names),
-            "crops": content.crops,
-            "counts": {name: len(content.splits[name]) for name in SPLITS},
-            "sha256": store_digest(content.splits),
-            "data": dict(content.data),
-        }
-        text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        (folder / RECORD).write_text(text, encoding="utf-8")
+        write_description(folder, content)
+
+
+def write_description(folder: Path, content: StoreContent) -> str:
+    """Write what a store has beside its features and labels; returns the digest of those.
+
+    Args:
+        folder: that holds the files of all splits.
+        content: whose features may be mapped from these files.
+    """
+    if content.classifier is not None:
+        arrays = {"weight": content.classifier.weight, "bias": content.classifier.bias}
+        save_file(arrays, str(folder / CLASSIFIER))
+    if content.samples is not None:
+        samples: dict[str, Any] = {"images": content.samples.images, "labels": content.samples.labels}
+        save_file(samples | {"features": content.sample_features}, str(folder / SAMPLES))
+    for file in folder.glob("*.safetensors"):
+        follow_umask(file)
+    record = {
+        "schema": SCHEMA,
+        "network": content.network.to_dict(),
+        "label_names": list(content.label_names),
+        "crops": content.crops,
+        "counts": {name: len(content.splits[name]) for name in SPLITS},
+        "sha256": store_digest(content.splits),
+        "data": dict(content.data),
+    }
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    (folder / RECORD).write_text(text, encoding="utf-8")
+    return str(record["sha256"])
 
 
 def store_digest(splits: Mapping[str, FeatureSplit]) -> str:

@@ -33,6 +33,7 @@ class TrainingState:
         seconds: time spent training so far.
         start: figures of the start from data; empty before it, or without one.
         trained_start: the artifact whose weights the run started from; empty without one.
+        average: moving average of the weights; empty without one.
     """
 
     config: dict[str, Any]
@@ -45,6 +46,7 @@ class TrainingState:
     seconds: float = 0.0
     start: dict[str, Any] = field(default_factory=dict)
     trained_start: dict[str, Any] = field(default_factory=dict)
+    average: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for item in fields(self):

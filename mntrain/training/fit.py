@@ -15,9 +15,12 @@ from mntrain.artifact import save_artifact
 from mntrain.atomic_files import write_text_atomically
 from mntrain.config import ExperimentConfig
 from mntrain.errors import CheckpointError, ConfigError
+from mntrain.training.averaging import WeightAverage, kept_weights
 from mntrain.training.checked_run import CheckedRun, check_run
 from mntrain.training.checkpoint import TrainingState, load_state
 from mntrain.training.data_start import resumed_plan
+from mntrain.training.evaluation import Evaluation
+from mntrain.training.loggers import check_loggers, open_loggers
 from mntrain.training.loop import Trainer
 from mntrain.training.optimizer import build_optimizer, check_optimizer
 from mntrain.training.rates import check_resumed_rates
@@ -46,6 +49,7 @@ def fit(config: ExperimentConfig, options: FitOptions) -> dict[str, Any] | None:
         ArtifactError: the artifact cannot be written.
     """
     run = RunFolder(options.runs / config.name, options)
+    check_loggers(config)
     # Launching starts other processes: what can be refused has been refused by then.
     checked = check_run(config, resumed=run.goes_on)
     # Convolutions run about a fifth faster on CPUs in this layout; the stubs of PyTorch do not know the argument.
@@ -61,10 +65,10 @@ def _is_first_process() -> bool:
 
 def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any] | None:
     config, data, setup, model = checked.config, checked.data, checked.setup, checked.model
-    parameters = sum(parameter.numel() for parameter in model.parameters())
     fabric = _fabric(config, some_untrained=checked.start is not None and checked.start.epoch > 0)
     fabric.launch()
     optimizer = build_optimizer(model.parameter_groups(), config.training, checked.rates)
+    average = WeightAverage(model, config.training.ema) if config.training.ema else None
     state, start = run.resumed(config, data), checked.start
     if state is None:
         state = TrainingState(
@@ -77,6 +81,8 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
             model.load_state_dict(state.model)
             optimizer.load_state_dict(state.optimizer)
             check_optimizer(optimizer)
+            if average is not None:
+                average.load_state_dict(state.average)
         except (RuntimeError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
                 f"Checkpoint {run.last} does not fit its own configuration ({str(error).splitlines()[0]}); it is "
@@ -93,59 +99,72 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
 
     wrapped, wrapped_optimizer = fabric.setup(model, optimizer)
     wrapped.mark_forward_method(model.evaluate_objective)
+    if average is not None:
+        average.to(fabric.device)
     training_data = setup.training_data(fabric.device)
-    trainer = Trainer(
-        fabric=fabric,
-        model=wrapped,
-        optimizer=wrapped_optimizer,
-        data=training_data,
-        config=config.training,
-        run=run,
-        seed=config.seed,
-        start=start,
-        quiet=quiet,
-    )
-    if config.training.compile:
-        # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
-        model.compiled_part.compile()
-    try:
-        trainer.train(state)
-    except TorchDynamoException as error:
-        raise ConfigError(
-            "training.compile is true, but the network cannot be compiled here "
-            f"({' '.join(str(error).split())[:200]}); leave it out, or install a C++ compiler."
-        ) from error
+    with open_loggers(run, config, state.epoch) if fabric.is_global_zero else nullcontext() as loggers:
+        trainer = Trainer(
+            fabric=fabric,
+            model=wrapped,
+            optimizer=wrapped_optimizer,
+            data=training_data,
+            config=config.training,
+            run=run,
+            seed=config.seed,
+            start=start,
+            average=average,
+            loggers=loggers,
+            quiet=quiet,
+        )
+        if config.training.compile:
+            # In place: the names of the weights, and so checkpoints and artifact, are those of the model as it is.
+            model.compiled_part.compile()
+        try:
+            trainer.train(state)
+        except TorchDynamoException as error:
+            raise ConfigError(
+                "training.compile is true, but the network cannot be compiled here "
+                f"({' '.join(str(error).split())[:200]}); leave it out, or install a C++ compiler."
+            ) from error
+        fabric.barrier()
+        weights = kept_weights(load_state(run.best))
+        model.load_state_dict(weights)
+        test = trainer.evaluate(training_data.test)
+        if loggers is None:
+            return None
+        result = _result(checked, state, test)
+        record = adaptation_record(
+            model.eval(), training_data, test, state.history[state.best_epoch - 1].get(f"train_{test.metric}")
+        )
+        result["adaptation"] = None if record is None else record.to_json()
+        artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
+        save_artifact(run.path / "artifact", artifact, weights, setup.samples(), setup.artifact_files())
+        with run.writing():
+            write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
+        loggers.add_result(result)
+        return result
 
-    fabric.barrier()
-    best = load_state(run.best)
-    model.load_state_dict(best.model)
-    test = trainer.evaluate(training_data.test)
+
+def _result(checked: CheckedRun, state: TrainingState, test: Evaluation) -> dict[str, Any]:
+    """Figures of a finished run, as ``metrics.json`` holds them."""
+    config, examples = checked.config, len(checked.data.train)
     row = state.history[state.best_epoch - 1]
-    result: dict[str, Any] = {
+    return {
         "name": config.name,
         "family": config.family,
         "seed": config.seed,
-        "parameters": parameters,
+        "parameters": sum(parameter.numel() for parameter in checked.model.parameters()),
         "epochs": state.epoch,
         "best_epoch": state.best_epoch,
-        "steps": state.epoch * steps_of_an_epoch(config.training, len(data.train)),
-        "short_run": short_run_advice(config.training, len(data.train)),
+        "steps": state.epoch * steps_of_an_epoch(config.training, examples),
+        "short_run": short_run_advice(config.training, examples),
         "rates": dict(checked.rates),
         "validation": {name: row[f"validation_{name}"] for name in (test.metric, "loss")},
-        "test": setup.test_figures(test),
+        "test": checked.setup.test_figures(test),
         "start": state.start or None,
         "trained_start": state.trained_start or None,
         "train_seconds": round(state.seconds, 3),
     }
-    if not fabric.is_global_zero:
-        return None
-    record = adaptation_record(model.eval(), training_data, test, row.get(f"train_{test.metric}"))
-    result["adaptation"] = None if record is None else record.to_json()
-    artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
-    save_artifact(run.path / "artifact", artifact, best.model, setup.samples())
-    with run.writing():
-        write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
-    return result
 
 
 def _fabric(config: ExperimentConfig, *, some_untrained: bool) -> Fabric:

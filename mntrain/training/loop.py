@@ -20,11 +20,13 @@ from mntrain.distributed import global_rows, process_rank
 from mntrain.errors import MnTrainError, TrainingError
 from mntrain.layers.similarity.shape import require_taps
 from mntrain.models.base import Batch, TrainingPhase
+from mntrain.training.averaging import WeightAverage
 from mntrain.training.checkpoint import TrainingState, save_state
 from mntrain.training.data_start import StartPlan, describe_start, place
 from mntrain.training.evaluation import Evaluation, EvaluationPlan, Shard, evaluate
-from mntrain.training.optimizer import learning_rate_at
-from mntrain.training.reporting import EventWriter, PartFigures, PhaseFigures, Row, TrainingProgress, means, write_csv
+from mntrain.training.loggers import RunLoggers
+from mntrain.training.optimizer import learning_rate_at, warm_up_factor
+from mntrain.training.reporting import PartFigures, PhaseFigures, Row, TrainingProgress, means, write_csv
 from mntrain.training.run_folder import RunFolder
 from mntrain.training.setup import TrainingData
 from mntrain.training_config import TrainingConfig
@@ -43,9 +45,11 @@ class Trainer:
         optimizer: wraps the optimiser over the model's parameter groups.
         data: examples of the three splits and their metric.
         config: settings of the optimisation.
-        run: the run's folder; rank 0 writes checkpoints, ``metrics.csv`` and events there.
+        run: the run's folder; rank 0 writes checkpoints and ``metrics.csv`` there.
         seed: of batches, augmentation and dropout.
         start: when the dictionary is placed on training examples; None where nothing starts from data.
+        average: of the weights, evaluated and kept in their place; None without one.
+        loggers: get the figures of every epoch; None in the other processes of a data-parallel run.
         quiet: no progress.
         clock: seconds, monotonic.
     """
@@ -58,6 +62,8 @@ class Trainer:
     run: RunFolder
     seed: int
     start: StartPlan | None = None
+    average: WeightAverage | None = None
+    loggers: RunLoggers | None = None
     quiet: bool = False
     clock: Callable[[], float] = field(default=time.monotonic)
 
@@ -83,48 +89,48 @@ class Trainer:
             sampling=self.config.sampling,
         )
         is_main = self.fabric.is_global_zero
-        with self.run.writing():
-            events = EventWriter(self.run.path / "events", state.epoch) if is_main else None
         steps = len(loader) * len(self.model.training_phases())
-        try:
-            with TrainingProgress(
-                self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main
-            ) as progress:
-                if state.epoch == 0 and is_main and self.config.keep_every:
-                    self.run.keep_weights(0, self.model.state_dict())
-                for epoch in range(state.epoch, self.config.epochs):
-                    if self._out_of_patience(state):
-                        break
-                    started = self.clock()
-                    progress.start_epoch(epoch + 1)
-                    if self.start is not None and epoch == self.start.epoch:
-                        state.start = place(self.start, self.model.module, self.data, self.fabric)
-                        progress.note(describe_start(state.start))
-                    row = self._train_epoch(loader, epoch, progress)
-                    require_taps(self.model.module, epoch + 1)
-                    row |= self._validate(epoch)
-                    state.seconds += self.clock() - started
-                    best = self._record(state, row)
-                    if events is not None:
-                        with self.run.writing():
-                            events.add(row)
-                    progress.end_epoch(row, best=best)
-            # Kept epochs show how a model learns, so the last one belongs to them.
-            if is_main and self.config.keep_every and not self.run.kept(state.epoch).exists():
-                self.run.keep_weights(state.epoch, self.model.state_dict())
-        finally:
-            if events is not None:
-                with self.run.writing():
-                    events.close()
+        with TrainingProgress(self.config.epochs, steps, self.data.metric, quiet=self.quiet or not is_main) as progress:
+            if state.epoch == 0 and is_main and self.config.keep_every:
+                self.run.keep_weights(0, self.model.state_dict())
+            for epoch in range(state.epoch, self.config.epochs):
+                if self._out_of_patience(state):
+                    break
+                started = self.clock()
+                progress.start_epoch(epoch + 1)
+                if self.start is not None and epoch == self.start.epoch:
+                    state.start = place(self.start, self.model.module, self.data, self.fabric)
+                    progress.note(describe_start(state.start))
+                    if self.average is not None:  # weights from before have no dictionary
+                        self.average.restart()
+                row = self._train_epoch(loader, epoch, progress)
+                require_taps(self._kept_model, epoch + 1)
+                row |= self._validate(epoch)
+                state.seconds += self.clock() - started
+                best = self._record(state, row)
+                if self.loggers is not None:
+                    self.loggers.add_row(row)
+                progress.end_epoch(row, best=best)
+        # Kept epochs show how a model learns, so the last one belongs to them.
+        if is_main and self.config.keep_every and not self.run.kept(state.epoch).exists():
+            self.run.keep_weights(state.epoch, self._kept_model.state_dict())
+
+    @property
+    def _kept_model(self) -> Any:
+        """Model that is evaluated and kept: the average of the weights where there is one."""
+        return self.model.module if self.average is None else self.average.model
 
     def evaluate(self, examples: Examples) -> Evaluation:
         """Evaluate the model as it stands, in float32 like its artifact, each process its part of ``examples``."""
+        return self._evaluate(self.model.module, examples)
+
+    def _evaluate(self, model: Any, examples: Examples) -> Evaluation:
         plan = EvaluationPlan(
             metric=self.data.metric,
             batch_size=self.config.evaluation_batch_size,
             shard=Shard(rank=self.fabric.global_rank, world_size=self.fabric.world_size),
         )
-        return evaluate(self.model.module, self.data.preprocessing, examples, plan)
+        return evaluate(model, self.data.preprocessing, examples, plan)
 
     def _warms_up(self, epoch: int) -> bool:
         """True for an epoch (from 0) that trains the network alone."""
@@ -140,15 +146,15 @@ class Trainer:
         # The first epoch with the dictionary is always trained: an artifact without it would not be of its family.
         if self.start is not None and state.epoch <= self.start.epoch:
             return False
+        if state.epoch < self.config.warm_up_epochs:
+            return False
         return 0 < self.config.patience <= state.epoch - state.best_epoch
 
     def _train_epoch(self, loader: BatchLoader, epoch: int, progress: TrainingProgress) -> Row:
         seed_epoch(self.seed, epoch)
         self.model.seed_draws(_seed_of(self.seed, epoch, 1))
         rate = learning_rate_at(epoch, self.config)
-        for group in self.optimizer.param_groups:
-            # Checkpoints of versions in which every group had the same rate do not name it.
-            group["lr"] = rate * group.get("rate", 1.0)
+        self._set_rate(rate)
         self.model.train()
         sums = torch.zeros(3, dtype=torch.float64)
         for phase in self._phases(epoch):
@@ -160,7 +166,7 @@ class Trainer:
         loss_mean, score_mean = means(global_sums)
         return {
             "epoch": epoch + 1,
-            "learning_rate": rate,
+            "learning_rate": rate * warm_up_factor(epoch + (len(loader) - 1) / len(loader), self.config),
             "train_loss": loss_mean,
             f"train_{self.data.metric.name}": score_mean,
         }
@@ -174,7 +180,10 @@ class Trainer:
             TrainingError: a loss is not finite.
         """
         figures, read_at, unread = PhaseFigures(), self.clock(), 0
-        for stored, targets in loader.epoch(epoch):
+        rate, warms_up = learning_rate_at(epoch, self.config), epoch < self.config.warm_up_epochs
+        for step, (stored, targets) in enumerate(loader.epoch(epoch)):
+            if warms_up:
+                self._set_rate(rate * warm_up_factor(epoch + step / len(loader), self.config))
             batch = Batch(self.data.training_inputs(stored), process_rank().rows(targets))
             figures.add_step(self._step(phase, batch, len(targets)))
             unread += 1
@@ -185,6 +194,12 @@ class Trainer:
         self._read(figures, epoch)
         progress.advance(unread, *means(figures.sums))
         return figures
+
+    def _set_rate(self, rate: float) -> None:
+        """Set the learning rate of every group to ``rate`` times its factor."""
+        for group in self.optimizer.param_groups:
+            # Checkpoints of versions in which every group had the same rate do not name it.
+            group["lr"] = rate * group.get("rate", 1.0)
 
     def _read(self, figures: PhaseFigures, epoch: int) -> None:
         diverged = figures.read()
@@ -227,6 +242,8 @@ class Trainer:
         if self.config.gradient_clip > 0:
             self.fabric.clip_gradients(self.model, self.optimizer, clip_val=self.config.gradient_clip)
         self.optimizer.step()
+        if self.average is not None:
+            self.average.update(self.model.module)
         return figures
 
     def _reported(self, loss: torch.Tensor, prediction: Any, targets: torch.Tensor) -> torch.Tensor:
@@ -243,7 +260,7 @@ class Trainer:
         return {"inputs": [value for group in groups if group["name"] in phase.groups for value in group["params"]]}
 
     def _validate(self, epoch: int) -> Row:
-        result = self.evaluate(self.data.validation)
+        result = self._evaluate(self._kept_model, self.data.validation)
         if not (math.isfinite(result.loss) and math.isfinite(result.score)):
             raise TrainingError(f"The validation loss is {result.loss} after epoch {epoch + 1}. {self._remedy(epoch)}")
         return {"validation_loss": result.loss, f"validation_{result.metric}": result.score}
@@ -281,11 +298,12 @@ class Trainer:
     def _save(self, state: TrainingState, *, best: bool) -> None:
         state.model = self.model.state_dict()
         state.optimizer = self.optimizer.state_dict()
+        state.average = {} if self.average is None else self.average.state_dict()
         # The best checkpoint first: killed in between, the epoch is run again and comes out the same.
         if best:
             save_state(self.run.best, state)
         if self.config.keep_every and state.epoch % self.config.keep_every == 0:
-            self.run.keep_weights(state.epoch, self.model.state_dict())
+            self.run.keep_weights(state.epoch, self._kept_model.state_dict())
         save_state(self.run.last, state)
         with self.run.writing():
             write_csv(self.run.path / "metrics.csv", state.history)

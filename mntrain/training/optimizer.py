@@ -10,6 +10,8 @@ from torch.optim import SGD, AdamW, Optimizer
 from mntrain.models.base import ParameterGroup
 from mntrain.training_config import TrainingConfig
 
+_WARM_UP_FROM = 0.01
+"""Factor on the learning rate of the first step of a warm-up."""
 _NO_RATES = MappingProxyType[str, float]({})
 
 
@@ -34,13 +36,19 @@ def build_optimizer(
             "params": list(group.parameters),
             "rate": factors[group.name],
             "lr": config.learning_rate * factors[group.name],
-            "weight_decay": config.weight_decay if group.decay else 0.0,
+            "weight_decay": _decay(group, config),
         }
         for group in groups
     ]
     if config.optimizer == "sgd":
         return SGD(parts, lr=config.learning_rate, momentum=config.momentum)
     return AdamW(parts, lr=config.learning_rate)
+
+
+def _decay(group: ParameterGroup, config: TrainingConfig) -> float:
+    if group.name == "head":
+        return config.head_decay
+    return config.weight_decay if group.decay else 0.0
 
 
 def check_optimizer(optimizer: Optimizer) -> None:
@@ -68,3 +76,15 @@ def learning_rate_at(epoch: int, config: TrainingConfig) -> float:
     if config.drop_every:
         return config.learning_rate * config.drop_factor ** (epoch // config.drop_every)
     return config.learning_rate * (config.drop_factor if epoch >= config.drop_epoch else 1.0)
+
+
+def warm_up_factor(progress: float, config: TrainingConfig) -> float:
+    """Factor on the learning rate that a warm-up brings: linear from 0.01 to 1, and 1 ever after.
+
+    Args:
+        progress: epochs that are done, with the share of the present one.
+        config: length of the warm-up.
+    """
+    if progress >= config.warm_up_epochs:
+        return 1.0
+    return _WARM_UP_FROM + (1 - _WARM_UP_FROM) * progress / config.warm_up_epochs

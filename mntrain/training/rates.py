@@ -8,7 +8,7 @@ from torch.optim import Optimizer
 
 from mntrain.errors import ConfigError
 from mntrain.models.base import ParameterGroup
-from mntrain.training.optimizer import learning_rate_at
+from mntrain.training.optimizer import learning_rate_at, warm_up_factor
 from mntrain.training.run_length import steps_of_an_epoch
 from mntrain.training_config import TrainingConfig
 
@@ -23,8 +23,19 @@ def adam_reach(training: TrainingConfig, examples: int, *, first_epoch: int = 0)
         examples: number of training examples.
         first_epoch: first epoch (from 0) in which the parameter is trained.
     """
-    rates = sum(learning_rate_at(epoch, training) for epoch in range(first_epoch, training.epochs))
-    return steps_of_an_epoch(training, examples) * rates
+    steps = steps_of_an_epoch(training, examples)
+    rates = sum(
+        learning_rate_at(epoch, training) * _mean_warm_up(epoch, training, steps)
+        for epoch in range(first_epoch, training.epochs)
+    )
+    return steps * rates
+
+
+def _mean_warm_up(epoch: int, training: TrainingConfig, steps: int) -> float:
+    """Mean factor of the warm-up over the steps of an epoch (from 0); 1 in an epoch after it."""
+    if epoch >= training.warm_up_epochs:
+        return 1.0
+    return sum(warm_up_factor(epoch + step / steps, training) for step in range(steps)) / steps
 
 
 def automatic_rates(

@@ -8,6 +8,8 @@
     runs/NAME/checkpoints/       last.pt, best.pt; epoch-NNNN.safetensors of the epochs that are kept
     runs/NAME/metrics.csv        one line an epoch
     runs/NAME/events/            TensorBoard
+    runs/NAME/mlruns/, wandb/    other loggers, where they write no server
+    runs/NAME/loggers.json       their names of the run, under which it goes on
     runs/NAME/artifact/          the best-validation model, ready for mnexport
     runs/NAME/metrics.json       the result
 """
@@ -44,12 +46,8 @@ _LOCK = ".lock"
 # Data and the artifact to start from may have moved: their digests tell whether they are still the same.
 _MAY_CHANGE = frozenset(
     {
-        "training.epochs",
-        "training.drop_at",
-        "training.evaluation_batch_size",
-        "data.path",
-        "data.lists",
-        "training.start",
+        *("training.epochs", "training.drop_at", "training.evaluation_batch_size", "training.loggers"),
+        *("data.path", "data.lists", "training.start"),
     }
 )
 
@@ -224,6 +222,12 @@ class RunFolder:
         if epochs > training.epochs:
             raise ConfigError(
                 f"training.epochs is {training.epochs}, but run {self.path} has {epochs} epochs behind it."
+            )
+        if epochs and stored.warm_up_epochs != training.warm_up_epochs:
+            raise ConfigError(
+                f"The warm-up of run {self.path} took {stored.warm_up_epochs:g} epochs; with {training.epochs} epochs "
+                f"and training.warm_up {training.warm_up:g} it would have taken {training.warm_up_epochs:g}. Keep "
+                f"training.epochs {stored.epochs}, or start again with --overwrite."
             )
         earlier = dataclasses.replace(training, epochs=stored.epochs, drop_at=stored.drop_at)
         for epoch in range(epochs):

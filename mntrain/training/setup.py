@@ -23,6 +23,7 @@ from mntrain.distributed import process_rank
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
+from mntrain.networks.sample_images import NETWORK_IMAGES, image_file
 from mntrain.training.evaluation import MSE, Evaluation, Metric
 from mntrain.training.group_accuracy import accuracy_for
 from mntrain.training.regression import regression_figures
@@ -98,6 +99,10 @@ class RunSetup(ABC):
     @abstractmethod
     def samples(self) -> ImageSet | TableSet:
         """Select held-out examples spread over the whole test split."""
+
+    def artifact_files(self) -> dict[str, bytes]:
+        """Make further files of the artifact by name; none for most data."""
+        return {}
 
 
 class ImageSetup(RunSetup):
@@ -236,10 +241,19 @@ class TableSetup(RunSetup):
             split=_split_summary(self._data.split),
             metrics=metrics,
             versions=current_versions(),
+            network=None if self._data.origin is None else self._data.origin.network,
         )
 
+    def artifact_files(self) -> dict[str, bytes]:
+        """Images of the samples, in their order, where the rows are features of images."""
+        samples = None if self._data.origin is None else self._data.origin.samples
+        return {} if samples is None else {NETWORK_IMAGES: image_file(samples.images)}
+
     def samples(self) -> TableSet:
-        """Select test rows, with targets in their own units."""
+        """Select test rows, with targets in their own units; of features those of the sample images, all of them."""
+        samples = None if self._data.origin is None else self._data.origin.samples
+        if samples is not None:
+            return TableSet(inputs=samples.features, targets=samples.labels)
         return self._data.test.select(spread(len(self._data.test)))
 
 

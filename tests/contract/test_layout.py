@@ -2,7 +2,7 @@
 
 from mnexport.repository import layout
 from mnserve.engines import optional_outputs as core_first
-from mnserve.models import local_model
+from mnserve.models import opened_model
 from mnserve.repository import reader as repository
 
 
@@ -12,4 +12,4 @@ def test_the_server_looks_for_what_the_exporter_writes() -> None:
     assert repository.MODEL_NAME == layout.MODEL_NAME
     assert core_first.CORE_NAME == layout.CORE_NAME
     assert core_first.CPU_NAME == layout.CPU_NAME
-    assert local_model.NEIGHBORS_NAME == layout.NEIGHBORS_NAME
+    assert opened_model.NEIGHBORS_NAME == layout.NEIGHBORS_NAME

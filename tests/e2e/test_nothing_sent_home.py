@@ -88,6 +88,16 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
         is_silent(seen)
 
 
+def test_loggers_of_training_are_silent(observe: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
+    command = ["-m", "mntrain", "fit", "spiral", "--family", "vanilla", "--name", "run", "--runs", str(tmp_path)]
+    (seen,) = observe([*command, "--training.epochs", "1", "--training.loggers", "[mlflow,wandb]"])
+    assert (seen["code"], seen["names"]) == (0, []), seen["output"]
+    logs = re.compile(r"(HOME/\.cache|XDG_CACHE_HOME)/wandb/logs/.*\.log")
+    assert [file for file in seen["files"] if not (_CACHES.fullmatch(file) or logs.fullmatch(file))] == []
+    assert (tmp_path / "run" / "mlruns").is_dir()
+    assert (tmp_path / "run" / "wandb").is_dir()
+
+
 def test_training_and_export_are_silent(observe: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
     hub = "import mntrain.data.sources.datasets, huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
     training = ["-m", "mntrain", "fit", "spiral", "--family", "vanilla", "--name", "run", "--runs", str(tmp_path)]

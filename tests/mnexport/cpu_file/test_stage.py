@@ -24,7 +24,7 @@ from mnexport.repository.target import Target
 from mnexport.signature import ExportSignature, ExportTensor, RowInterface, table_signature
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.onnxruntime import OnnxRuntimeEngine
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mntrain.config import load_experiment
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
@@ -66,7 +66,7 @@ def test_ifilm_stays_in_the_layout_of_the_processor(artifact: Path, repository: 
     assert [item.what for item in report.parity.comparisons].count("onnxruntime, cpu.onnx") > 0
     images = np.random.default_rng(0).integers(0, 256, (11, 1, 8, 8), np.uint8)
     whole = OnnxRuntimeEngine(repository / "m" / "1" / "model.onnx", EngineOptions())
-    with LocalModel.open(repository, "m") as model:
+    with OpenedModel(repository, "m") as model:
         assert model.file == "cpu.onnx"
         for count in (1, 8, 11):
             feeds = {"image": images[:count]}

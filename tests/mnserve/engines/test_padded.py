@@ -16,7 +16,7 @@ from mnserve.engines.padded import PaddedEngine
 from mnserve.engines.padding import pad
 from mnserve.errors import EngineInputError, EngineRunError, ModelConfigError
 from mnserve.models.loading import LoadedModel, LoadOptions, load
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 
 WriteModel = Callable[..., Path]
 Array = np.ndarray[Any, Any]
@@ -139,7 +139,7 @@ def test_every_allowed_size_is_warmed_up(repository: Path, double_model: WriteMo
 def test_a_model_alone_in_a_process_is_padded_as_well(repository: Path, double_model: WriteModel) -> None:
     parameter = 'parameters { key: "mn.allowed_batch_sizes" value { string_value: "[2, 4]" } }'
     double_model("m", config=f"max_batch_size: 4 {parameter}")
-    with LocalModel.open(repository, "m", EngineOptions(intra_op_threads=1)) as model:
+    with OpenedModel(repository, "m", EngineOptions(intra_op_threads=1)) as model:
         x = np.ones((3, 4), np.float32)
         assert model.infer({"x": x}, ["y"])["y"].tolist() == (2 * x).tolist()
 

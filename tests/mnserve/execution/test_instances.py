@@ -27,7 +27,7 @@ from mnserve.execution.instances import Instance, Instances
 from mnserve.execution.results import BatchResult, InferenceResult
 from mnserve.execution.state import ServingState
 from mnserve.models.loading import LoadOptions, load
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mnserve.models.registry import Models
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
@@ -298,7 +298,7 @@ def test_a_model_alone_in_a_process_is_loaded_once_on_what_it_is_given(
 ) -> None:
     double_model("m", config="max_batch_size: 4 instance_group { count: 99 kind: KIND_GPU }")
     options = EngineOptions(intra_op_threads=1)
-    with LocalModel.open(repository, "m", options) as model:
+    with OpenedModel(repository, "m", options) as model:
         assert model.infer({"x": np.ones((1, 4), np.float32)}, ["y"])["y"].tolist() == [[2, 2, 2, 2]]
     with pytest.raises(ModelConfigError, match="99 instances"):
         load(repository, "m", 1, LoadOptions(engine=options))

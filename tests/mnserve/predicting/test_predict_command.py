@@ -20,7 +20,7 @@ from mnserve.errors import (
     ServerUnreachableError,
     SettingsError,
 )
-from mnserve.models.local_model import LocalModel
+from mnserve.models.opened_model import OpenedModel
 from mnserve.predicting.predictor import Failure, Predictor
 from mnserve.predicting.settings import PredictSettings
 
@@ -274,7 +274,9 @@ class ModelBehindAWire:
 
     labels: tuple[str, ...] = ()
 
-    def __init__(self, model: LocalModel, fail: Callable[[np.ndarray, int], None] = lambda _batch, _call: None) -> None:
+    def __init__(
+        self, model: OpenedModel, fail: Callable[[np.ndarray, int], None] = lambda _batch, _call: None
+    ) -> None:
         self.model, self.fail = model, fail
         self.config = model.config
         self.batches: list[int] = []
@@ -286,7 +288,7 @@ class ModelBehindAWire:
 
 
 def outcomes(folder: Path, images: Path, max_call_bytes: int = 2**20, **options: Any) -> tuple[list[Any], list[int]]:
-    with LocalModel.open(folder.parent, folder.name) as local:
+    with OpenedModel(folder.parent, folder.name) as local:
         wire = ModelBehindAWire(local, **options)
         predictor = Predictor(wire, top=1, resize=False, max_call_bytes=max_call_bytes)
         return list(predictor.predict(sorted(images.iterdir()))), wire.batches

@@ -26,43 +26,25 @@ Array = np.ndarray[Any, Any]
 NEIGHBORS_NAME = "neighbors.npz"
 
 
-class LocalModel:
-    """A loaded model; a context manager that frees it.
+class OpenedModel:
+    """The default version of a model, loaded; a context manager that frees it.
 
     Args:
+        root: Folder of the repository.
+        name: Name of the model.
+        options: Options of its engine.
+
+    Attributes:
         engine: Engine of the model.
-        config: Complete configuration.
         version: Number of the loaded version.
         file: Name of the file that computes the default outputs.
-        labels: Class names; empty without a label file.
-        training_images: File of training images that was published with the model; None without one.
+
+    Raises:
+        RepositoryError: The model is missing or damaged, or its configuration does not fit.
+        EngineLoadError: The engine cannot load the model.
     """
 
-    def __init__(
-        self,
-        *,
-        engine: Engine,
-        config: ModelConfig,
-        version: int,
-        file: str,
-        labels: tuple[str, ...] = (),
-        training_images: Path | None = None,
-    ) -> None:
-        self.engine = engine
-        self.version = version
-        self.file = file
-        self._config = config
-        self._labels = labels
-        self._training_images = training_images
-
-    @classmethod
-    def open(cls, root: Path, name: str, options: EngineOptions | None = None) -> LocalModel:
-        """Loads the default version of model ``name`` in repository ``root``.
-
-        Raises:
-            RepositoryError: The model is missing or damaged, or its configuration does not fit.
-            EngineLoadError: The engine cannot load the model.
-        """
+    def __init__(self, root: Path, name: str, options: EngineOptions | None = None) -> None:
         versions = served_versions(read_config(root, name), list_versions(root, name))
         if not versions:
             read_model(root, name)  # raises with the reason
@@ -71,19 +53,15 @@ class LocalModel:
         load_options = LoadOptions(engine=options or EngineOptions(), warm_up=not decided, alone=True)
         loaded = load(root, name, versions[-1], load_options)
         try:
-            labels = _read_labels(root, loaded.config)
-            images = verified_path(read_model(root, name, loaded.version), NEIGHBORS_NAME)
+            self._labels = _read_labels(root, loaded.config)
+            self._training_images = verified_path(read_model(root, name, loaded.version), NEIGHBORS_NAME)
         except BaseException:
             loaded.engine.close()
             raise
-        return cls(
-            engine=loaded.engine,
-            config=loaded.config,
-            version=loaded.version,
-            file=loaded.file,
-            labels=labels,
-            training_images=images,
-        )
+        self.engine: Engine = loaded.engine
+        self.version: int = loaded.version
+        self.file: str = loaded.file
+        self._config = loaded.config
 
     def __enter__(self) -> Self:
         return self
@@ -91,6 +69,10 @@ class LocalModel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the model."""
         self.engine.close()
 
     @property

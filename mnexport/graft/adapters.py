@@ -1,0 +1,90 @@
+"""Operators on both sides of a user's network: its type of pixels, and one vector of float32 for each image.
+
+Shapes: pixels [batch, …], raw features [batch, d], [batch, d, h, w] or [batch, T, d], features [batch, d].
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from mnexport.errors import GraphError
+from mnexport.graph import BATCH
+
+_OUT = "vectors"
+
+
+def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
+    """Convert the output of a graph of pixels to the type that a network takes; the graph is changed.
+
+    Whole numbers are rounded and limited to 0..255.
+
+    Args:
+        pixels: stored pixels → input of the network, float32.
+        element_type: of that input, as ONNX numbers types.
+    """
+    if element_type == TensorProto.FLOAT:
+        return
+    graph = pixels.graph
+    name, made = str(graph.output[0].name), "typed_input"
+    nodes = []
+    if element_type == TensorProto.UINT8:
+        graph.initializer.extend(
+            numpy_helper.from_array(np.array(value, np.float32), limit) for limit, value in (("low", 0), ("high", 255))
+        )
+        nodes += [
+            helper.make_node("Round", [name], ["rounded"], "rounded"),
+            helper.make_node("Clip", ["rounded", "low", "high"], ["limited"], "limited"),
+        ]
+        name = "limited"
+    graph.node.extend([*nodes, helper.make_node("Cast", [name], [made], made, to=element_type)])
+    graph.output[0].name = made
+    graph.output[0].type.tensor_type.elem_type = element_type
+
+
+def vectors_of(features: npt.NDArray[Any], width: int, opset: int) -> ModelProto | None:
+    """Make the graph from raw features to one vector for each image; None where they are that.
+
+    A map of one place is flattened, places or tokens are averaged.
+
+    Args:
+        features: raw, of any images.
+        width: d.
+        opset: ONNX operator set.
+
+    Raises:
+        GraphError: another shape.
+    """
+    if features.dtype == np.float32 and features.shape[1:] == (width,):
+        return None
+    name, nodes, constants = "raw", [], []
+    if features.dtype != np.float32:
+        nodes.append(helper.make_node("Cast", [name], ["floats"], "floats", to=TensorProto.FLOAT))
+        name = "floats"
+    if features.shape[1:] == (width, 1, 1):
+        nodes.append(helper.make_node("Flatten", [name], [_OUT], _OUT, axis=1))
+    elif (axes := _averaged(features.shape, width)) is not None:
+        constants.append(numpy_helper.from_array(np.array(axes, np.int64), "axes"))
+        nodes.append(helper.make_node("ReduceMean", [name, "axes"], [_OUT], _OUT, keepdims=0))
+    elif features.shape[1:] == (width,):
+        nodes[-1].output[0] = _OUT
+    else:
+        raise GraphError(
+            f"The network gives features of shape {list(features.shape[1:])} for each image, and the head takes "
+            f"{width}; train the head on features of this network."
+        )
+    taken = helper.make_tensor_value_info(
+        "raw", helper.np_dtype_to_tensor_dtype(features.dtype), [BATCH, *features.shape[1:]]
+    )
+    given = helper.make_tensor_value_info(_OUT, TensorProto.FLOAT, [BATCH, width])
+    graph = helper.make_graph(nodes, "vectors", [taken], [given], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def _averaged(shape: Sequence[int], width: int) -> tuple[int, ...] | None:
+    """Axes of places or tokens; None for another shape."""
+    if len(shape) == 4 and shape[1] == width:
+        return (2, 3)
+    return (1,) if len(shape) == 3 and shape[2] == width else None

@@ -1,0 +1,142 @@
+"""A network in an ONNX file, such as a deployed classifier, cut before its last layer.
+
+Shapes: B images, d features.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from mntrain.data.labels import listing
+from mntrain.errors import ConfigError, DataError
+from mntrain.networks.frozen_network import OnnxBody
+from mntrain.networks.hub import nearest_sibling
+from mntrain.networks.libraries import onnx_library, runtime_library
+from mntrain.networks.onnx_cut import GraphValues, find_cut
+from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
+from mntrain.networks.opened import OpenedNetwork
+from mntrain.networks.options import NetworkOptions, Notify, Pooling
+from mntrain.networks.pooling import pool
+from mntrain.regular_files import regular
+
+_LAST = 8
+_PIECE = 1 << 20
+
+
+def open_onnx(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
+    """Open an ONNX file, and compute the named tensor, or the input of its last linear layer.
+
+    The file itself is never changed: a copy in memory gives the tensor beside its own outputs.
+
+    Raises:
+        ConfigError: no such file or tensor, an option that contradicts the file, or a package is missing.
+        DataError: the file is damaged, or its input is no batch of images.
+    """
+    file, onnx = Path(options.source), onnx_library()
+    if not file.is_file():
+        raise ConfigError(f"{file} is no file.{nearest_sibling(file, folders=False, suffix='.onnx')}")
+    if options.pooling not in ("auto", "mean"):
+        raise ConfigError(f"--pooling is {options.pooling!r}, but of an ONNX file maps are taken as they are, or mean.")
+    try:
+        model = onnx.load(str(regular(file)), load_external_data=False)
+    except Exception as error:
+        raise DataError(f"{file} is no ONNX file that can be read ({type(error).__name__}: {error}).") from error
+    graph, where = model.graph, str(file)
+    found = find_input(graph, where, options.layout)
+    values = GraphValues(graph, file.parent)
+    cut = find_cut(values, [output.name for output in graph.output])
+    if options.output is None and cut is None:
+        raise ConfigError(
+            f"{where} does not end in a linear layer (Gemm, or MatMul and Add) that gives an output; name the tensor "
+            f"of the features with --output. {_last_tensors(graph)}"
+        )
+    output = options.output or (cut.features if cut else "")
+    _check_output(graph, values, output, where)
+    if options.output is None:
+        notify(f"features are the tensor {output!r}, the input of the last linear layer")
+    classifier = cut.classifier if cut is not None and cut.features == output else None
+    sha256 = _digest(file, model)
+    run = _session(model, file, found, output, options.pooling)
+    return OpenedNetwork(
+        kind="onnx",
+        name=str(file.resolve()),
+        sha256=sha256,
+        input=input_rule(found, options, where),
+        body=OnnxBody(file=file, input=found.name, output=output, run=run),
+        output=output,
+        settings={"input": found.name, "pooling": options.pooling},
+        classifier=classifier,
+    )
+
+
+def _check_output(graph: Any, values: GraphValues, output: str, where: str) -> None:
+    if output in values.producers:
+        return
+    close = get_close_matches(output, list(values.producers), n=1)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    raise ConfigError(f"{where} has no tensor {output!r}. {hint}{_last_tensors(graph)}")
+
+
+def _last_tensors(graph: Any) -> str:
+    names = [f"{name} ({node.op_type})" for node in graph.node[-_LAST:] for name in node.output]
+    return f"Its last tensors are {listing(names)}."
+
+
+def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Pooling) -> Any:
+    """Start ONNX Runtime on a copy of the graph that gives ``output``; returns input → features [B, d].
+
+    It takes as many threads as PyTorch does (OMP_NUM_THREADS), and none of them waits by spinning.
+    """
+    onnx, runtime = onnx_library(), runtime_library()
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if output not in {value.name for value in copy.graph.output}:
+        copy.graph.output.append(onnx.ValueInfoProto(name=output))
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(file.parent.resolve()))
+    try:
+        session = runtime.InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise DataError(f"{file} cannot be run by ONNX Runtime ({reason}).") from error
+
+    def run(inputs: NDArray[Any]) -> NDArray[Any]:
+        pixels = np.rint(inputs).clip(0, 255) if found.dtype == "uint8" else inputs
+        try:
+            (features,) = session.run([output], {found.name: pixels.astype(found.dtype, copy=False)})
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300]
+            raise DataError(
+                f"{file} cannot compute {output!r} of images {list(inputs.shape)} ({reason}); check --layout and "
+                "--data.image_size."
+            ) from error
+        pooled: NDArray[Any] = pool(torch.from_numpy(np.asarray(features, np.float32)), pooling).numpy()
+        return pooled
+
+    return run
+
+
+def _digest(file: Path, model: Any) -> str:
+    """Compute the digest of the file, and of the files beside it that hold its weights."""
+    names = {
+        entry.value for tensor in model.graph.initializer for entry in tensor.external_data if entry.key == "location"
+    }
+    digest = hashlib.sha256()
+    for part in (file, *(file.parent / name for name in sorted(names))):
+        try:
+            with regular(part).open("rb") as stream:
+                while piece := stream.read(_PIECE):
+                    digest.update(piece)
+        except OSError as error:
+            raise DataError(f"{part}, which {file} needs, cannot be read ({error.strerror or error}).") from error
+    return digest.hexdigest()

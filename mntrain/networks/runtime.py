@@ -1,0 +1,13 @@
+"""ONNX Runtime, without its reports of usage. All modules of this package import it from here.
+
+From version 1.29 on it writes an identity of the device under the user's cache folder while it is imported, and sends
+names of files and graphs to its maker. A variable switches that off, and only if it is set before the import.
+"""
+
+import os
+
+# A user who wants the reports sets 0.
+if not os.environ.get("ORT_DISABLE_TELEMETRY"):
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+import onnxruntime as onnxruntime
