@@ -82,6 +82,7 @@ def test_a_map_of_one_place_is_flattened(write_classifier: Write, images: Images
     assert network.embed(images).shape == (5, 3)
 
 
+@pytest.mark.filterwarnings("ignore")  # of PyTorch's exporter, about itself
 def test_maps_are_averaged_on_request_alone(tmp_path: Path, images: Images) -> None:
     file = tmp_path / "maps.onnx"
     torch.manual_seed(0)

@@ -129,13 +129,13 @@ def test_damaged_settings_are_a_sentence(hf_folder: Folder, tmp_path: Path) -> N
 
 def test_names_that_are_none(hf_folder: Folder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     folder = hf_folder("dinov2")
-    with pytest.raises(ConfigError, match="Did you mean '.*dinov2'"):
+    with pytest.raises(ConfigError, match=r"Did you mean '.*dinov2'"):
         open_network(f"hf:{folder.with_name('dinov3')}")
     with pytest.raises(ConfigError, match=r"without config\.json"):
         open_network(f"hf:{tmp_path}")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("mntrain.networks.hub.cached_names", lambda: ["facebook/dinov2-small"])
-    with pytest.raises(DataError, match="hub cannot be reached.*'facebook/dinov2-small' is nearest"):
+    with pytest.raises(DataError, match=r"hub cannot be reached.*'facebook/dinov2-small' is nearest"):
         open_network("hf:facebook/dinov2-smal")
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_name_on_the_hub_names_the_nearest(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", refuse)
     monkeypatch.setattr("mntrain.networks.hub._search", lambda name: ["facebook/dinov2-small", "google/vit"])
-    with pytest.raises(ConfigError, match="no public network.*Did you mean 'facebook/dinov2-small'"):
+    with pytest.raises(ConfigError, match=r"no public network.*Did you mean 'facebook/dinov2-small'"):
         open_network("hf:facebook/dinov2-smal")
 
 
