@@ -38,6 +38,7 @@ _TREE: Final = {
         "docs/tables",
         "docs/evaluating",
         "docs/few-shot",
+        "docs/features",
         "docs/comparing-and-reports",
         "docs/regression",
     ),

@@ -91,7 +91,8 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
 def test_training_and_export_are_silent(observe: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
     hub = "import mntrain.data.sources.datasets, huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
     networks = (
-        "from mntrain.networks.libraries import runtime_library, transformers_library as load; runtime_library(), load()\n"
+        "from mntrain.networks.libraries import runtime_library, transformers_library\n"
+        "runtime_library(), transformers_library()\n"
         "import huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
     )
     training = ["-m", "mntrain", "fit", "spiral", "--family", "vanilla", "--name", "run", "--runs", str(tmp_path)]
