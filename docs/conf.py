@@ -40,6 +40,7 @@ _TREE: Final = {
         "docs/evaluating",
         "docs/few-shot",
         "docs/long-tails",
+        "docs/features",
         "docs/comparing-and-reports",
         "docs/regression",
     ),

@@ -101,7 +101,9 @@ def test_serving_names_nothing_that_only_training_installs() -> None:
 @pytest.mark.parametrize(
     ("library", "owners"),
     [
-        ("onnxruntime", {"mnserve/engines/runtime.py", "mnexport/runtime.py"}),
+        ("onnxruntime", {"mnserve/engines/runtime.py", "mnexport/runtime.py", "mntrain/networks/runtime.py"}),
+        ("transformers", {"mntrain/networks/libraries.py"}),
+        ("timm", {"mntrain/networks/libraries.py"}),
         ("datasets", {"mntrain/data/hugging_face.py"}),
         ("pytorch_lightning", {"mntrain/training/lightning_loggers.py"}),  # imports mlflow and wandb
         ("wandb", {"mntrain/training/lightning_loggers.py"}),

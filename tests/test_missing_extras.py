@@ -41,6 +41,8 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
     ("missing", "words", "package", "extra"),
     [
         ((*TRAINING, *EXPORT), ("mntrain", "fit", "digits"), "torch", "train"),
+        (("onnx",), ("mntrain", "features", "classifier.onnx", "stores/a"), "onnx", "export"),
+        (("transformers",), ("mntrain", "features", "hf:a/b", "stores/a"), "transformers", "huggingface"),
         ((*TRAINING, *EXPORT), ("mnexport", "runs/a/artifact", "repository/a"), "onnx", "export"),
         (SERVING, ("mnserve", "serve", "repository"), f"({'|'.join(SERVING)})", "serve"),
     ],
@@ -52,7 +54,7 @@ def test_a_command_names_the_extra_that_it_lacks(
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert sentence.startswith(f"{words[0]}: ")
-    assert re.search(f"the package {package}, which this command needs, is not installed", sentence)
+    assert re.search(f"the package {package}, which .* needs, is not installed", sentence)
     assert f"pip install '.[{extra}]'" in sentence
     assert done.stdout == ""
 

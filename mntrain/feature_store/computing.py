@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ class ViewPlan:
     batch: int = 64
     crops: int = 1
     seed: int = 0
-    augmentation: AugmentationConfig = AugmentationConfig()
+    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
 
     def __post_init__(self) -> None:
         for name, value, most in (("batch", self.batch, 65536), ("crops", self.crops, 1000)):

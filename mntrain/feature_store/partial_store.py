@@ -77,6 +77,7 @@ class PartialStore:
     def save(self) -> None:
         """Put down how far the store is; a process that goes on computes what came later again."""
         for rows in self._rows.values():
+            assert isinstance(rows, np.memmap)
             rows.flush()
         write_text_atomically(
             self._folder / _PROGRESS, json.dumps({"key": self.key, "done": self._done}, allow_nan=False)

@@ -50,7 +50,7 @@ def network_of(artifact: ImageArtifact) -> OpenedNetwork:
     assert isinstance(backbone, nn.Module)
     return OpenedNetwork(
         kind="artifact",
-        name=str(artifact.path),
+        name=str(artifact.path.resolve()),
         sha256=artifact.weights_sha256,
         input=InputRule(
             normalization=artifact.config.preprocessing,

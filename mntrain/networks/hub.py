@@ -28,7 +28,7 @@ def local_folder(name: str) -> Path | None:
         return path
     if path.exists():
         raise ConfigError(f"hf:{name} is a file; give the folder that holds config.json and the weights.")
-    if name.startswith((".", "/", "~")) or name.count("/") != 1 and "/" in name:
+    if name.startswith((".", "/", "~")) or (name.count("/") != 1 and "/" in name):
         near = nearest_sibling(path, folders=True)
         raise ConfigError(f"hf:{name} does not exist.{near}")
     return None

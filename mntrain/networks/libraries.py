@@ -71,8 +71,9 @@ def _loaded(load: Callable[[], Any], who: str, extra: str) -> Any:
 def _transformers() -> Any:
     import transformers
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    logging: Any = transformers.logging
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
     return transformers
 
 

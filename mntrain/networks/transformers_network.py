@@ -90,7 +90,8 @@ def open_transformers(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
     classifier, label_names = None, None
     if options.pooling == "auto" and (linear := _take_last_layer(network)) is not None:
         classifier = LinearClassifier(weight=_array(linear.weight), bias=_bias(linear))
-        label_names = tuple(str(network.config.id2label.get(i, i)) for i in range(linear.out_features))
+        known: Any = network.config
+        label_names = tuple(str(known.id2label.get(i, i)) for i in range(linear.out_features))
     pooling = _pooling(options.pooling, pooler_trained, notify)
     tower = network if classifier is not None else _image_tower(network, name)
     return OpenedNetwork(

@@ -100,10 +100,16 @@ def test_loggers_of_training_are_silent(observe: Callable[..., list[dict[str, An
 
 def test_training_and_export_are_silent(observe: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
     hub = "import mntrain.data.sources.datasets, huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
+    networks = (
+        "from mntrain.networks.libraries import runtime_library, transformers_library\n"
+        "runtime_library(), transformers_library()\n"
+        "import huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
+    )
     training = ["-m", "mntrain", "fit", "spiral", "--family", "vanilla", "--name", "run", "--runs", str(tmp_path)]
     for seen in observe(
         [*training, "--training.epochs", "1"],
         ["-m", "mnexport", str(tmp_path / "run" / "artifact"), str(tmp_path / "repository" / "spiral")],
         ["-c", hub],
+        ["-c", networks],
     ):
         is_silent(seen)

@@ -1,0 +1,1 @@
+"""Feature stores from features that others computed: npz, safetensors, parquet."""
