@@ -14,6 +14,8 @@ methods:
   joint      linear probe, every row alike; the network's own last layer with --head.base network
   logistic   logistic regression, converged, C chosen on the validation rows: the reference
   knn        k nearest training rows (scores only, no artifact)
+  svm        support vector machine with an RBF kernel (scores only, no artifact)
+  mlp        perceptron with a hidden layer of --head.hidden units (scores only, no artifact)
   ncm        nearest class mean by the cosine, as a linear layer
   crt        new classifier, rows drawn class by class
 and changes of a linear classifier, joint's or that of the method after a hyphen, as in bias-crt:
@@ -30,7 +32,8 @@ examples:
   mnexport runs/flowers-crt/artifact repository/flowers
 
 Settings are --head.X: base, many, few, choose, epochs, least_steps, batch_size, learning_rate, momentum, weight_decay,
-sampling, neighbors, constant and coefficient. Several stores are several seeds: methods are compared store by store.
+sampling, hidden, neighbors, constant and coefficient. Several stores are several seeds: methods are compared store by
+store.
 """
 
 

@@ -13,6 +13,7 @@ from mntrain.heads.methods.linear import crt, joint, lws
 from mntrain.heads.methods.logistic import logistic
 from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
+from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
 
 BASE = "joint"
@@ -56,6 +57,10 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
         "joint": HeadMethod(run=joint, summary="linear probe, every row alike; or the network's own last layer"),
         "logistic": HeadMethod(run=logistic, summary="logistic regression, converged, C chosen on validation rows"),
         "knn": HeadMethod(run=knn, summary="k nearest training rows; scores only, no artifact", linear=False),
+        "svm": HeadMethod(
+            run=svm, summary="support vector machine, RBF kernel; scores only, no artifact", linear=False
+        ),
+        "mlp": HeadMethod(run=mlp, summary="perceptron with a hidden layer; scores only, no artifact", linear=False),
         "ncm": HeadMethod(run=ncm, summary="nearest class mean by the cosine, as a linear layer"),
         "tau": HeadMethod(run=tau, summary="weights divided by their norm to the power τ", on_base=True),
         "crt": HeadMethod(run=crt, summary="new classifier, rows drawn class by class"),

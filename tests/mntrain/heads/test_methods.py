@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.svm import SVC
 
 from mntrain.errors import ConfigError
+from mntrain.feature_store.store import FeatureSplit
+from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.groups import ClassGroups
 from mntrain.heads.methods.controls import bias, fixed
+from mntrain.heads.methods.linear import joint
 from mntrain.heads.methods.logistic import logistic
 from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import TAUS, tau, tau_normalised
+from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.methods.registry import METHODS, find_method, find_methods
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.settings import HeadSections, parse_head_settings
@@ -45,6 +51,36 @@ def test_votes_are_those_of_the_nearest_rows(problem: HeadProblem) -> None:
         near = np.argsort(np.linalg.norm(train - queries[row], axis=1))[:count]
         votes = np.bincount(store.train.labels[near], minlength=8)
         np.testing.assert_allclose(np.exp(logits[row]), (votes + 1 / 8) / (count + 1), rtol=1e-5)
+
+
+def test_the_support_vector_machine_answers_as_scikit_learn_does(problem: HeadProblem) -> None:
+    result, store = svm(problem), problem.store
+    inputs, queries = (problem.scale.rows(part.features) for part in (store.train, store.test))
+    model = SVC(C=result.chosen["C"], break_ties=True).fit(inputs, store.train.labels)
+    logits = result.predictor.logits(store.test.features)
+    np.testing.assert_array_equal(logits.argmax(axis=1), model.predict(queries))
+
+
+def test_the_perceptron_learns_what_no_linear_head_can(problem: HeadProblem) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(600, 2)).astype(np.float32)
+    split = FeatureSplit(features=rows, labels=(rows[:, 0] * rows[:, 1] > 0).astype(np.int64))
+    store = replace(
+        problem.store,
+        network=replace(problem.store.network, features=2),
+        label_names=("unlike", "alike"),
+        **dict.fromkeys(("train", "validation", "test"), split),
+    )
+    head = replace(problem.settings.head, least_steps=400, hidden=16, learning_rate=0.2)
+    odd = replace(
+        problem,
+        store=store,
+        settings=HeadSections(head=head),
+        scale=FeatureScale.of(rows),
+        groups=ClassGroups(counts=store.counts),
+    )
+    assert odd.on_validation(mlp(odd).predictor).groups["all"].accuracy > 0.9
+    assert odd.on_validation(joint(odd).predictor).groups["all"].accuracy < 0.7
 
 
 def test_nearest_class_means_by_the_cosine_are_a_linear_layer(problem: HeadProblem) -> None:
