@@ -17,7 +17,7 @@ from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.groups import ClassGroups
-from mntrain.heads.scores import Predictor, SplitScores, logit_scores, split_scores
+from mntrain.heads.scores import HeadPredictor, SplitScores, logit_scores, split_scores
 from mntrain.heads.settings import HeadSections
 
 
@@ -34,7 +34,7 @@ class HeadSweep:
 
     name: str
     values: tuple[float, ...]
-    predictor: Callable[[float], Predictor]
+    predictor: Callable[[float], HeadPredictor]
     chosen: float | None = None
 
 
@@ -82,7 +82,7 @@ class HeadResult:
         composition: coefficients of composed classes; None where none is composed.
     """
 
-    predictor: Predictor
+    predictor: HeadPredictor
     scale: FeatureScale
     chosen: Mapping[str, Any] = field(default_factory=dict)
     sweeps: tuple[HeadSweep, ...] = ()
@@ -122,11 +122,11 @@ class HeadProblem:
         assert self.start.linear is not None
         return self.start.linear, self.start.scale
 
-    def on_validation(self, predictor: Predictor) -> SplitScores:
+    def on_validation(self, predictor: HeadPredictor) -> SplitScores:
         """Score a predictor on the validation rows, which alone may choose."""
         return split_scores(predictor, self.store.validation, self.groups)
 
-    def rank(self, predictor: Predictor) -> tuple[float, float]:
+    def rank(self, predictor: HeadPredictor) -> tuple[float, float]:
         """Rank a predictor on the validation rows, the better the larger."""
         return self.on_validation(predictor).rank(self.settings.head.choose)
 
