@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.examples import IndexArray
+from mntrain.data.row_blocks import row_blocks
 from mntrain.data.split_record import SPLITS
 
 KeyArray = NDArray[np.uint64]
@@ -95,11 +96,15 @@ def example_keys(*arrays: NDArray[Any]) -> KeyArray:
 
     NaN counts as equal to NaN, and 0 to -0.
     """
+    blocks = (_block_digests([array[block] for array in arrays]) for block in row_blocks(arrays[0]))
+    return np.frombuffer(b"".join(blocks), dtype=np.uint64)
+
+
+def _block_digests(arrays: list[NDArray[Any]]) -> bytes:
     count = len(arrays[0])
     columns = [_exact(array).reshape(count, -1).view(np.uint8) for array in arrays]
     rows = columns[0] if len(columns) == 1 else np.concatenate(columns, axis=1)
-    digests = b"".join(_digests(memoryview(row) for row in rows))
-    return np.frombuffer(digests, dtype=np.uint64)
+    return b"".join(_digests(memoryview(row) for row in rows))
 
 
 def _digests(rows: Iterable[memoryview]) -> Iterable[bytes]:

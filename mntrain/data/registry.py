@@ -52,6 +52,11 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             options=(*_OF_IMAGES, *_OF_LABELLED),
             summary="your own images; data.path is a folder of class folders, or a table of images or of paths",
         ),
+        "image-lists": Source(
+            path="required",
+            options=(*_OF_IMAGES, "lists", "class_names", "missing_images"),
+            summary="images that text files list, as for ImageNet-LT; data.path is the folder that their paths are in",
+        ),
         "datasets": Source(
             path="required",
             options=(*_OF_IMAGES, *_OF_LABELLED, "subset"),
@@ -71,6 +76,12 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             ),
             rows=True,
             summary="rows of numbers and categories; data.path is a .csv, .tsv or .parquet file, or a folder of them",
+        ),
+        "features": Source(
+            path="required",
+            options=(),
+            rows=True,
+            summary="features of a frozen network; data.path is a feature store that `mntrain features` wrote",
         ),
         "spiral": Source(
             path="none",

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from mntrain.data.column_statistics import column_statistics
 from mntrain.data.tables import Imputation, RowArray, TableData, TableSet
 from mntrain.errors import ConfigError
 
@@ -114,22 +115,18 @@ class StandardizationConfig:
             scaled: standardize; otherwise means are 0 and deviations 1.
         """
         numbers = rows.inputs.shape[1] - len(category_sizes)
-        inputs = rows.inputs[:, :numbers].astype(np.float64)
-        fill = None
-        if imputation is not None and numbers:
-            fill = _fill(inputs, imputation)
-            inputs = np.where(np.isnan(inputs), fill, inputs)
+        found = column_statistics(rows.inputs, numbers, imputation) if scaled or imputation is not None else None
         common: dict[str, Any] = {
-            "fill": None if fill is None else tuple(fill.tolist()),
+            "fill": None if found is None or found.fill is None else tuple(found.fill.tolist()),
             "category_sizes": category_sizes,
         }
-        if not scaled:
+        if not scaled or found is None:
             several = rows.targets.shape[1] if rows.targets.ndim == 2 else 0
             if several:
                 common |= {"target_mean": (0.0,) * several, "target_std": (1.0,) * several}
             return cls(mean=(0.0,) * numbers, std=(1.0,) * numbers, **common)
         values = rows.targets.astype(np.float64) if rows.targets.dtype == np.float32 else np.array([0.0])
-        mean, std = inputs.mean(axis=0), inputs.std(axis=0)
+        mean, std = found.mean, found.std
         target_mean, target_std = values.mean(axis=0), values.std(axis=0)
         return cls(
             mean=tuple(mean.tolist()),
@@ -216,12 +213,6 @@ class Standardization(nn.Module):
     def encode_categories(self, codes: Tensor) -> Tensor:
         """Encode ``codes`` float32 [B, F - M] one-hot as float32 [B, F' - M]; an unknown one as zeros."""
         return (codes.index_select(1, self.category_columns) == self.category_codes).to(torch.float32)
-
-
-def _fill(inputs: NDArray[np.float64], imputation: Imputation) -> NDArray[np.float64]:
-    """Compute the value that stands for a missing number of each column of ``inputs`` [N, M]."""
-    filled: NDArray[np.float64] = (np.nanmedian if imputation == "median" else np.nanmean)(inputs, axis=0)
-    return filled
 
 
 def _values(scale: Scale) -> tuple[float, ...]:

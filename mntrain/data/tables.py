@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from mntrain.data.account import SourceAccount
 from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
+from mntrain.data.feature_origin import FeatureOrigin
 from mntrain.data.labels import check_lines, check_names
+from mntrain.data.row_blocks import any_value
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
 
@@ -61,7 +63,7 @@ class TableSet:
             )
         if self.inputs.size == 0:
             raise DataError(f"A split has shape {list(self.inputs.shape)}; it needs at least one row and one feature.")
-        if np.isinf(self.inputs).any():
+        if any_value(np.isinf, self.inputs):
             raise DataError("The inputs hold infinite values; every value must be finite.")
         if not np.isfinite(self.targets).all():
             raise DataError("The targets hold NaN or infinite values; every value must be finite.")
@@ -89,7 +91,7 @@ def check_inputs(inputs: RowArray, categories: Categories, imputed: bool, *, wha
         DataError: a code is outside its vocabulary, or a number is missing that must not be.
     """
     numbers = inputs.shape[1] - len(categories)
-    if not imputed and np.isnan(inputs[:, :numbers]).any():
+    if not imputed and any_value(np.isnan, inputs[:, :numbers]):
         raise DataError(f"{what} holds NaN among its numbers; every number must be finite.")
     for column, (name, vocabulary) in enumerate(categories.items(), numbers):
         if not np.isin(inputs[:, column], np.arange(UNKNOWN, len(vocabulary))).all():
@@ -116,6 +118,8 @@ class SourceTable:
     """What stands for missing numbers; None where none is missing."""
     account: SourceAccount = field(default_factory=SourceAccount)
     """What the source held, and what became of it."""
+    origin: FeatureOrigin | None = None
+    """Network that the rows come from; None where they are no features."""
 
     @property
     def numbers(self) -> int:
@@ -148,6 +152,8 @@ class TableData:
     """What stands for missing numbers; None where none is missing."""
     account: SourceAccount = field(default_factory=SourceAccount)
     """What the source held, and what became of it."""
+    origin: FeatureOrigin | None = None
+    """Network that the rows come from; None where they are no features."""
 
     def __post_init__(self) -> None:
         kind = np.float32 if self.label_names is None else np.int64

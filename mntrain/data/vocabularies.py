@@ -31,7 +31,10 @@ def training_vocabularies(
     Raises:
         DataError: a column has no value in any training row.
     """
-    empty = np.isnan(sets["train"].inputs).all(axis=0)
+    train = sets["train"].inputs
+    empty = np.isnan(train[0])
+    if empty.any():  # only then is a second look needed, which takes a pass over all rows
+        empty = np.isnan(train).all(axis=0)
     if empty.any():
         raise _no_values([source.feature_names[column] for column in np.flatnonzero(empty)])
     if not source.categories:

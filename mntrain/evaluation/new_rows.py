@@ -14,6 +14,7 @@ from mntrain.artifact_config import TableArtifactConfig
 from mntrain.data.account import SourceAccount
 from mntrain.data.column_names import as_names, find_columns
 from mntrain.data.config import DataConfig
+from mntrain.data.loading import load_source
 from mntrain.data.reading.local_path import local_path
 from mntrain.data.reading.new_rows import known_classes, lay_out_rows
 from mntrain.data.reading.table_categories import plain_texts
@@ -21,7 +22,8 @@ from mntrain.data.reading.table_files import find_tables
 from mntrain.data.reading.table_reading import read_table
 from mntrain.data.row_layout import RowLayout
 from mntrain.data.tables import SourceTable
-from mntrain.errors import ConfigError
+from mntrain.errors import ConfigError, DataError
+from mntrain.networks.record import NetworkRecord
 
 
 def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTable:
@@ -34,6 +36,8 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
         DataError: the table cannot be read, lacks a column, or its rows do not fit the model.
     """
     path = local_path(str(reading.path))
+    if config.network is not None:
+        return _features(config, config.network, reading)
     files = find_tables(path, trained=False)
     layout, named = config.layout, as_names(reading.target_column) if reading.target_column is not None else None
     # What are texts to the model are texts here, too: 007 stays 007.
@@ -61,6 +65,26 @@ def load_new_rows(config: TableArtifactConfig, reading: DataConfig) -> SourceTab
             columns=tuple(column for part in rows.values() for column in part.account.columns),
         ),
     )
+
+
+def _features(config: TableArtifactConfig, network: NetworkRecord, reading: DataConfig) -> SourceTable:
+    """Open another feature store of the network that an artifact's features come from.
+
+    Raises:
+        DataError: no store is there, or its features come from another network.
+    """
+    source = load_source(DataConfig(source="features", path=reading.path))
+    assert isinstance(source, SourceTable)
+    assert source.origin is not None
+    found = source.origin.network
+    arrays = "arrays" in (found.kind, network.kind)  # whose digest is that of the features themselves
+    if found.features != network.features or (not arrays and found.sha256 != network.sha256):
+        raise DataError(
+            f"'{reading.path}' holds {found.features} features of the network {found.name} ({found.sha256[:12]}…), but "
+            f"the head takes {network.features} features of {network.name} ({network.sha256[:12]}…); write the "
+            "features of that network with `mntrain features`."
+        )
+    return dataclasses.replace(source, feature_names=config.columns, target_names=config.targets)
 
 
 def _renamed(layout: RowLayout, targets: tuple[str, ...]) -> RowLayout:

@@ -3,6 +3,7 @@
 Shapes: N examples.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _MOST_EXAMPLES = 100_000
+_MOST_NUMBERS = 64_000_000  # of their queries: 256 MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,8 @@ def place(plan: StartPlan, model: Model, data: TrainingData, fabric: "Fabric") -
     was_training = model.training
     model.eval()
     try:
-        chosen = _chosen(data.train.targets, plan.seed)
+        width = math.prod(model.entry_keys().shape[1:])
+        chosen = _chosen(data.train.targets, plan.seed, min(_MOST_EXAMPLES, _MOST_NUMBERS // width))
         queries = model_queries(model, data.preprocessing, data.train, chosen).clone()
         targets = torch.from_numpy(data.train.targets[chosen])
         figures = model.start_from(queries, targets, seed=plan.seed).to_json() | {"warm_up": plan.epoch}
@@ -116,14 +119,14 @@ def describe_start(figures: dict[str, Any]) -> str:
     )
 
 
-def _chosen(targets: np.ndarray[Any, Any], seed: int) -> IndexArray:
-    """Positions of at most about 100,000 training examples, of each class its share but one at least."""
+def _chosen(targets: np.ndarray[Any, Any], seed: int, most: int) -> IndexArray:
+    """Positions of at most about ``most`` training examples, of each class its share but one at least."""
     total = len(targets)
-    if total <= _MOST_EXAMPLES:
+    if total <= most:
         return np.arange(total)
     generator = np.random.default_rng(seed)
     if targets.dtype.kind == "f":
-        return np.sort(generator.choice(total, size=_MOST_EXAMPLES, replace=False))
+        return np.sort(generator.choice(total, size=most, replace=False))
     parts = [np.flatnonzero(targets == label) for label in np.unique(targets)]
-    drawn = [generator.choice(part, size=-(-len(part) * _MOST_EXAMPLES // total), replace=False) for part in parts]
+    drawn = [generator.choice(part, size=-(-len(part) * most // total), replace=False) for part in parts]
     return np.sort(np.concatenate(drawn))

@@ -142,7 +142,7 @@ def _train(checked: CheckedRun, run: RunFolder, *, quiet: bool) -> dict[str, Any
     record = adaptation_record(model.eval(), training_data, test, row.get(f"train_{test.metric}"))
     result["adaptation"] = None if record is None else record.to_json()
     artifact = dataclasses.replace(setup.artifact(result), data=dict(summary))
-    save_artifact(run.path / "artifact", artifact, best.model, setup.samples())
+    save_artifact(run.path / "artifact", artifact, best.model, setup.samples(), setup.artifact_files())
     with run.writing():
         write_text_atomically(run.path / "metrics.json", json.dumps(result, indent=2, allow_nan=False) + "\n")
     return result

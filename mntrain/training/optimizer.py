@@ -34,13 +34,19 @@ def build_optimizer(
             "params": list(group.parameters),
             "rate": factors[group.name],
             "lr": config.learning_rate * factors[group.name],
-            "weight_decay": config.weight_decay if group.decay else 0.0,
+            "weight_decay": _decay(group, config),
         }
         for group in groups
     ]
     if config.optimizer == "sgd":
         return SGD(parts, lr=config.learning_rate, momentum=config.momentum)
     return AdamW(parts, lr=config.learning_rate)
+
+
+def _decay(group: ParameterGroup, config: TrainingConfig) -> float:
+    if group.name == "head":
+        return config.head_decay
+    return config.weight_decay if group.decay else 0.0
 
 
 def check_optimizer(optimizer: Optimizer) -> None:

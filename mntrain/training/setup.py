@@ -23,7 +23,9 @@ from mntrain.distributed import process_rank
 from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
-from mntrain.training.evaluation import ACCURACY, MSE, Evaluation, Metric
+from mntrain.networks.sample_images import NETWORK_IMAGES, image_file
+from mntrain.training.evaluation import MSE, Evaluation, Metric
+from mntrain.training.group_accuracy import accuracy_for
 from mntrain.training.regression import regression_figures
 
 _SAMPLES = 256
@@ -98,6 +100,10 @@ class RunSetup(ABC):
     def samples(self) -> ImageSet | TableSet:
         """Select held-out examples spread over the whole test split."""
 
+    def artifact_files(self) -> dict[str, bytes]:
+        """Make further files of the artifact by name; none for most data."""
+        return {}
+
 
 class ImageSetup(RunSetup):
     """Classification of images."""
@@ -140,7 +146,7 @@ class ImageSetup(RunSetup):
             test=self._data.test,
             augment=augment,
             preprocessing=Preprocessing(self._pixels).to(device),
-            metric=ACCURACY,
+            metric=_accuracy(self._data.train.labels, self._data.num_classes),
         )
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -214,7 +220,7 @@ class TableSetup(RunSetup):
             test=test,
             augment=lambda rows: rows,
             preprocessing=Standardization(self._scale).to(device),
-            metric=MSE if self._data.label_names is None else ACCURACY,
+            metric=MSE if self._data.label_names is None else _accuracy(train.targets, len(self._data.label_names)),
         )
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -235,10 +241,19 @@ class TableSetup(RunSetup):
             split=_split_summary(self._data.split),
             metrics=metrics,
             versions=current_versions(),
+            network=None if self._data.origin is None else self._data.origin.network,
         )
 
+    def artifact_files(self) -> dict[str, bytes]:
+        """Images of the samples, in their order, where the rows are features of images."""
+        samples = None if self._data.origin is None else self._data.origin.samples
+        return {} if samples is None else {NETWORK_IMAGES: image_file(samples.images)}
+
     def samples(self) -> TableSet:
-        """Select test rows, with targets in their own units."""
+        """Select test rows, with targets in their own units; of features those of the sample images, all of them."""
+        samples = None if self._data.origin is None else self._data.origin.samples
+        if samples is not None:
+            return TableSet(inputs=samples.features, targets=samples.labels)
         return self._data.test.select(spread(len(self._data.test)))
 
 
@@ -247,8 +262,14 @@ def setup_for(config: ExperimentConfig, data: ImageData | TableData) -> RunSetup
     return ImageSetup(config, data) if isinstance(data, ImageData) else TableSetup(config, data)
 
 
+def _accuracy(labels: IndexArray, classes: int) -> Metric:
+    """Accuracy, of groups of classes too where the training labels [N] are imbalanced."""
+    return accuracy_for(np.bincount(labels, minlength=classes).tolist())
+
+
 def _split_summary(split: SplitRecord) -> dict[str, Any]:
-    return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256}
+    imbalance = {} if split.imbalance is None else {"imbalance": split.imbalance.config.to_dict()}
+    return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256, **imbalance}
 
 
 def spread(total: int) -> IndexArray:

@@ -11,6 +11,7 @@ from mntrain.layers.heads import HEAD_KINDS, HeadKind
 KeyInit = Literal["normal", "uniform"]
 ValueKind = Literal["learned", "fixed"]
 DictionaryInit = Literal["paper", "data"]
+HeadStart = Literal["random", "logistic"]
 KeySource = Literal["centers", "examples"]
 EntryShare = Literal["class_size", "even"]
 DropoutMode = Literal["per_sample", "per_batch"]
@@ -33,6 +34,9 @@ class MetaNeighborhoodsConfig:
         confidence: of init data. Share of an entry's class among its initial values.
         start_change: of init data. Mean relative change of the adapted weights that α is set for; null is 0.2 for
             classes, whose head alone is adapted, and 0.01 for values, where all layers are.
+        head_start: of init data and a dot head. logistic gives the head the weights of converged logistic regression on
+            the features, its penalty chosen on a fifth of the training examples; random leaves it as it is trained.
+        head_rate: factor on the learning rate of the head; 0 keeps it as it starts.
         similarity: cosine, euclidean (negative squared distance) or distance (negative Euclidean distance).
         temperature: T of the attention; smaller is peakier, 1/T of 3 to 7 works best with cosines.
         key_init: normal draws keys with deviation key_std, uniform from −key_range to key_range.
@@ -63,6 +67,8 @@ class MetaNeighborhoodsConfig:
     entries_by: EntryShare = "class_size"
     confidence: float = 0.99
     start_change: float | None = None
+    head_start: HeadStart = "random"
+    head_rate: float = 1.0
     similarity: Similarity = "cosine"
     temperature: float = 0.2
     key_init: KeyInit = "normal"
@@ -105,6 +111,7 @@ class MetaNeighborhoodsConfig:
             "init": ("paper", "data"),
             "key_source": ("centers", "examples"),
             "entries_by": ("class_size", "even"),
+            "head_start": ("random", "logistic"),
         }
         for field, known in choices.items():
             if getattr(self, field) not in known:
@@ -116,6 +123,13 @@ class MetaNeighborhoodsConfig:
             rate = getattr(self, field)
             if rate != "auto" and (isinstance(rate, str) or not rate > 0):
                 raise refuse(field, "auto or a number above 0")
+        if not 0 <= self.head_rate <= 1000:
+            raise refuse("head_rate", "from 0 (the head stays as it starts) to 1000 (1 is usual)")
+        if self.head_start == "logistic" and (self.init, self.head) != ("data", "dot"):
+            raise ConfigError(
+                f"meta_neighborhoods.head_start is 'logistic', but meta_neighborhoods.init is {self.init!r} and "
+                f"meta_neighborhoods.head {self.head!r}; set them to data and dot, or leave head_start out."
+            )
         if not 0 <= self.step_size <= 1000:
             raise refuse("step_size", "from 0 to 1000 (0.05 is the start the authors use)")
         if self.warm_up is not None and not (0 <= self.warm_up < 1 or self.warm_up == int(self.warm_up) >= 1):

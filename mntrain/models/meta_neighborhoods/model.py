@@ -28,6 +28,7 @@ from mntrain.models.meta_neighborhoods.dictionary import (
     initial_step_size,
 )
 from mntrain.models.meta_neighborhoods.inner import adapted_weight, cosine_problem
+from mntrain.models.meta_neighborhoods.logistic import logistic_weights
 from mntrain.models.meta_neighborhoods.start import (
     CLASS_CHANGE,
     check_confidence,
@@ -125,7 +126,9 @@ class MetaNeighborhoods(Classifier):
 
     def warm_up(self, epochs: int, *, trained: bool) -> int | None:
         """Count the epochs that train backbone and heads alone before keys are taken from features."""
-        return warm_up_epochs(self.config, epochs, needed=not trained)
+        learns_features = any(parameter.requires_grad for parameter in self.backbone.parameters())
+        placed_head = self.config.head_start == "logistic"
+        return warm_up_epochs(self.config, epochs, needed=not trained and (learns_features or not placed_head))
 
     def warm_up_phases(self) -> tuple[TrainingPhase, ...]:
         """Backbone and heads, with nothing adapted."""
@@ -133,7 +136,9 @@ class MetaNeighborhoods(Classifier):
 
     @torch.no_grad()
     def start_from(self, queries: Tensor, targets: Tensor, *, seed: int) -> DataStart:
-        """Place entries on features z [N, d] of examples with ``targets`` int64 [N], and set α."""
+        """Place entries on features z [N, d] of examples with ``targets`` int64 [N], perhaps the head, and set α."""
+        if self.config.head_start == "logistic":
+            self.head.weight.copy_(logistic_weights(queries, targets, len(self.head.weight), seed))
         keys, counts = class_start(queries, targets, self.config, self.head.weight.shape[0], seed)
         self.dictionary.place(keys, counts, self.config.confidence)
         sample = spread_queries(queries)
@@ -227,6 +232,11 @@ class MetaNeighborhoods(Classifier):
         auxiliary = () if self.auxiliary_head is None else tuple(self.auxiliary_head.parameters())
         return [
             *backbone_groups(self.backbone),
-            ParameterGroup(name="head", parameters=(*self.head.parameters(), *auxiliary), decay=False),
+            ParameterGroup(
+                name="head",
+                parameters=(*self.head.parameters(), *auxiliary),
+                decay=False,
+                rate=self.config.head_rate,
+            ),
             *adaptation_groups(self.config, self.dictionary.keys, self.dictionary.learned_values, self.raw_step_size),
         ]
