@@ -11,6 +11,8 @@ Source = Literal["base", "many", "all"]
 Clamp = Literal["both", "own", "none"]
 Network = Literal["per_class", "shared", "later"]
 OptimizerChoice = Literal["auto", "sgd", "adamw"]
+Sweep = Literal["none", "gamma", "neighbors", "both"]
+SWEEPS = ("none", "gamma", "neighbors", "both")
 BiasRule = Literal["auto", "composed", "unchanged"]
 
 _WORDS = MappingProxyType(
@@ -49,6 +51,7 @@ _OPEN: dict[str, Any] = {
     "reduced": None,
     "hidden": 0,
 }
+_CLAMPED = (0.7, "both", "inside")
 _DECAY = {"sgd": 0.0, "adamw": 0.01}
 
 
@@ -135,6 +138,12 @@ class AlphaConfig:
             raise self._refused("weight_decay", "0 or above")
         if not 0 < self.drop_factor <= 1:
             raise self._refused("drop_factor", "above 0 and at most 1")
+        if self.network == "later" and (self.gamma, self.clamp, self.start) != _CLAMPED:
+            raise ConfigError(
+                f"alpha.network is 'later', whose coefficients are not clamped, but alpha.gamma is {self.gamma!r}, "
+                f"alpha.clamp {self.clamp!r} and alpha.start {self.start!r}; leave them out, or set alpha.network to "
+                "per_class or shared."
+            )
 
     def _refused(self, field: str, limit: str) -> ConfigError:
         return ConfigError(f"alpha.{field} is {getattr(self, field)!r}; it must be {limit}.")
@@ -145,3 +154,22 @@ class AlphaConfig:
         values = {name: value for name, value in own.items() if getattr(self, name) == _OPEN[name]}
         config = replace(self, **values)
         return config if config.weight_decay is not None else replace(config, weight_decay=_DECAY[config.optimizer])
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaHeadSettings(AlphaConfig):
+    """Settings of Alpha Net as a head, with those of :class:`AlphaConfig`.
+
+    Args:
+        choose_gamma: choose γ among 0.1, 0.2 … 0.9 on the validation rows; ``gamma`` is not used then.
+        sweep: values that the record has scores for, each by a training of its own: gamma for γ from 0.1 to 0.9,
+            neighbors for K of 2, 5 and 10, both or none.
+    """
+
+    choose_gamma: bool = False
+    sweep: Sweep = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.sweep not in SWEEPS:
+            raise self._refused("sweep", f"{', '.join(SWEEPS[:-1])} or {SWEEPS[-1]}")

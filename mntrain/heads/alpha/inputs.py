@@ -5,6 +5,8 @@ Shapes: d features, C classes, p reduced width, F few classes, K neighbors.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,11 +16,11 @@ from mntrain.errors import ConfigError
 _USUAL = 500
 
 
-def reduce_classifiers(weight: NDArray[np.float32], width: int | None) -> NDArray[np.float64]:
+def reduce_classifiers(weight: NDArray[Any], width: int | None) -> NDArray[np.float64]:
     """Reduce the classifiers of all classes to their principal components (section 4.1).
 
     Args:
-        weight: classifiers of all classes, float32 [C, d].
+        weight: classifiers of all classes, [C, d].
         width: p; 0 returns them whole, None takes 500 or the rank, if that is less.
 
     Returns:

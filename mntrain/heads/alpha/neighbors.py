@@ -1,6 +1,6 @@
 """Nearest classes of few classes, by the means of their features.
 
-Shapes: N rows, d features, C classes, F few classes, K neighbors.
+Shapes: d features, C classes, F few classes, K neighbors.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.examples import IndexArray
-from mntrain.errors import ConfigError, DataError
-
-_ROWS = 4096
+from mntrain.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,38 +32,6 @@ class ClassNeighbors:
     def members(self) -> IndexArray:
         """Classes of each composition, its own first, int64 [F, K + 1]."""
         return np.concatenate([self.few[:, None], self.classes], axis=1)
-
-
-def class_means(features: NDArray[np.float32], labels: IndexArray, classes: int) -> NDArray[np.float64]:
-    """Average the features of each class, a few thousand rows at a time.
-
-    Args:
-        features: float32 [N, d], may be memory-mapped.
-        labels: int64 [N], below ``classes``.
-        classes: C.
-
-    Returns:
-        Means float64 [C, d]; nan for a class without rows.
-
-    Raises:
-        DataError: a feature is not finite.
-    """
-    sums = np.zeros((classes, features.shape[1]))
-    for start in range(0, len(features), _ROWS):
-        rows, own = features[start : start + _ROWS], labels[start : start + _ROWS]
-        wrong = ~np.isfinite(rows).all(axis=1)
-        if wrong.any():
-            raise DataError(
-                f"Row {start + int(wrong.argmax())} has a feature that is not finite; write the features again without "
-                "such rows."
-            )
-        present, place = np.unique(own, return_inverse=True)
-        # A product with a matrix of ones and zeros adds up rows of a class faster than np.add.at.
-        sums[present] += (place[None, :] == np.arange(len(present))[:, None]).astype(np.float32) @ rows
-    counts = np.bincount(labels, minlength=classes)[:, None]
-    with np.errstate(invalid="ignore"):
-        means: NDArray[np.float64] = sums / counts
-    return means
 
 
 def nearest_classes(

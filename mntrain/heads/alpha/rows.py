@@ -1,4 +1,4 @@
-"""Training rows of a long-tailed set, with the group of every class.
+"""Training rows of a long-tailed set, with the groups of classes.
 
 Shapes: N rows, d features, C classes, F few classes.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mntrain.data.examples import IndexArray
+from mntrain.feature_store.store import FeatureSplit
+from mntrain.heads.groups import ClassGroups
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -18,27 +17,16 @@ class AlphaData:
     """Training rows of a long-tailed set.
 
     Args:
-        features: float32 [N, d], may be memory-mapped.
-        labels: int64 [N].
-        groups: many, medium or few for each of C classes.
+        split: features [N, d], may be memory-mapped, and labels [N].
+        groups: classes of few, medium and many examples.
         label_names: of C classes.
     """
 
-    features: NDArray[np.float32]
-    labels: IndexArray
-    groups: tuple[str, ...]
+    split: FeatureSplit
+    groups: ClassGroups
     label_names: tuple[str, ...]
-
-    def classes(self, *groups: str) -> IndexArray:
-        """Return the classes of some groups, ascending, int64."""
-        return np.flatnonzero(np.isin(np.array(self.groups), groups)).astype(np.int64)
 
     @property
     def few(self) -> IndexArray:
         """Classes to compose, int64 [F]."""
-        return self.classes("few")
-
-    @property
-    def base(self) -> IndexArray:
-        """Classes that stay as they are, int64 [C − F]."""
-        return self.classes("many", "medium")
+        return self.groups.members("few")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mntrain.data.examples import IndexArray
-from mntrain.heads.alpha.rows import AlphaData
+from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.classifier import LinearClassifier
 
 _ROWS = 4096
@@ -26,15 +26,15 @@ class BaseLogits:
     """Logits of the base classifier, computed once for all rows, or for each batch where that takes too much memory.
 
     Args:
-        data: training rows.
+        split: training rows.
         classifier: base classifier.
         dtype: of the logits, float32 or float64.
     """
 
-    def __init__(self, data: AlphaData, classifier: LinearClassifier, dtype: Any = np.float32) -> None:
-        self._features, self.labels = data.features, torch.from_numpy(np.array(data.labels))
+    def __init__(self, split: FeatureSplit, classifier: LinearClassifier, dtype: Any = np.float32) -> None:
+        self._features, self.labels = split.features, torch.from_numpy(np.array(split.labels))
         self._weight, self.bias = classifier.weight.astype(dtype), classifier.bias.astype(dtype)
-        shape = (len(data.labels), classifier.classes)
+        shape = (len(split), classifier.classes)
         self._cached: Tensor | None = None
         if shape[0] * shape[1] * np.dtype(dtype).itemsize <= MOST_CACHED:
             values = np.empty(shape, dtype)

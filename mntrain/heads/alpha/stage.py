@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from mntrain.heads.alpha.compose import compose
-from mntrain.heads.alpha.config import AlphaConfig, Source
+from mntrain.heads.alpha.config import AlphaConfig
 from mntrain.heads.alpha.inputs import module_inputs, reduce_classifiers
 from mntrain.heads.alpha.negatives import EpochRows
 from mntrain.heads.alpha.neighbors import ClassNeighbors, nearest_classes
@@ -21,12 +21,6 @@ from mntrain.heads.alpha.record import AlphaRecord
 from mntrain.heads.alpha.scores import ComposedScores
 from mntrain.heads.alpha.training import CoefficientTraining, EpochCallback
 from mntrain.heads.classifier import LinearClassifier
-
-_GROUPS: dict[Source, tuple[str, ...]] = {
-    "base": ("many", "medium"),
-    "many": ("many",),
-    "all": ("many", "medium", "few"),
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +42,7 @@ def find_neighbors(problem: AlphaProblem, config: AlphaConfig) -> ClassNeighbors
     Raises:
         ConfigError: there are fewer than K.
     """
-    candidates = problem.data.classes(*_GROUPS[config.source])
+    candidates = problem.data.groups.members(config.source)
     return nearest_classes(problem.means, problem.data.few, candidates, config.neighbors)
 
 
@@ -70,7 +64,7 @@ def compose_few_classes(
     """
     config = config.resolved()
     neighbors = find_neighbors(problem, config)
-    reduced = reduce_classifiers(problem.classifier.weight, config.reduced)
+    reduced = reduce_classifiers(problem.weight, config.reduced)
     width = reduced.shape[1]
     config = replace(config, reduced=0 if config.reduced == 0 else width, hidden=config.hidden or width)
     composes_bias = config.bias == "composed"
@@ -99,8 +93,7 @@ def compose_few_classes(
 
 
 def _epoch_rows(problem: AlphaProblem, config: AlphaConfig, seed: int) -> EpochRows:
-    data = problem.data
-    is_few = np.isin(data.labels, data.few)
+    is_few = np.isin(problem.data.split.labels, problem.data.few)
     return EpochRows(
         np.flatnonzero(is_few),
         np.flatnonzero(~is_few),

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
 from mntrain.heads.alpha.rows import AlphaData
 from mntrain.heads.classifier import LinearClassifier
+from mntrain.heads.groups import ClassGroups
 
 COUNTS = (*(110,) * 4, *(30,) * 5, *(6,) * 5)
 FEATURES = 7
@@ -22,9 +24,11 @@ def data() -> AlphaData:
     centers = random.normal(size=(len(COUNTS), FEATURES))
     labels = np.repeat(np.arange(len(COUNTS)), COUNTS)
     features = (centers[labels] + random.normal(size=(len(labels), FEATURES))).astype(np.float32)
-    groups = tuple("many" if count > 100 else "few" if count < 20 else "medium" for count in COUNTS)
-    names = tuple(f"class {index}" for index in range(len(COUNTS)))
-    return AlphaData(features=features, labels=labels, groups=groups, label_names=names)
+    return AlphaData(
+        split=FeatureSplit(features=features, labels=labels),
+        groups=ClassGroups(counts=np.array(COUNTS)),
+        label_names=tuple(f"class {index}" for index in range(len(COUNTS))),
+    )
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +50,7 @@ def accuracy(data: AlphaData) -> Callable[[LinearClassifier], dict[str, float]]:
     """Top-1 accuracy on all rows and on those of few classes."""
 
     def score(classifier: LinearClassifier) -> dict[str, float]:
-        right = classifier.logits(data.features).argmax(axis=1) == data.labels
-        return {"all": float(right.mean()), "few": float(right[np.isin(data.labels, data.few)].mean())}
+        right = classifier.logits(data.split.features).argmax(axis=1) == data.split.labels
+        return {"all": float(right.mean()), "few": float(right[np.isin(data.split.labels, data.few)].mean())}
 
     return score

@@ -1,56 +1,37 @@
-"""Class means, nearest classes, reduced classifiers, and rows of an epoch."""
+"""Nearest classes, reduced classifiers, and rows of an epoch."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 
-from mntrain.errors import ConfigError, DataError
+from mntrain.errors import ConfigError
 from mntrain.heads.alpha.inputs import module_inputs, reduce_classifiers
 from mntrain.heads.alpha.negatives import EpochRows
-from mntrain.heads.alpha.neighbors import class_means, nearest_classes
+from mntrain.heads.alpha.neighbors import nearest_classes
 from mntrain.heads.alpha.rows import AlphaData
 from mntrain.heads.classifier import LinearClassifier
-
-
-def test_class_means_are_those_of_the_rows_of_a_class(tmp_path: Path) -> None:
-    """Over several blocks of a memory-mapped file, with labels in no order."""
-    random = np.random.default_rng(0)
-    features = random.normal(size=(10_000, 3)).astype(np.float32)
-    labels = random.integers(0, 40, len(features))
-    np.save(tmp_path / "features.npy", features)
-    means = class_means(np.load(tmp_path / "features.npy", mmap_mode="r"), labels, 41)
-    expected = np.stack([features[labels == label].astype(np.float64).mean(axis=0) for label in range(40)])
-    np.testing.assert_allclose(means[:40], expected, atol=1e-6)
-    assert np.isnan(means[40]).all()
+from mntrain.heads.groups import class_means
 
 
 def test_neighbors_are_scikit_learns(data: AlphaData) -> None:
-    means = class_means(data.features, data.labels, 14)
-    near = nearest_classes(means, data.few, data.base, 4)
-    distances, order = NearestNeighbors(n_neighbors=4).fit(means[data.base]).kneighbors(means[data.few])
-    assert near.classes.tolist() == data.base[order].tolist()
+    means = class_means(data.split, 14)
+    base = data.groups.members("base")
+    near = nearest_classes(means, data.few, base, 4)
+    distances, order = NearestNeighbors(n_neighbors=4).fit(means[base]).kneighbors(means[data.few])
+    assert near.classes.tolist() == base[order].tolist()
     np.testing.assert_allclose(near.distances, distances)
     assert near.members[:, 0].tolist() == data.few.tolist()
 
 
 def test_a_class_is_never_its_own_neighbor(data: AlphaData) -> None:
-    means = class_means(data.features, data.labels, 14)
+    means = class_means(data.split, 14)
     near = nearest_classes(means, data.few, np.arange(14), 13)
     assert all(sorted(members) == list(range(14)) for members in near.members.tolist())
     with pytest.raises(ConfigError, match=r"alpha\.neighbors is 14, but there are 13 classes"):
         nearest_classes(means, data.few, np.arange(14), 14)
-
-
-def test_a_feature_that_is_not_finite_is_told_by_its_row() -> None:
-    features = np.zeros((5000, 2), np.float32)
-    features[4321, 1] = np.nan
-    with pytest.raises(DataError, match="Row 4321 has a feature that is not finite"):
-        class_means(features, np.zeros(5000, np.int64), 1)
 
 
 @pytest.mark.parametrize("width", [1, 4, 7])

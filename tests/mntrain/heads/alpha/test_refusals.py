@@ -15,8 +15,9 @@ from mntrain.heads.alpha.network import CoefficientNetwork
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
 from mntrain.heads.alpha.rows import AlphaData
 from mntrain.heads.alpha.stage import compose_few_classes
-from mntrain.heads.alpha.sweeps import sweep_gamma
+from mntrain.heads.alpha.sweeps import sweep_neighbors
 from mntrain.heads.classifier import LinearClassifier
+from mntrain.heads.groups import ClassGroups
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,12 @@ def test_a_wrong_value_is_told_with_its_field_and_limit(field: str, value: Any) 
         AlphaConfig(**values)
 
 
+@pytest.mark.parametrize("settings", [{"gamma": 0.5}, {"clamp": "own"}, {"start": "ordinary"}])
+def test_settings_of_a_clamp_without_one_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"alpha\.network is 'later', whose coefficients are not clamped.*leave"):
+        AlphaConfig(network="later", **settings)
+
+
 def test_limits_themselves_are_right() -> None:
     AlphaConfig(gamma=1.0, neighbors=1, reduced=0, negatives=0.0, momentum=0.0)
 
@@ -70,42 +77,53 @@ def test_settings_beyond_the_classes_are_refused(problem: AlphaProblem, settings
 
 
 @pytest.mark.parametrize(
-    ("groups", "message"),
+    ("thresholds", "message"),
     [
-        (("many",) * 14, "No class is few"),
-        (("few",) * 14, "Every class is few"),
+        ({"few": 5}, "fewer than 5 training examples, but there is none"),
+        ({"few": 111, "many": 200}, "Every class is one of few examples.*lower --head.few"),
     ],
 )
 def test_few_and_base_classes_are_needed(
-    data: AlphaData, classifier: LinearClassifier, groups: tuple[str, ...], message: str
+    data: AlphaData, classifier: LinearClassifier, thresholds: dict[str, int], message: str
 ) -> None:
+    groups = ClassGroups(counts=data.groups.counts, **thresholds)
     with pytest.raises(ConfigError, match=message):
         prepare(replace(data, groups=groups), classifier)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"groups": ("many",) * 13}, "groups of 13 classes.*has 14 classes"),
-        ({"groups": ("tail",) * 14}, "'tail' is no group of classes"),
-        ({"labels": np.zeros(3, np.int64)}, r"labels \[3\]"),
-        ({"features": np.zeros((620, 6), np.float32)}, "Rows have 6 features, but the base classifier takes 7"),
-    ],
-)
-def test_data_that_does_not_fit_is_refused(
-    data: AlphaData, classifier: LinearClassifier, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(DataError, match=message):
-        prepare(replace(data, **changes), classifier)
+def changed(data: AlphaData, **arrays: Any) -> AlphaData:
+    return replace(data, split=replace(data.split, **arrays))
+
+
+def test_data_that_does_not_fit_is_refused(data: AlphaData, classifier: LinearClassifier) -> None:
+    wrong = {
+        r"labels \[3\]": changed(data, labels=np.zeros(3, np.int64)),
+        "Rows have 6 features, but the base classifier takes 7": changed(
+            data, features=np.zeros((len(data.split), 6), np.float32)
+        ),
+        "counts of 13 classes.*has 14 classes": replace(data, groups=ClassGroups(counts=data.groups.counts[1:])),
+    }
+    for message, given in wrong.items():
+        with pytest.raises(DataError, match=message):
+            prepare(given, classifier)
 
 
 def test_labels_beyond_the_classifier_and_classes_without_rows_are_refused(
     data: AlphaData, classifier: LinearClassifier
 ) -> None:
+    labels = data.split.labels
     with pytest.raises(DataError, match="Labels go from 0 to 14, but the base classifier has 14 classes"):
-        prepare(replace(data, labels=np.where(data.labels == 3, 14, data.labels)), classifier)
+        prepare(changed(data, labels=np.where(labels == 3, 14, labels)), classifier)
     with pytest.raises(DataError, match="No training row is of class 'class 3', 'class 12', so there is no mean"):
-        prepare(replace(data, labels=np.where(np.isin(data.labels, (3, 12)), 0, data.labels)), classifier)
+        prepare(changed(data, labels=np.where(np.isin(labels, (3, 12)), 0, labels)), classifier)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_are_refused(data: AlphaData, classifier: LinearClassifier, value: float) -> None:
+    features = data.split.features.copy()
+    features[-1, 2] = value
+    with pytest.raises(DataError, match="rows of class 'class 13' hold NaN or infinite features"):
+        prepare(changed(data, features=features), classifier)
 
 
 def test_adamw_on_modules_that_no_memory_holds_is_refused() -> None:
@@ -114,6 +132,8 @@ def test_adamw_on_modules_that_no_memory_holds_is_refused() -> None:
         CoefficientNetwork(torch.zeros(500, 3000), config, torch.Generator())
 
 
-def test_a_sweep_without_values_is_refused(problem: AlphaProblem) -> None:
-    with pytest.raises(ConfigError, match=r"sweep of alpha\.gamma needs at least one value"):
-        sweep_gamma(problem, AlphaConfig(), 0, lambda _: {}, ())
+def test_a_sweep_of_more_neighbors_than_classes_is_refused(problem: AlphaProblem) -> None:
+    with pytest.raises(
+        ConfigError, match="over 5, 10 neighbors needs as many classes to choose among, but there are 4"
+    ):
+        sweep_neighbors(problem, AlphaConfig(source="many"), 0, (5, 10))

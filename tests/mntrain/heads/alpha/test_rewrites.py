@@ -27,7 +27,7 @@ CONFIG = AlphaConfig(neighbors=3)
 
 @pytest.fixture(scope="module")
 def exact(data: AlphaData, classifier: LinearClassifier) -> AlphaProblem:
-    return prepare(data, classifier, np.float64)
+    return prepare(data, classifier, dtype=np.float64)
 
 
 def plain_modules(straight: StraightModules) -> nn.ModuleList:
@@ -50,7 +50,7 @@ def composed_logits(problem: AlphaProblem, members: Any, rows: Any, coefficients
     weight = torch.from_numpy(problem.classifier.weight).double()
     bias = torch.from_numpy(problem.classifier.bias).double()
     composed = {int(parts[0]): index for index, parts in enumerate(members)}
-    features = torch.from_numpy(problem.data.features[rows]).double()
+    features = torch.from_numpy(problem.data.split.features[rows]).double()
     scores = []
     for label in range(len(weight)):
         if label in composed:
@@ -76,7 +76,7 @@ def test_tracked_modules_on_base_logits_take_the_steps_of_straight_ones(
     exact: AlphaProblem, shared: bool, start: str, settings: dict[str, Any]
 ) -> None:
     members = find_neighbors(exact, CONFIG).members
-    reduced = reduce_classifiers(exact.classifier.weight, 5)
+    reduced = reduce_classifiers(exact.weight, 5)
     inputs = torch.from_numpy(module_inputs(reduced, members))
     sizes: dict[str, int] = {"classes": len(members), "inputs": inputs.shape[1], "hidden": HIDDEN}
     shape = ModuleShape(**sizes, outputs=CONFIG.neighbors + 1, shared=shared)
@@ -90,8 +90,8 @@ def test_tracked_modules_on_base_logits_take_the_steps_of_straight_ones(
     random = np.random.default_rng(0)
     began = tracked.hidden.detach().clone()
     for _ in range(STEPS):
-        rows = random.choice(len(exact.data.labels), BATCH)
-        labels = torch.from_numpy(exact.data.labels[rows])
+        rows = random.choice(len(exact.data.split.labels), BATCH)
+        labels = torch.from_numpy(exact.data.split.labels[rows])
         outputs = torch.stack([plain[0 if shared else index](row) for index, row in enumerate(inputs)])
         # Unclamped here and there, so that gradients go on.
         fast, slow = bounds.clamp(tracked()) + 0.1 * tracked(), bounds.clamp(outputs) + 0.1 * outputs

@@ -112,19 +112,15 @@ def test_a_loss_that_is_not_finite_ends_with_a_remedy(problem: AlphaProblem) -> 
         compose_few_classes(prepare(problem.data, huge), replace(SHORT, clamp="none", learning_rate=9.0), 0)
 
 
-def test_a_sweep_of_gamma_has_the_scores_of_each_composition(problem: AlphaProblem, accuracy: Score) -> None:
-    sweep = sweep_gamma(problem, SHORT, 0, accuracy, (0.2, 0.7))
+def test_sweeps_compose_with_each_value(problem: AlphaProblem) -> None:
+    gammas = sweep_gamma(problem, SHORT, 0, (0.2, 0.7))
     own = compose_few_classes(problem, SHORT, 0).classifier
-    assert sweep.values == (0.2, 0.7)
-    assert {name: values[1] for name, values in sweep.scores.items()} == accuracy(own)
-    assert sweep.base == accuracy(problem.classifier)
-    assert sweep.results[0].record.config.gamma == 0.2
-    plain = json.loads(json.dumps(sweep.to_dict()))
-    assert plain["setting"] == "gamma"
-    assert len(plain["scores"]["few"]) == 2
-
-
-def test_a_sweep_of_neighbors_composes_with_each_number(problem: AlphaProblem, accuracy: Score) -> None:
-    sweep = sweep_neighbors(problem, SHORT, 0, accuracy, (2, 5, 9))
-    assert [result.record.coefficients.shape[1] for result in sweep.results] == [3, 6, 10]
-    assert sweep.values == (2, 5, 9)
+    assert list(gammas) == [0.2, 0.7]
+    assert gammas[0.7].classifier.weight.tobytes() == own.weight.tobytes()
+    assert gammas[0.2].record.coefficients[:, 0].max() <= 0.2 + 1e-6
+    counts = sweep_neighbors(problem, SHORT, 0, (2, 5, 9, 10))  # there are nine base classes
+    assert [(count, result.record.coefficients.shape[1]) for count, result in counts.items()] == [
+        (2, 3),
+        (5, 6),
+        (9, 10),
+    ]
