@@ -38,6 +38,7 @@ _TREE: Final = {
         "docs/tables",
         "docs/evaluating",
         "docs/few-shot",
+        "docs/alpha-net",
         "docs/comparing-and-reports",
         "docs/regression",
     ),
