@@ -8,7 +8,6 @@ from typing import Annotated
 from mntrain.commands.command import Command
 from mntrain.commands.lists import names, whole_numbers
 from mntrain.commands.options import FolderPath, Option, OtherWords
-from mntrain.terminal_text import printable
 
 _EPILOG = """\
 methods:
@@ -49,6 +48,8 @@ class HeadCommand:
         seeds: seeds of every method on every store
         name: start of the names of runs (that of the store)
         runs: folder of all runs
+        output: folder of the comparison of several heads (RUNS/heads-NAME)
+        baseline: method that differences are taken to (joint, else the first)
         overwrite: replace earlier runs of the same names
         json: print the result as JSON, and no progress
     """
@@ -59,33 +60,39 @@ class HeadCommand:
     seeds: Annotated[tuple[int, ...], Option(metavar="A,B", parse=whole_numbers("--seeds", "0,1,2"))] = (0,)
     name: Annotated[str, Option(metavar="NAME")] | None = None
     runs: FolderPath = Path("runs")
+    output: FolderPath | None = None
+    baseline: Annotated[str, Option(metavar="METHOD")] | None = None
     overwrite: bool = False
     json: bool = False
 
 
 def run(command: HeadCommand) -> int:
     """Make the heads, and print their scores; returns the exit code."""
+    from mntrain.heads.comparison_files import comparison_table
     from mntrain.heads.methods.registry import find_methods
-    from mntrain.heads.session import HeadOptions, make_heads
+    from mntrain.heads.session import HeadOptions, compare_heads
     from mntrain.heads.settings import parse_head_settings
 
-    kept = make_heads(
-        HeadOptions(
-            methods=find_methods(names(command.methods)),
-            stores=command.features,
-            seeds=command.seeds,
-            settings=parse_head_settings(command.words),
-            runs=command.runs,
-            name=command.name,
-            overwrite=command.overwrite,
-            quiet=command.json,
-        )
+    options = HeadOptions(
+        methods=find_methods(names(command.methods)),
+        stores=command.features,
+        seeds=command.seeds,
+        settings=parse_head_settings(command.words),
+        runs=command.runs,
+        name=command.name,
+        output=command.output,
+        baseline=command.baseline,
+        overwrite=command.overwrite,
+        quiet=command.json,
     )
+    comparison = compare_heads(options)
     if command.json:
-        print(json.dumps({str(head.folder): head.record for head in kept}, allow_nan=False))
+        print(json.dumps(comparison.to_json(), allow_nan=False))
         return 0
-    for head in kept:
-        print(printable(f"{head.folder}"))
+    from rich.console import Console
+
+    written = options.comparison_folder or options.folders()[0]
+    comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=[f"written to {written}"])
     return 0
 
 
