@@ -80,12 +80,15 @@ def _measure(arguments: argparse.Namespace, file: Path) -> dict[str, Any]:
         groups=ClassGroups(counts=counts),
         label_names=tuple(f"class {index}" for index in range(arguments.classes)),
     )
+    told = Console(stderr=True)
     began = _clocks()
     problem = prepare(data, classifier)
     ends = [_clocks()]
 
-    def note(_: AlphaEpoch) -> None:
+    def note(epoch: AlphaEpoch) -> None:
         ends.append(_clocks())
+        elapsed, cpu = ends[-1] - ends[-2]
+        told.print(f"epoch {epoch.epoch}: {elapsed:.1f} s, CPU {cpu:.1f} s, loss {epoch.loss:.3f}")
 
     # The first epoch includes principal components and the first layers' draws.
     compose_few_classes(problem, AlphaConfig(epochs=arguments.epochs + 1), 0, note)
