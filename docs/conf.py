@@ -39,6 +39,7 @@ _TREE: Final = {
         "docs/evaluating",
         "docs/few-shot",
         "docs/heads",
+        "docs/alpha-net",
         "docs/comparing-and-reports",
         "docs/regression",
     ),

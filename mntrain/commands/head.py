@@ -23,17 +23,19 @@ and changes of a linear classifier, joint's or that of the method after a hyphen
   tau        weights divided by their norm to the power τ
   bias       control: a constant on the biases of classes of few examples
   fixed      control: fixed coefficients of the nearest larger classes
+  alpha      Alpha Net: learned coefficients of the nearest larger classes, as in alpha-crt
 
 examples:
 
   mntrain head joint,logistic,crt features/flowers
   mntrain head crt features/flowers --head.few 30 --name flowers-balanced
+  mntrain head alpha-crt,alpha-lws features/flowers --alpha.gamma 0.6 --alpha.sweep both
   mntrain head joint,ncm,tau,crt,lws,bias,fixed features/lt-seed0 features/lt-seed1 features/lt-seed2
   mnexport runs/flowers-crt/artifact repository/flowers
 
 Settings are --head.X: base, many, few, choose, epochs, least_steps, batch_size, learning_rate, momentum, weight_decay,
-sampling, hidden, neighbors, constant and coefficient. Several stores are several seeds: methods are compared store by
-store.
+sampling, hidden, neighbors, constant and coefficient; those of Alpha Net are --alpha.X (docs/alpha-net.md). Several
+stores are several seeds: methods are compared store by store.
 """
 
 
@@ -44,7 +46,7 @@ class HeadCommand:
     Args:
         methods: methods, see below
         features: folders that `mntrain features` has written
-        words: settings of the methods (--head.X)
+        words: settings of the methods (--head.X, --alpha.X)
         seeds: seeds of every method on every store
         name: start of the names of runs (that of the store)
         runs: folder of all runs

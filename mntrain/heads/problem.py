@@ -46,11 +46,13 @@ class Composition:
         classes: composed classes, int64 [F].
         neighbors: base classes of each, int64 [F, K].
         coefficients: of the class's own classifier, then of its neighbors, [F, K+1].
+        distances: from the mean features of a class to those of its neighbors, [F, K]; None where they are not kept.
     """
 
     classes: IndexArray
     neighbors: IndexArray
     coefficients: NDArray[Any]
+    distances: NDArray[np.float64] | None = None
 
     def compose(self, base: LinearClassifier) -> LinearClassifier:
         """Compose weights and biases; all other classes keep theirs."""
@@ -67,6 +69,7 @@ class Composition:
             "classes": [names[place] for place in self.classes],
             "neighbors": [[names[place] for place in places] for places in self.neighbors],
             "coefficients": self.coefficients.astype(np.float64).tolist(),
+            "distances": None if self.distances is None else self.distances.tolist(),
         }
 
 
@@ -80,6 +83,7 @@ class HeadResult:
         chosen: settings that were chosen or learned, as plain values.
         sweeps: settings over their values.
         composition: coefficients of composed classes; None where none is composed.
+        details: further plain values for the record, such as the course of a training.
     """
 
     predictor: HeadPredictor
@@ -87,6 +91,7 @@ class HeadResult:
     chosen: Mapping[str, Any] = field(default_factory=dict)
     sweeps: tuple[HeadSweep, ...] = ()
     composition: Composition | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def linear(self) -> LinearClassifier | None:

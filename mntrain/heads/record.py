@@ -94,6 +94,7 @@ def head_record(problem: HeadProblem, result: HeadResult, base: BaseScores, star
         "classes": _classes(problem, scores["test"], base),
         "sweeps": [_swept(problem, sweep) for sweep in result.sweeps],
         "composition": None if result.composition is None else result.composition.to_json(store.label_names),
+        "details": dict(result.details),
     }
 
 

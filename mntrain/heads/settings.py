@@ -10,6 +10,7 @@ from mntrain.config_fields import require_finite
 from mntrain.data.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 from mntrain.fields.sections import parse_sections
+from mntrain.heads.alpha.config import AlphaHeadSettings
 from mntrain.heads.scores import Choice
 
 
@@ -80,9 +81,11 @@ class HeadSections:
 
     Args:
         head: that methods share.
+        alpha: of Alpha Net.
     """
 
     head: HeadSettings = field(default_factory=HeadSettings)
+    alpha: AlphaHeadSettings = field(default_factory=AlphaHeadSettings)
 
 
 def parse_head_settings(words: Sequence[str]) -> HeadSections:

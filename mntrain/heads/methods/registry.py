@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from mntrain.errors import ConfigError
 from mntrain.fields.suggestion import nearest
+from mntrain.heads.methods.alpha import alpha
 from mntrain.heads.methods.controls import bias, fixed
 from mntrain.heads.methods.linear import crt, joint, lws
 from mntrain.heads.methods.logistic import logistic
@@ -67,6 +68,7 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
         "lws": HeadMethod(run=lws, summary="one learned scale for each class", on_base=True),
         "bias": HeadMethod(run=bias, summary="control: a constant on the biases of classes of few", on_base=True),
         "fixed": HeadMethod(run=fixed, summary="control: fixed coefficients of neighbors for few", on_base=True),
+        "alpha": HeadMethod(run=alpha, summary="Alpha Net: learned coefficients of neighbors for few", on_base=True),
     }
 )
 
