@@ -41,6 +41,8 @@ _TREE: Final = {
         "docs/few-shot",
         "docs/long-tails",
         "docs/features",
+        "docs/heads",
+        "docs/alpha-net",
         "docs/comparing-and-reports",
         "docs/regression",
     ),

@@ -14,6 +14,8 @@ methods:
   joint      linear probe, every row alike; the network's own last layer with --head.base network
   logistic   logistic regression, converged, C chosen on the validation rows: the reference
   knn        k nearest training rows (scores only, no artifact)
+  svm        support vector machine with an RBF kernel (scores only, no artifact)
+  mlp        perceptron with a hidden layer of --head.hidden units (scores only, no artifact)
   ncm        nearest class mean by the cosine, as a linear layer
   crt        new classifier, rows drawn class by class
 and changes of a linear classifier, joint's or that of the method after a hyphen, as in bias-crt:
@@ -21,16 +23,19 @@ and changes of a linear classifier, joint's or that of the method after a hyphen
   tau        weights divided by their norm to the power τ
   bias       control: a constant on the biases of classes of few examples
   fixed      control: fixed coefficients of the nearest larger classes
+  alpha      Alpha Net: learned coefficients of the nearest larger classes, as in alpha-crt
 
 examples:
 
   mntrain head joint,logistic,crt features/flowers
   mntrain head crt features/flowers --head.few 30 --name flowers-balanced
+  mntrain head alpha-crt,alpha-lws features/flowers --alpha.gamma 0.6 --alpha.sweep both
   mntrain head joint,ncm,tau,crt,lws,bias,fixed features/lt-seed0 features/lt-seed1 features/lt-seed2
   mnexport runs/flowers-crt/artifact repository/flowers
 
 Settings are --head.X: base, many, few, choose, epochs, least_steps, batch_size, learning_rate, momentum, weight_decay,
-sampling, neighbors, constant and coefficient. Several stores are several seeds: methods are compared store by store.
+sampling, hidden, neighbors, constant and coefficient; those of Alpha Net are --alpha.X (docs/alpha-net.md). Several
+stores are several seeds: methods are compared store by store.
 """
 
 
@@ -41,7 +46,7 @@ class HeadCommand:
     Args:
         methods: methods, see below
         features: folders that `mntrain features` has written
-        words: settings of the methods (--head.X)
+        words: settings of the methods (--head.X, --alpha.X)
         seeds: seeds of every method on every store
         name: start of the names of runs (that of the store)
         runs: folder of all runs
@@ -89,7 +94,10 @@ def run(command: HeadCommand) -> int:
     from rich.console import Console
 
     written = options.comparison_folder or options.folders()[0]
-    comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=[f"written to {written}"])
+    notes = [f"written to {written}"]
+    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["linear"])
+    notes += [f"{method}: no artifact, since this head is not linear; its scores are kept" for method in bare]
+    comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=notes)
     return 0
 
 

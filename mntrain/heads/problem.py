@@ -17,7 +17,7 @@ from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.groups import ClassGroups
-from mntrain.heads.scores import Predictor, SplitScores, logit_scores, split_scores
+from mntrain.heads.scores import HeadPredictor, SplitScores, logit_scores, split_scores
 from mntrain.heads.settings import HeadSections
 
 
@@ -34,7 +34,7 @@ class HeadSweep:
 
     name: str
     values: tuple[float, ...]
-    predictor: Callable[[float], Predictor]
+    predictor: Callable[[float], HeadPredictor]
     chosen: float | None = None
 
 
@@ -46,11 +46,13 @@ class Composition:
         classes: composed classes, int64 [F].
         neighbors: base classes of each, int64 [F, K].
         coefficients: of the class's own classifier, then of its neighbors, [F, K+1].
+        distances: from the mean features of a class to those of its neighbors, [F, K]; None where they are not kept.
     """
 
     classes: IndexArray
     neighbors: IndexArray
     coefficients: NDArray[Any]
+    distances: NDArray[np.float64] | None = None
 
     def compose(self, base: LinearClassifier) -> LinearClassifier:
         """Compose weights and biases; all other classes keep theirs."""
@@ -67,6 +69,7 @@ class Composition:
             "classes": [names[place] for place in self.classes],
             "neighbors": [[names[place] for place in places] for places in self.neighbors],
             "coefficients": self.coefficients.astype(np.float64).tolist(),
+            "distances": None if self.distances is None else self.distances.tolist(),
         }
 
 
@@ -80,13 +83,15 @@ class HeadResult:
         chosen: settings that were chosen or learned, as plain values.
         sweeps: settings over their values.
         composition: coefficients of composed classes; None where none is composed.
+        details: further plain values for the record, such as the course of a training.
     """
 
-    predictor: Predictor
+    predictor: HeadPredictor
     scale: FeatureScale
     chosen: Mapping[str, Any] = field(default_factory=dict)
     sweeps: tuple[HeadSweep, ...] = ()
     composition: Composition | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def linear(self) -> LinearClassifier | None:
@@ -122,11 +127,11 @@ class HeadProblem:
         assert self.start.linear is not None
         return self.start.linear, self.start.scale
 
-    def on_validation(self, predictor: Predictor) -> SplitScores:
+    def on_validation(self, predictor: HeadPredictor) -> SplitScores:
         """Score a predictor on the validation rows, which alone may choose."""
         return split_scores(predictor, self.store.validation, self.groups)
 
-    def rank(self, predictor: Predictor) -> tuple[float, float]:
+    def rank(self, predictor: HeadPredictor) -> tuple[float, float]:
         """Rank a predictor on the validation rows, the better the larger."""
         return self.on_validation(predictor).rank(self.settings.head.choose)
 

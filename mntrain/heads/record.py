@@ -18,7 +18,7 @@ from mntrain.errors import ArtifactError
 from mntrain.feature_store.store import FeatureStore
 from mntrain.heads.groups import ClassGroups, class_means, nearest_base
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.scores import Predictor, SplitScores, split_scores
+from mntrain.heads.scores import HeadPredictor, SplitScores, split_scores
 from mntrain.regular_files import read_text
 
 RECORD = "head.json"
@@ -46,7 +46,7 @@ class BaseScores:
     nearest: NDArray[np.int64]
 
     @classmethod
-    def of(cls, predictor: Predictor, store: FeatureStore, groups: ClassGroups) -> BaseScores:
+    def of(cls, predictor: HeadPredictor, store: FeatureStore, groups: ClassGroups) -> BaseScores:
         """Score the classifier, and find the nearest base class of every class."""
         everyone = groups.members("all")
         distance, nearest = np.full(len(everyone), np.inf), np.full(len(everyone), -1)
@@ -94,6 +94,7 @@ def head_record(problem: HeadProblem, result: HeadResult, base: BaseScores, star
         "classes": _classes(problem, scores["test"], base),
         "sweeps": [_swept(problem, sweep) for sweep in result.sweeps],
         "composition": None if result.composition is None else result.composition.to_json(store.label_names),
+        "details": dict(result.details),
     }
 
 

@@ -22,7 +22,7 @@ _ROWS = 4096
 _TOP = 5
 
 
-class Predictor(Protocol):
+class HeadPredictor(Protocol):
     """Scores every class for rows of features."""
 
     def logits(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -72,7 +72,7 @@ class SplitScores:
         return {name: asdict(score) for name, score in self.groups.items()}
 
 
-def split_scores(predictor: Predictor, split: FeatureSplit, groups: ClassGroups) -> SplitScores:
+def split_scores(predictor: HeadPredictor, split: FeatureSplit, groups: ClassGroups) -> SplitScores:
     """Score a predictor on a split, a few thousand rows at a time."""
     parts = [
         _row_scores(predictor.logits(split.features[start : start + _ROWS]), split.labels[start : start + _ROWS])

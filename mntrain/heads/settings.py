@@ -10,6 +10,7 @@ from mntrain.config_fields import require_finite
 from mntrain.data.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 from mntrain.fields.sections import parse_sections
+from mntrain.heads.alpha.config import AlphaHeadSettings
 from mntrain.heads.scores import Choice
 
 
@@ -31,6 +32,7 @@ class HeadSettings:
         momentum: of SGD.
         weight_decay: of SGD, on standardised features.
         sampling: draw of the rows that crt and lws learn from.
+        hidden: units of mlp.
         neighbors: base classes K that fixed composes a class of few with.
         constant: of bias; None chooses it on the validation rows.
         coefficient: of each neighbor in fixed; None chooses it on the validation rows.
@@ -47,6 +49,7 @@ class HeadSettings:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     sampling: Sampling = "class_balanced"
+    hidden: int = 512
     neighbors: int = 5
     constant: float | None = None
     coefficient: float | None = None
@@ -64,6 +67,7 @@ class HeadSettings:
             "momentum": (0 <= self.momentum < 1, "from 0 to below 1 (0.9 is usual)"),
             "weight_decay": (0 <= self.weight_decay < 10, "from 0 to below 10 (0.0005 is usual)"),
             "sampling": (self.sampling in SAMPLINGS, " or ".join(SAMPLINGS)),
+            "hidden": (1 <= self.hidden <= 10**6, "from 1 to 10^6 (512 is usual)"),
             "neighbors": (1 <= self.neighbors <= 1000, "from 1 to 1000 (5 is usual)"),
         }
         for name, (right, limit) in limits.items():
@@ -77,9 +81,11 @@ class HeadSections:
 
     Args:
         head: that methods share.
+        alpha: of Alpha Net.
     """
 
     head: HeadSettings = field(default_factory=HeadSettings)
+    alpha: AlphaHeadSettings = field(default_factory=AlphaHeadSettings)
 
 
 def parse_head_settings(words: Sequence[str]) -> HeadSections:

@@ -8,11 +8,13 @@ from types import MappingProxyType
 
 from mntrain.errors import ConfigError
 from mntrain.fields.suggestion import nearest
+from mntrain.heads.methods.alpha import alpha
 from mntrain.heads.methods.controls import bias, fixed
 from mntrain.heads.methods.linear import crt, joint, lws
 from mntrain.heads.methods.logistic import logistic
 from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
+from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
 
 BASE = "joint"
@@ -56,12 +58,17 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
         "joint": HeadMethod(run=joint, summary="linear probe, every row alike; or the network's own last layer"),
         "logistic": HeadMethod(run=logistic, summary="logistic regression, converged, C chosen on validation rows"),
         "knn": HeadMethod(run=knn, summary="k nearest training rows; scores only, no artifact", linear=False),
+        "svm": HeadMethod(
+            run=svm, summary="support vector machine, RBF kernel; scores only, no artifact", linear=False
+        ),
+        "mlp": HeadMethod(run=mlp, summary="perceptron with a hidden layer; scores only, no artifact", linear=False),
         "ncm": HeadMethod(run=ncm, summary="nearest class mean by the cosine, as a linear layer"),
         "tau": HeadMethod(run=tau, summary="weights divided by their norm to the power τ", on_base=True),
         "crt": HeadMethod(run=crt, summary="new classifier, rows drawn class by class"),
         "lws": HeadMethod(run=lws, summary="one learned scale for each class", on_base=True),
         "bias": HeadMethod(run=bias, summary="control: a constant on the biases of classes of few", on_base=True),
         "fixed": HeadMethod(run=fixed, summary="control: fixed coefficients of neighbors for few", on_base=True),
+        "alpha": HeadMethod(run=alpha, summary="Alpha Net: learned coefficients of neighbors for few", on_base=True),
     }
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ def features_of(counts: tuple[int, ...], generator: np.random.Generator, seed: i
     return FeatureSplit(features=rows[order].astype(np.float32), labels=labels[order].astype(np.int64))
 
 
-def write_features(path: Path, counts: tuple[int, ...] = COUNTS, seed: int = 0, own: bool = True) -> Path:
+def _write(path: Path, counts: tuple[int, ...] = COUNTS, seed: int = 0, own: bool = True) -> Path:
     """Write a store; ``own`` gives its network a last layer."""
     generator = np.random.default_rng(seed)
     even = (10,) * len(counts)
@@ -51,9 +52,15 @@ def write_features(path: Path, counts: tuple[int, ...] = COUNTS, seed: int = 0, 
 
 
 @pytest.fixture(scope="session")
+def write_features() -> Callable[..., Path]:
+    """Writer of a store: folder, training rows of each class, seed, and whether the network has a last layer."""
+    return _write
+
+
+@pytest.fixture(scope="session")
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     """Eight classes: two of many, three of medium and three of few rows."""
-    return open_store(write_features(tmp_path_factory.mktemp("features") / "tail"))
+    return open_store(_write(tmp_path_factory.mktemp("features") / "tail"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,1 @@
+"""Time and memory of heads on stored features."""

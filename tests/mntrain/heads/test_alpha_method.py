@@ -1,0 +1,106 @@
+"""Alpha Net as a method of ``mntrain head``, on the classifiers of other methods."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mntrain.artifact import load_artifact
+from mntrain.commands.cli import main
+from mntrain.errors import ConfigError
+from mntrain.feature_store.store import FeatureStore
+from mntrain.heads.alpha.config import AlphaHeadSettings
+from mntrain.heads.alpha.sweeps import GAMMAS
+from mntrain.heads.methods.alpha import alpha
+from mntrain.heads.methods.registry import find_method
+from mntrain.heads.problem import HeadProblem, HeadResult
+from mntrain.heads.record import read_record
+from mntrain.heads.settings import parse_head_settings
+
+SHORT: dict[str, Any] = {"neighbors": 3, "epochs": 2}
+
+
+def with_settings(problem: HeadProblem, base: HeadResult, **settings: Any) -> HeadProblem:
+    sections = replace(problem.settings, alpha=AlphaHeadSettings(**SHORT | settings))
+    return replace(problem, settings=sections, method="alpha", start=base)
+
+
+@pytest.mark.parametrize("start", ["joint", "crt", "lws"])
+def test_it_stands_on_any_linear_classifier(start: str) -> None:
+    method = find_method(f"alpha-{start}")
+    assert (method.method.run, method.start) == (alpha, start)
+
+
+def test_it_composes_the_classifier_that_it_starts_from(problem: HeadProblem, base: HeadResult) -> None:
+    result = alpha(with_settings(problem, base))
+    assert result.linear is not None
+    assert base.linear is not None
+    assert result.composition is not None
+    assert result.composition.classes.tolist() == [5, 6, 7]
+    assert set(result.composition.neighbors.flatten().tolist()) <= {0, 1, 2, 3, 4}
+    np.testing.assert_allclose(result.linear.weight, result.composition.compose(base.linear).weight, rtol=1e-6)
+    assert result.linear.weight[:5].tobytes() == base.linear.weight[:5].tobytes()
+    assert len(result.details["curve"]) == 2
+
+
+def test_modules_read_classifiers_on_the_scale_that_they_learned_on(problem: HeadProblem, base: HeadResult) -> None:
+    """Features of another unit, with the base classifier to match, give the same coefficients."""
+    first = alpha(with_settings(problem, base)).composition
+    factor = np.float32(1024)
+    split = replace(problem.store.train, features=problem.store.train.features * factor)
+    scale = replace(base.scale, mean=base.scale.mean * factor, std=base.scale.std * factor)
+    assert base.linear is not None
+    other = replace(base, predictor=replace(base.linear, weight=base.linear.weight / factor), scale=scale)
+    changed = replace(with_settings(problem, other), store=replace(problem.store, train=split))
+    second = alpha(changed).composition
+    assert first is not None
+    assert second is not None
+    np.testing.assert_allclose(second.coefficients, first.coefficients, atol=1e-5)
+
+
+def test_gamma_can_be_chosen_on_validation_rows(problem: HeadProblem, base: HeadResult) -> None:
+    result = alpha(with_settings(problem, base, choose_gamma=True, sweep="neighbors"))
+    gammas, counts = result.sweeps
+    assert (gammas.name, gammas.values, counts.name, counts.values) == ("γ", GAMMAS, "K", (2, 5))
+    best = max(GAMMAS, key=lambda gamma: problem.rank(gammas.predictor(gamma)))
+    assert result.chosen == {"gamma": best}
+    assert gammas.chosen == best
+    assert result.predictor is gammas.predictor(best)
+
+
+def test_the_command_writes_artifact_and_record(store: FeatureStore, tmp_path: Path) -> None:
+    words = ["head", "alpha-crt", str(store.path), "--runs", str(tmp_path), "--head.least_steps", "20"]
+    settings = ["--alpha.neighbors", "3", "--alpha.epochs", "1", "--alpha.sweep", "both", "--alpha.network", "shared"]
+    assert main([*words, *settings]) == 0
+    record = read_record(tmp_path / "tail-alpha-crt")
+    assert (record["method"], record["base"]) == ("alpha-crt", "crt")
+    assert record["composition"]["classes"] == ["class 5", "class 6", "class 7"]
+    distances = np.array(record["composition"]["distances"])
+    assert (np.diff(distances, axis=1) >= 0).all()
+    assert np.array(record["composition"]["coefficients"]).shape == (3, 4)
+    assert record["details"]["settings"]["network"] == "shared"
+    assert [sweep["name"] for sweep in record["sweeps"]] == ["γ", "K"]
+    assert [set(score) for score in record["sweeps"][0]["test"]] == [{"few", "medium", "many", "all"}] * len(GAMMAS)
+    artifact = load_artifact(tmp_path / "tail-alpha-crt" / "artifact")
+    assert artifact.config.head is not None
+    composition = json.loads((tmp_path / "tail-alpha-crt" / "artifact" / "composition.json").read_text())
+    assert composition == record["composition"]
+
+
+def test_wrong_words_are_told_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"--alpha\.gama is no setting.*did you mean --alpha\.gamma"):
+        parse_head_settings(["--alpha.gama", "0.5"])
+    with pytest.raises(ConfigError, match=r"alpha\.gamma is 1\.5; it must be above 0 and at most 1"):
+        parse_head_settings(["--alpha.gamma", "1.5"])
+    with pytest.raises(ConfigError, match=r"alpha\.sweep"):
+        parse_head_settings(["--alpha.sweep", "all"])
+
+
+def test_too_few_base_classes_are_refused(problem: HeadProblem, base: HeadResult) -> None:
+    with pytest.raises(ConfigError, match=r"alpha\.neighbors is 6, but there are 5 classes"):
+        alpha(with_settings(problem, base, neighbors=6))
