@@ -103,6 +103,7 @@ def test_serving_names_nothing_that_only_training_installs() -> None:
     [
         ("onnxruntime", {"mnserve/engines/runtime.py", "mnexport/runtime.py"}),
         ("datasets", {"mntrain/data/hugging_face.py"}),
+        ("huggingface_hub", {"mntrain/hugging_face_hub.py"}),
     ],
 )
 def test_libraries_that_report_usage_are_imported_where_that_is_switched_off(library: str, owners: set[str]) -> None:

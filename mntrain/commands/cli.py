@@ -10,7 +10,21 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-from mntrain.commands import adapt, animate, compare, crossval, data, evaluate, fewshot, fit, neighbors, recipes, report
+from mntrain.commands import (
+    adapt,
+    animate,
+    compare,
+    crossval,
+    data,
+    evaluate,
+    fewshot,
+    fit,
+    neighbors,
+    pull,
+    push,
+    recipes,
+    report,
+)
 from mntrain.commands.command import Command
 from mntrain.commands.options import add_options, takes_other_words
 from mntrain.commands.output import end_at_sigterm, run_command
@@ -31,6 +45,8 @@ COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
         "report": report.COMMAND,
         "animate": animate.COMMAND,
         "neighbors": neighbors.COMMAND,
+        "push": push.COMMAND,
+        "pull": pull.COMMAND,
         "recipes": recipes.COMMAND,
     }
 )
