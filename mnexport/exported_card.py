@@ -5,7 +5,7 @@ It describes the version that was published last, and says by a digest which one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -128,7 +128,7 @@ def _parity_section(report: ExportReport) -> str:
     return section("Parity", text, table(head, [_compared(item, outputs) for item in comparisons], words=2))
 
 
-def _compared(item: BatchComparison, outputs: list[str]) -> list[str]:
+def _compared(item: BatchComparison, outputs: Sequence[str]) -> list[str]:
     return [
         f"{escaped(item.what)} with {escaped(item.reference)}",
         escaped(item.tolerance),

@@ -65,7 +65,7 @@ COMMAND = Command(
     options=PullCommand,
     run=run,
     summary="artifact or model repository from the Hugging Face hub, or from a folder",
-    description="Fetch an artifact, a model or a model repository, check it by loading it or by its digests, and put it "
-    "in place whole or not at all.",
+    description="Fetch an artifact, a model or a model repository, check it by loading it or by its digests, and put "
+    "it in place whole or not at all.",
     epilog=_EPILOG,
 )

@@ -73,7 +73,7 @@ COMMAND = Command(
     options=PushCommand,
     run=run,
     summary="artifact or model repository to the Hugging Face hub, or to a folder",
-    description="Check an artifact, a model of a repository or a whole repository, and send the files that belong to it "
-    "in one commit, with its model card.",
+    description="Check an artifact, a model of a repository or a whole repository, and send the files that belong to "
+    "it in one commit, with its model card.",
     epilog=_EPILOG,
 )

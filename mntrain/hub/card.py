@@ -40,7 +40,10 @@ def _made(contents: Contents) -> str:
     data = ModelCardData(library_name=LIBRARY, tags=[LIBRARY, "onnx"])
     models = contents.models or (contents.folder.resolve().name,)
     cards = [f"{name}/{CARD}" for name in models]
-    lines = [f"- [{name}]({card})" if card in contents.files else f"- {name}" for name, card in zip(models, cards)]
+    lines = [
+        f"- [{name}]({card})" if card in contents.files else f"- {name}"
+        for name, card in zip(models, cards, strict=True)
+    ]
     page = "\n".join(lines)
     return (
         f"---\n{data.to_yaml()}\n---\n\n# Model repository\n\nModels in Triton's layout, exported by mn-runtime "

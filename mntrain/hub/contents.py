@@ -81,8 +81,8 @@ def read_contents(folder: Path) -> Contents:
         kind = kind_of(present)
         if kind is None:
             raise ArtifactError(
-                f"{folder} holds no artifact (config.json), no model (config.pbtxt) and no models; give runs/NAME/artifact "
-                "or a repository that mnexport has written."
+                f"{folder} holds no artifact (config.json), no model (config.pbtxt) and no models; give "
+                "runs/NAME/artifact or a repository that mnexport has written."
             )
         files = tuple(sorted(_belonging(folder, kind, present)))
         for name in files:

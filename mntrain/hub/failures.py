@@ -8,6 +8,7 @@ from mntrain.errors import ConfigError, HubError
 from mntrain.fields.suggestion import nearest
 from mntrain.hub.place import HubRepository
 from mntrain.hugging_face_hub import (
+    REQUEST_ERRORS,
     TRANSPORT_ERRORS,
     GatedRepoError,
     HfApi,
@@ -37,7 +38,7 @@ def hub_errors(api: HfApi, repository: HubRepository) -> Iterator[None]:
         yield
     except HFValidationError as error:
         raise ConfigError(f"The hub does not take the name {repository.name!r}: {safe_text(error)}") from error
-    except (*TRANSPORT_ERRORS, ValueError, KeyError, RuntimeError) as error:
+    except REQUEST_ERRORS as error:
         raise HubError(_sentence(_root(error), api, repository)) from error
 
 
@@ -64,19 +65,18 @@ def _sentence(error: BaseException, api: HfApi, repository: HubRepository) -> st
     if isinstance(error, GatedRepoError):
         return f"{name} is gated: ask for access at {endpoint}/{name}, then {_LOG_IN}."
     if isinstance(error, RevisionNotFoundError):
-        return f"{name} has no revision {repository.revision!r}{_near(repository.revision, lambda: _revisions(api, name))}."
+        near = _near(repository.revision, lambda: _revisions(api, name))
+        return f"{name} has no revision {repository.revision!r}{near}."
     if isinstance(error, RepositoryNotFoundError):
         near = _near(name, lambda: _siblings(api, name))
-        return (
-            f"There is no repository {name} on {endpoint} that this token may see{near}; if it is private, {_LOG_IN}."
-        )
+        return f"There is no repository {name} on {endpoint} that you may see{near}; if it is private, {_LOG_IN}."
     if isinstance(error, HfHubHTTPError):
         status = error.response.status_code
         said = safe_text(error.server_message) if error.server_message else ""
         if status in (401, 403):
             return (
-                f"{endpoint} does not allow this for {name}{f' ({said})' if said else ''}; {_LOG_IN}, with a token that "
-                "may write where you push."
+                f"{endpoint} does not allow this for {name}{f' ({said})' if said else ''}; {_LOG_IN}, with a token "
+                "that may write where you push."
             )
         later = "; try again later" if status >= 500 or status == 429 else ""
         return f"{endpoint} answered {status} for {name}{f' ({said})' if said else ''}{later}."
@@ -93,7 +93,7 @@ def _near(word: str | None, listed: Callable[[], Iterable[str]]) -> str:
         return ""
     try:
         found = nearest(word, list(listed()))
-    except (*TRANSPORT_ERRORS, ValueError, KeyError):
+    except REQUEST_ERRORS:
         return ""
     return "" if found is None else f"; did you mean {printable(found)}?"
 

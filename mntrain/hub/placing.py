@@ -111,8 +111,8 @@ def _check_replaced(target: Path, kind: Kind) -> None:
     foreign = [item for item in present if str(item.relative_to(target)) not in existing.files]
     if foreign:
         raise ConfigError(
-            f"{target} would be replaced, and holds {foreign[0].relative_to(target)}, which does not belong to it; move "
-            "it elsewhere first, or choose another folder."
+            f"{target} would be replaced, and holds {foreign[0].relative_to(target)}, which does not belong to it; "
+            "move it elsewhere first, or choose another folder."
         )
 
 

@@ -91,8 +91,8 @@ def fetch(repository: HubRepository, folder: Path) -> str:
         kind = kind_of(present)
         if kind is None:
             raise ArtifactError(
-                f"{repository.name} holds no artifact (config.json and model.safetensors) and no model (config.pbtxt) of "
-                "this package; `mntrain push` makes such repositories."
+                f"{repository.name} holds no artifact (config.json and model.safetensors) and no model (config.pbtxt) "
+                "of this package; `mntrain push` makes such repositories."
             )
         wanted = [name for name in present if may_belong(kind, name)]
         snapshot_download(
