@@ -52,10 +52,10 @@ def safe_text(error: object) -> str:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Return the answer of the hub, where the library has wrapped it in an error about its cache."""
+    """Return the answer of the hub, where the library has wrapped it in an error about its cache or an upload."""
     cause = error.__cause__
-    wrapped = isinstance(error, FileNotFoundError) and isinstance(cause, (*TRANSPORT_ERRORS, OfflineModeIsEnabled))
-    return cause if wrapped and cause is not None else error
+    wraps = isinstance(error, FileNotFoundError | RuntimeError) and not isinstance(error, HfHubHTTPError)
+    return _root(cause) if wraps and isinstance(cause, (*TRANSPORT_ERRORS, OfflineModeIsEnabled)) else error
 
 
 def _sentence(error: BaseException, api: HfApi, repository: HubRepository) -> str:

@@ -101,6 +101,7 @@ def fetch(repository: HubRepository, folder: Path) -> str:
             local_dir=folder,
             cache_dir=folder / ".cache",
             allow_patterns=wanted,
+            endpoint=api.endpoint,
         )
     return commit
 

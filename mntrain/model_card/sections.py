@@ -50,7 +50,7 @@ def _effect(metrics: Mapping[str, Any]) -> list[str]:
     from mntrain.training.evaluation import METRICS
 
     record = AdaptationRecord.from_metrics(metrics)
-    if record is None:
+    if record is None or not isinstance(record.answer_change, int | float):
         return []
     metric = METRICS["accuracy" if "accuracy" in _mapping(metrics.get("test")) else "mse"]
     acts = "The dictionary acts" if record.acts else "The dictionary hardly acts"

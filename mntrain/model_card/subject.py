@@ -73,19 +73,21 @@ def _network(config: ArtifactConfig) -> list[tuple[str, str, str]]:
 
 def _input(config: ArtifactConfig) -> str:
     pixels = None if config.network is None else config.network.pixels
+    if pixels is not None:
+        return f"features of {_images(pixels.height, pixels.width, pixels.channels)}"
     if isinstance(config, ImageArtifactConfig):
         size, fit = config.input, config.input.fit
-        channels = "grey" if size.channels == 1 else "RGB"
         rule = "" if fit is None else f"; files of other sizes are fitted by {escaped(fit)}"
-        return f"images of {size.height} × {size.width} pixels, {channels}, uint8{rule}"
-    if pixels is not None:
-        colors = "grey" if pixels.channels == 1 else "RGB"
-        return f"features of images of {pixels.height} × {pixels.width} pixels, {colors}, uint8"
+        return _images(size.height, size.width, size.channels) + rule
     assert isinstance(config, TableArtifactConfig)
     numbers, categories = config.numbers, list(config.categories)
     parts = [f"{len(numbers):,} column(s) of numbers: {names(numbers)}"] if numbers else []
     parts += [f"{len(categories):,} column(s) of categories: {names(categories)}"] if categories else []
     return "; ".join(parts)
+
+
+def _images(height: int, width: int, channels: int) -> str:
+    return f"images of {height} × {width} pixels, {'grey' if channels == 1 else 'RGB'}, uint8"
 
 
 def _answers(config: ArtifactConfig) -> str:
