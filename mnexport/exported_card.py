@@ -88,16 +88,16 @@ def _use(source: ExportSource, card: ModelCard) -> str:
         examples = "image.png" if task_of(source.artifact.config) == "image-classification" else "new-rows.csv"
         commands.append((f"mnserve predict repository/{name} {examples}", "answers in this process, without a server"))
         commands.append((f"mnserve bench repository {name}", "latency and throughput here"))
-    first = card.signature.inputs[0]
+    given, answer = card.signature.inputs[0], card.signature.outputs[0]
     client = (
         "```python",
         "import tritonclient.grpc as triton",
         "",
         'client = triton.InferenceServerClient("127.0.0.1:8001")',
-        f"given = triton.InferInput({first.name!r}, list(array.shape), {first.datatype!r})   # one for each input",
+        f'given = triton.InferInput("{given.name}", list(array.shape), "{given.datatype}")   # one for each input',
         "given.set_data_from_numpy(array)",
-        f"answer = client.infer({name!r}, [given])",
-        f"print(answer.as_numpy({card.signature.outputs[0].name!r}))",
+        f'answer = client.infer("{name}", [given])',
+        f'print(answer.as_numpy("{answer.name}"))',
         "```",
     )
     place = f"The folder of this page belongs into a model repository under the name `{name}`."
@@ -120,20 +120,26 @@ def _export_section(report: ExportReport, digest: str) -> str:
 
 
 def _parity_section(report: ExportReport) -> str:
-    """Tabulate the largest errors of the check against the trained model."""
+    """Tabulate the largest errors of the check against the trained model, over all batch sizes."""
     comparisons = report.parity.comparisons
     outputs = [name for name in ("logits", "probabilities", "value") if name in comparisons[0].max_error]
-    head = ["compared", "allowed", "batch", "examples", *(f"max error of {name}" for name in outputs), "other class"]
+    head = ["compared", "allowed", "batches", "examples", *(f"max error of {name}" for name in outputs), "other class"]
+    groups: dict[tuple[str, str, str], list[BatchComparison]] = {}
+    for item in comparisons:
+        groups.setdefault((item.what, item.reference, item.tolerance), []).append(item)
+    rows = [_compared(group, outputs) for group in groups.values()]
     text = f"Compared before it was published, on {escaped(report.parity.source, 200)}."
-    return section("Parity", text, table(head, [_compared(item, outputs) for item in comparisons], words=2))
+    return section("Parity", text, table(head, rows, words=3))
 
 
-def _compared(item: BatchComparison, outputs: Sequence[str]) -> list[str]:
+def _compared(group: Sequence[BatchComparison], outputs: Sequence[str]) -> list[str]:
+    first = group[0]
+    errors = [max((item.max_error[name] for item in group if name in item.max_error), default=None) for name in outputs]
     return [
-        f"{escaped(item.what)} with {escaped(item.reference)}",
-        escaped(item.tolerance),
-        str(item.batch),
-        f"{item.examples:,}",
-        *(f"{item.max_error[name]:.1e}" if name in item.max_error else "" for name in outputs),
-        str(item.argmax_differences),
+        f"{escaped(first.what)} with {escaped(first.reference)}",
+        escaped(first.tolerance),
+        ", ".join(str(item.batch) for item in group),
+        f"{max(item.examples for item in group):,}",
+        *("" if error is None else f"{error:.1e}" for error in errors),
+        str(max(item.argmax_differences for item in group)),
     ]
