@@ -28,7 +28,7 @@ html_css_files = ["site.css"]
 templates_path = ["templates"]
 
 _TREE: Final = {
-    "Start": ("docs/quickstart", "docs/architecture", "docs/api"),
+    "Start": ("docs/quickstart", "docs/architecture", "docs/api", "docs/hub"),
     "Train": (
         "docs/models",
         "docs/similarity",

@@ -16,6 +16,7 @@ from mnexport.cpu_file.stage import (
 )
 from mnexport.export_record import export_record
 from mnexport.export_source import ExportSource, read_source
+from mnexport.exported_card import exported_card
 from mnexport.few_shot.pipeline import export_few_shot
 from mnexport.forms.dispatch import static_form
 from mnexport.forms.plan import FormPlan, StaticModel
@@ -232,7 +233,8 @@ def _publish(work: _Work, report: ExportReport) -> ExportReport:
     options, card = work.options, _card(work.options, work.source, report.form)
     check_place(options.target)
     record = export_record(work.source, card, report, options.precision.dtype)
-    folder = publish_files(options.target, card, work.file.parent, record, work.on_progress)
+    readme = exported_card(work.source, card, report, record["versions"])
+    folder = publish_files(options.target, card, work.file.parent, record, work.on_progress, readme)
     return replace(report, path=folder / report.path.name)
 
 

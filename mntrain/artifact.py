@@ -1,4 +1,4 @@
-"""Artifacts of training: ``config.json``, ``model.safetensors`` and a few held-out images. No pickle.
+"""Artifacts of training: ``config.json``, ``model.safetensors``, a few held-out images and a model card. No pickle.
 
 ::
 
@@ -7,6 +7,7 @@
     artifact/samples.safetensors    held-out test images (uint8) and labels, or rows (float32) and targets, so that an
                                     export can check itself on real inputs where the data set is not at hand; support
                                     images where the model was adapted to them
+    artifact/README.md              model card, which nothing reads: artifacts without it are as good
 """
 
 import hashlib
@@ -110,7 +111,7 @@ def save_artifact(
     samples: ImageSet | TableSet,
     files: Mapping[str, bytes] = MappingProxyType({}),
 ) -> None:
-    """Write an artifact whole or not at all; an older one at ``path`` is replaced.
+    """Write an artifact with its model card, whole or not at all; an older one at ``path`` is replaced.
 
     Args:
         path: the folder.
@@ -122,8 +123,12 @@ def save_artifact(
     Raises:
         ArtifactError: the folder cannot be written.
     """
+    from mntrain.model_card.artifact_card import CARD_NAME, artifact_card  # programs that only read do without
+
+    card = artifact_card(config)
     try:
         with folder_atomically(path) as folder:
+            (folder / CARD_NAME).write_text(card, encoding="utf-8")
             text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             (folder / "config.json").write_text(text, encoding="utf-8")
             contiguous = {name: value.detach().cpu().contiguous() for name, value in weights.items()}

@@ -6,6 +6,7 @@
     ├── ConfigError          wrong usage: unknown recipe, field, source or value  exit code 2
     ├── DataError            missing, corrupt or unusable images or labels        exit code 1
     ├── ArtifactError        an artifact is missing, damaged or of another version exit code 1
+    ├── HubError             the hub cannot be reached, or refuses                exit code 1
     ├── CheckpointError      a checkpoint cannot be read or does not fit the run  exit code 1
     └── TrainingError        training itself went wrong (a loss that is not finite) exit code 1
 
@@ -38,6 +39,10 @@ class DataError(MnTrainError):
 
 class ArtifactError(MnTrainError):
     """An artifact is missing, damaged, or of a version that this package does not read."""
+
+
+class HubError(MnTrainError):
+    """The Hugging Face hub cannot be reached, refuses, or has no such repository or revision."""
 
 
 class CheckpointError(MnTrainError):

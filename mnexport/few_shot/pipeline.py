@@ -6,6 +6,7 @@ from pathlib import Path
 from mnexport.errors import FormError
 from mnexport.export_record import export_record
 from mnexport.export_source import ExportSource, read_source
+from mnexport.exported_card import exported_card
 from mnexport.few_shot.features import DeployedFeatures
 from mnexport.few_shot.graph import write_few_shot_graph
 from mnexport.few_shot.parity import check_few_shot
@@ -71,7 +72,8 @@ def export_few_shot(options: ExportOptions, on_progress: OnProgress) -> ExportRe
             similarity=similarity_report(network.backbone, module.backbone, source.signature.stored_shape),
         )
         record = export_record(source, card, report, "float32")
-        folder = publish_files(options.target, card, scratch, record, on_progress)
+        readme = exported_card(source, card, report, record["versions"])
+        folder = publish_files(options.target, card, scratch, record, on_progress, readme)
         return replace(report, path=folder / MODEL_NAME)
 
 

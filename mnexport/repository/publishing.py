@@ -18,10 +18,11 @@ from typing import Any
 
 from mnexport.errors import PublishError
 from mnexport.progress import OnProgress
-from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME, RECORD_NAME
+from mnexport.repository.layout import CONFIG_NAME, LABELS_NAME, README_MARK, README_NAME, RECORD_NAME
 from mnexport.repository.model_card import ModelCard
 from mnexport.repository.target import Target, agrees, check_target, kinds_of, sha256
 from mntrain.atomic_files import folder_atomically, remove_abandoned, temporary_folder
+from mntrain.regular_files import read_text
 
 # Attempts to lock: the repository may vanish between making it and locking in it.
 _ATTEMPTS = 50
@@ -63,10 +64,10 @@ def locked(target: Target) -> Iterator[None]:
 
 
 @contextmanager
-def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
+def publishing(target: Target, version: int, card: ModelCard, readme: str = "") -> Iterator[Path]:
     """Make a folder for the files of a version, and publish it when the block ends without an error.
 
-    The model must be locked.
+    The model must be locked. A page ``readme`` replaces none that a person wrote.
 
     Raises:
         OSError: the repository cannot be written; nothing was published.
@@ -79,6 +80,8 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
     texts = {CONFIG_NAME: card.config_pbtxt(target.name, kinds)}
     if (labels := card.labels_txt()) is not None:
         texts = {LABELS_NAME: labels} | texts
+    if readme and _may_replace(target.folder / README_NAME):
+        texts = {README_NAME: readme} | texts
     if fits:
         with _staged(target.folder, texts) as staged:
             changed = sorted(item.name for item in staged.iterdir())
@@ -96,7 +99,12 @@ def publishing(target: Target, version: int, card: ModelCard) -> Iterator[Path]:
 
 
 def publish_files(
-    target: Target, card: ModelCard, files: Path, record: Mapping[str, Any], on_progress: OnProgress
+    target: Target,
+    card: ModelCard,
+    files: Path,
+    record: Mapping[str, Any],
+    on_progress: OnProgress,
+    readme: str = "",
 ) -> Path:
     """Publish a folder of files as a version, with its record beside them; returns the folder of the version.
 
@@ -106,6 +114,7 @@ def publish_files(
         files: folder of the files.
         record: content of ``export.json`` without version and digests.
         on_progress: gets a line of text when the place is certain.
+        readme: model card; empty for none.
 
     Raises:
         PublishError: the repository cannot take the export.
@@ -113,7 +122,7 @@ def publish_files(
     with locked(target):
         number = check_target(target, card)
         on_progress(f"publishing {target.folder / str(number)}")
-        with publishing(target, number, card) as folder:
+        with publishing(target, number, card, readme) as folder:
             for item in files.iterdir():
                 (folder / item.name).write_bytes(item.read_bytes())
             digests = {item.name: sha256(folder / item.name) for item in files.iterdir()}
@@ -121,6 +130,16 @@ def publish_files(
             text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
             (folder / RECORD_NAME).write_text(text, encoding="utf-8")
     return target.folder / str(number)
+
+
+def _may_replace(readme: Path) -> bool:
+    """Tell if a page is missing or of an earlier export; one that cannot be read stays."""
+    try:
+        return README_MARK in read_text(readme)
+    except FileNotFoundError:
+        return not os.path.lexists(readme)
+    except (OSError, ValueError):
+        return False
 
 
 def _acquire(path: Path, made: list[Path]) -> int:

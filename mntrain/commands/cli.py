@@ -22,6 +22,8 @@ from mntrain.commands import (
     fit,
     head,
     neighbors,
+    pull,
+    push,
     recipes,
     report,
 )
@@ -47,6 +49,8 @@ COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
         "report": report.COMMAND,
         "animate": animate.COMMAND,
         "neighbors": neighbors.COMMAND,
+        "push": push.COMMAND,
+        "pull": pull.COMMAND,
         "recipes": recipes.COMMAND,
     }
 )

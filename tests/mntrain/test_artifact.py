@@ -33,7 +33,8 @@ def test_an_artifact_names_family_labels_input_and_versions(artifact: Path) -> N
     assert values["labels"] == [str(digit) for digit in range(10)]
     assert values["input"] == {"channels": 1, "height": 8, "width": 8, "color": "L"}
     assert set(values["versions"]) >= {"python", "torch", "mn-runtime"}
-    assert {item.name for item in artifact.iterdir()} == {"config.json", "model.safetensors", "samples.safetensors"}
+    names = {item.name for item in artifact.iterdir()}
+    assert names == {"README.md", "config.json", "model.safetensors", "samples.safetensors"}
 
 
 @pytest.mark.parametrize("kind", [str, Path])

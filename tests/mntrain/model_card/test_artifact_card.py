@@ -1,0 +1,168 @@
+"""Model cards parse, say what an artifact holds, and show hostile names without doing what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import Chromium
+from markdown_it import MarkdownIt
+
+from mntrain.artifact import load_artifact, read_config, save_artifact
+from mntrain.artifact_config import ArtifactConfig
+from mntrain.hugging_face_hub import ModelCard
+from mntrain.model_card.artifact_card import artifact_card
+from mntrain.model_card.markdown import escaped
+from mntrain.networks.record import NetworkRecord, PixelRule
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "data" / "artifacts"
+HOSTILE = (
+    "a|b",
+    "`rm -rf`",
+    "line\nbreak\n---\n# heading",
+    "<script>document.title='x'</script>",
+    "<img src=x onerror=alert(1)>",
+    "[link](javascript:alert(1))",
+    "![picture](https://example.org/x.png)",
+    "https://example.org/x",
+    "**bold** _it_ ~~gone~~ $x^2$ &lt;b&gt;",
+    "- item",
+    "1. item",
+    "\u202eevil\x1b[31m",
+    "--- tail",
+)
+
+
+class _Page(HTMLParser):
+    """Tags of a page, and the cells and list items of it as a reader sees them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def body(card: str) -> str:
+    return card.split("\n---\n", 1)[1]
+
+
+def rendered(card: str) -> str:
+    return str(MarkdownIt("commonmark", {"html": True}).enable("table").render(body(card)))
+
+
+def config(name: str = "meta_neighborhoods", **changes: Any) -> ArtifactConfig:
+    return dataclasses.replace(read_config(RECORDED / name), **changes)
+
+
+def test_the_header_is_what_hubs_read() -> None:
+    given = config()
+    card = ModelCard(artifact_card(given))
+    assert (card.data.library_name, card.data.pipeline_tag) == ("mn-runtime", "image-classification")
+    assert "license" not in card.data.to_dict()
+    (test,) = [result for result in card.data.eval_results if result.dataset_split == "test"]
+    assert (test.metric_type, test.metric_value) == ("accuracy", given.metrics["test"]["accuracy"])
+    card.data.to_yaml()
+    regression = ModelCard(artifact_card(config("regressor"))).data
+    assert regression.pipeline_tag == "tabular-regression"
+    assert {result.metric_type for result in regression.eval_results} == {"mse", "rmse", "r2"}
+
+
+def test_the_page_says_what_the_artifact_holds() -> None:
+    given = config()
+    page = _Page(rendered(artifact_card(given)))
+    assert {"h1", "h2", "table", "pre", "ul"} <= set(page.tags)
+    for text in ("Meta-Neighborhoods", f"{given.metrics['test']['accuracy']:.2%}", given.split["sha256"], "torch"):
+        assert text in page.text
+    assert artifact_card(given) == artifact_card(given)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_name_shows_as_it_is(name: str) -> None:
+    html = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).render(f"x {escaped(name)}")
+    page = _Page(html)
+    assert page.tags == ["p"]
+    shown = " ".join(name.split()).replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
+    assert page.text == f"x {shown}\n"
+    first = _Page(str(MarkdownIt("commonmark", {"html": True}).render(f"- {escaped(name)}")))
+    assert first.tags == ["ul", "li"]
+
+
+def test_hostile_names_change_nothing_of_the_page() -> None:
+    plain = config(data=None)
+    data = dataclasses.replace(plain.experiment.data, source="images", path="x\n---\nlicense: mit")
+    groups = {name: {"accuracy": 0.5} for name in HOSTILE}
+    hostile = config(
+        data=None,
+        labels=(*HOSTILE, *map(str, range(30))),
+        experiment=dataclasses.replace(plain.experiment, data=data),
+        metrics=plain.metrics | {"test": plain.metrics["test"] | {"groups": groups}},
+    )
+    card = artifact_card(hostile)
+    expected, page = _Page(rendered(artifact_card(plain))), _Page(rendered(card))
+    rows = 1 + len(HOSTILE)
+    for tag in set(page.tags) | set(expected.tags):
+        more = {"tr": rows, "td": 2 * (rows - 1), "th": 2, "table": 1, "tbody": 1, "thead": 1, "p": 1}.get(tag, 0)
+        assert page.tags.count(tag) == expected.tags.count(tag) + more, tag
+    data = ModelCard(card).data
+    assert "license" not in data.to_dict()
+    assert data.eval_results[0].dataset_name == "images x --- license: mit"
+    assert "and 23 more" in page.text
+
+
+def test_a_head_on_a_network_and_an_adapted_model_say_where_they_come_from() -> None:
+    rule = PixelRule(channels=3, height=32, width=32, mean=(0.5,) * 3, std=(0.5,) * 3)
+    network = NetworkRecord(kind="onnx", name="/home/bob/nets/net.onnx", sha256="ab" * 32, features=512, pixels=rule)
+    head = {
+        "method": "tau",
+        "settings": {"tau": 0.7, "grid": {"step": 0.1}},
+        "scores": {"test": {"accuracy": 0.5, "groups": {"few": {"accuracy": 0.25}, "many": {"accuracy": 0.75}}}},
+    }
+    text = artifact_card(config("vanilla", network=network, head=head))
+    for part in ("net.onnx", "512 features", "tau", "| few | 25.00% |", "32 × 32", "| grid.step | 0.1 |"):
+        assert part in text
+    assert "/home/bob" not in text, "folders of a machine stay there"
+    record = {
+        "method": "protonet",
+        "settings": {"protonet": {"steps": 3}},
+        "start": {"path": "/home/bob/start", "name": "first", "weights_sha256": "cd" * 32, "classes": ["0", "1"]},
+        "support": {"path": "/home/bob/birds", "images": 25, "shots": 5, "seed": 0},
+    }
+    text = artifact_card(config("vanilla", adapted=record))
+    assert "Adapted from first, which was trained on 2 classes, by the method protonet, to 25 support image(s)" in text
+    assert "/home/bob" not in text
+
+
+@pytest.mark.parametrize(
+    "metrics", [{}, {"test": None, "adaptation": {}}, {"test": {"accuracy": float("inf")}, "x": []}]
+)
+def test_metrics_of_any_kind_have_a_card(metrics: dict[str, Any]) -> None:
+    ModelCard(artifact_card(config("vanilla", metrics=metrics, head={"method": "x", "scores": [1], "settings": 3})))
+
+
+def test_an_artifact_has_its_card_and_loads_without(tmp_path: Path) -> None:
+    old = load_artifact(RECORDED / "vanilla")
+    save_artifact(tmp_path / "new", old.config, old.model.state_dict(), old.samples)
+    assert (tmp_path / "new" / "README.md").read_text(encoding="utf-8") == artifact_card(old.config)
+    (tmp_path / "new" / "README.md").unlink()
+    assert load_artifact(tmp_path / "new").weights_sha256 == old.weights_sha256
+
+
+def test_a_browser_shows_the_page(browser: Chromium, tmp_path: Path) -> None:
+    page = tmp_path / "card.html"
+    html = rendered(artifact_card(config(labels=HOSTILE[:10])))
+    page.write_text(f"<!doctype html><meta charset=utf-8><title>card</title>{html}", encoding="utf-8")
+    browser.open(page.as_uri(), width=1000)
+    assert browser.evaluate("document.title") == "card"
+    assert browser.evaluate("document.querySelectorAll('img, a, script').length") == 0
+    titles = browser.evaluate("[...document.querySelectorAll('h2')].map(title => title.textContent)")
+    assert titles == ["Scores", "Data", "How to use", "Versions"]
