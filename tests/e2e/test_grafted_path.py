@@ -90,7 +90,7 @@ def test_a_photograph_is_classified_and_explained(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Image.fromarray(smooth_images(1, (3, 40, 24))[0].transpose(1, 2, 0)).save(tmp_path / "photo.png")
-    words = ["predict", str(repository), "adapted", str(tmp_path / "photo.png"), "--explain", "--json"]
+    words = ["predict", str(repository / "adapted"), str(tmp_path / "photo.png"), "--explain", "--json"]
     assert mnserve(words) == 0
     assert "neighbor" in capsys.readouterr().out
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from common.head_artifacts import Samples, write_linear_head
@@ -15,6 +16,7 @@ from mnexport.commands.cli import main
 from mnexport.errors import GraphError, ParityError, UsageError
 from mnexport.graft.features import check_features
 from mnexport.graft.reading import read_graft
+from mnexport.graft.sessions import ExposedModel
 from mnexport.graph import GraphOptions
 from mnexport.progress import no_progress
 from mntrain.artifact import load_artifact
@@ -63,7 +65,7 @@ def test_another_network_at_that_place_is_refused(
 
 
 def test_a_place_of_a_network_is_for_heads(runs: Path) -> None:
-    with pytest.raises(UsageError, match="--backbone x.onnx says where the network of a head lies"):
+    with pytest.raises(UsageError, match=r"--backbone x\.onnx says where the network of a head lies"):
         read(runs / "vanilla" / "artifact", Path("x.onnx"))
 
 
@@ -89,7 +91,8 @@ def test_features_that_differ_in_one_bit_are_a_failure_of_parity(
     file = tmp_path / "model.onnx"
     onnx.save(graft.front.joined(), file)
     equal = check_features(graft, [file], 8, no_progress)
-    assert equal is not None and equal.batches == (1, 2, 8)
+    assert equal is not None
+    assert equal.batches == (1, 2, 8)
     model = onnx.load(file)
     (bias,) = (item for item in model.graph.initializer if item.name.endswith("convolutions.3.bias"))
     values = bytearray(bias.raw_data)
@@ -102,13 +105,10 @@ def test_features_that_differ_in_one_bit_are_a_failure_of_parity(
 
 def test_a_batch_fixed_inside_is_told(linear_head: Path, small_onnx: Path, tmp_path: Path) -> None:
     """The graph declares a batch of any size, and reshapes to one image."""
-    from mnexport.graft.sessions import ExposedModel
-
     model = onnx.parser.parse_model("""
         <ir_version: 8, opset_import: ["" : 18]>
         fixed (float[N, 4] x) => (float[1, 4] y) <int64[2] shape = {1, 4}> { y = Reshape(x, shape) }
     """)
-    import numpy as np
 
-    with pytest.raises(GraphError, match="does not run x.onnx on a batch of 2"):
+    with pytest.raises(GraphError, match=r"does not run x\.onnx on a batch of 2"):
         ExposedModel(model, ["y"], Path("x.onnx")).run({"x": np.zeros((2, 4), np.float32)})

@@ -128,7 +128,8 @@ def test_an_operator_without_counterpart_is_told() -> None:
 
 
 def test_names_that_clash_are_kept_apart() -> None:
-    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N, 2] x) => (float[N, 2] y) <float c = {3}> { y = Mul(x, c) }'
+    start = '<ir_version: 8, opset_import: ["" : 18]>'
+    text = f"{start} g (float[N, 2] x) => (float[N, 2] y) <float c = {{3}}> {{ y = Mul(x, c) }}"
     first, second = parser.parse_model(text), parser.parse_model(text.replace("{3}", "{5}"))
     whole = joined(prefixed(first, "a/", keep_inputs=True), prefixed(second, "b/", keep_outputs=True))
     assert [item.name for item in whole.graph.input] == ["x"]

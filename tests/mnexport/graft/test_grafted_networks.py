@@ -49,9 +49,7 @@ def from_configuration(folder: Path, config: Any) -> NetworkOptions:
     return NetworkOptions(source=f"hf:{folder}")
 
 
-def test_a_residual_network_of_transformers(
-    tmp_path: Path, repository: Path, head_on: Callable[..., Path]
-) -> None:
+def test_a_residual_network_of_transformers(tmp_path: Path, repository: Path, head_on: Callable[..., Path]) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.ResNetConfig(
         embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic", num_labels=3,
@@ -80,7 +78,8 @@ def test_a_vision_transformer_in_16_bits(tmp_path: Path, repository: Path, head_
     report = exported(artifact, repository)
     check_answers(report, artifact, frozen, smooth_images(3, (3, 28, 28), seed=9))
     lowered = exported(artifact, repository, precision=Precision(dtype="float16", max_accuracy_drop=1.0))
-    assert lowered.accuracy is not None and lowered.accuracy.max_probability_error < 0.05
+    assert lowered.accuracy is not None
+    assert lowered.accuracy.max_probability_error < 0.05
     assert onnx.TensorProto.FLOAT16 in {item.data_type for item in onnx.load(lowered.path).graph.initializer}
 
 
@@ -88,9 +87,7 @@ def test_a_vision_transformer_in_16_bits(tmp_path: Path, repository: Path, head_
 def test_an_artifact_with_adapting_layers(words: list[str], tmp_path: Path, repository: Path) -> None:
     """Its layers take their static forms, and iFiLM gets its file for CPUs."""
     small = ["--family", "vanilla", "--name", "run", "--training.epochs", "1", "--data.train_limit", "64"]
-    fit(
-        load_experiment("digits", [*small, "--backbone.width", "0.25", *words]), FitOptions(runs=tmp_path, quiet=True)
-    )
+    fit(load_experiment("digits", [*small, "--backbone.width", "0.25", *words]), FitOptions(runs=tmp_path, quiet=True))
     network = open_named(NetworkOptions(source=str(tmp_path / "run" / "artifact")), lambda _: None)
     size = network.input.size
     assert size is not None
@@ -102,4 +99,5 @@ def test_an_artifact_with_adapting_layers(words: list[str], tmp_path: Path, repo
     if "--backbone.ifilm" in words:
         assert report.cpu is not None
     else:
-        assert report.similarity is not None and sum(report.similarity.forms.values()) > 0
+        assert report.similarity is not None
+        assert sum(report.similarity.forms.values()) > 0

@@ -1,0 +1,1 @@
+"""Heads on frozen features: accuracy and price."""
