@@ -46,7 +46,12 @@ _TREE: Final = {
         "docs/comparing-and-reports",
         "docs/regression",
     ),
-    "Export": ("docs/export/getting-started", "docs/export/static-forms", "docs/export/repository"),
+    "Export": (
+        "docs/export/getting-started",
+        "docs/export/static-forms",
+        "docs/export/graft",
+        "docs/export/repository",
+    ),
     "Serve": (
         "docs/serving/getting-started",
         "docs/serving/configuration",

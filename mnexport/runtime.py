@@ -1,4 +1,4 @@
-"""ONNX Runtime, its quantisation and its conversion to float16, without reports of usage. All modules import them from here.
+"""ONNX Runtime, its quantisation and conversion to float16, without reports of usage; imported from here alone.
 
 From version 1.29 on it writes an identity of the device under the user's cache folder while it is imported, and sends
 names of files and graphs to its maker. A variable switches that off, and only if it is set before the import.

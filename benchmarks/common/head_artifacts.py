@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from common.calibration import fill_dictionary
 from safetensors.numpy import save
 from torch.nn import functional
 
+from common.calibration import fill_dictionary
 from mntrain.artifact import current_versions, save_artifact
 from mntrain.artifact_config import TableArtifactConfig
 from mntrain.backbones.config import BackboneConfig, build_backbone

@@ -17,6 +17,8 @@ from mnexport.graft.opset import opset_of_model
 
 MOST_BYTES = 2**31 - 1
 """Largest message of protobuf, so the largest ONNX file with its weights inside."""
+_WEIGHTS_ALONE = 4
+# Before this version of the format every weight is listed as an input, too.
 
 
 def cut_network(file: Path, output: str) -> ModelProto:
@@ -54,6 +56,7 @@ def cut_network(file: Path, output: str) -> ModelProto:
     graph.node.extend(nodes)
     graph.input.append(inputs[0])
     graph.output.append(onnx.ValueInfoProto(name=output))
+    model.ir_version = max(model.ir_version, _WEIGHTS_ALONE)
     return model
 
 

@@ -35,7 +35,7 @@ def with_opset(model: ModelProto, opset: int) -> ModelProto:
         return model
     try:
         return version_converter.convert_version(model, opset)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+    except (RuntimeError, ValueError, version_converter.ConvertError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(
             f"The network is of ONNX operator set {own} and cannot be brought to {opset} ({reason}); export it again "

@@ -83,10 +83,10 @@ def _notes(settings: BenchSettings, models: Sequence[ModelNote], results: Sequen
         inputs = " and ".join(f"{_inputs(model)} for {model.name}" for model in models)
         notes.append(f"The models take different inputs ({inputs}), which is part of the ratio.")
     notes += [
-        f"{model.name} gets made-up numbers as its own input; {models[0].name} computes that from its own, where it was "
+        f"{model.name} gets made-up numbers as its own input; {models[0].name} computes that from its own, where it is "
         "made from it."
         for model in models[1:]
-        if not model.version
+        if model.file is not None and not model.version
     ]
     short_batches = [result.batch for result in results if result.model.calls < _FEW_CALLS]
     if short_batches:

@@ -16,7 +16,6 @@ from common.head_artifacts import Samples, smooth_images, write_linear_head
 
 from mnexport.errors import FormError, ParityError, UsageError
 from mnexport.graph import GraphOptions
-from mnexport.graft.features import check_features
 from mnexport.options import ExportOptions
 from mnexport.pipeline import export
 from mnexport.precision.accuracy import Precision
@@ -105,7 +104,8 @@ def test_an_adaptive_head_takes_every_form_and_explains(
 ) -> None:
     report = exported(neighborhood_head, repository, form=form, explain=3, approximation_tolerance=1e-2)
     assert report.form == form
-    assert report.graft is not None and report.graft.features is not None
+    assert report.graft is not None
+    assert report.graft.features is not None
     assert set(report.graft.features.files) >= {"model.onnx", "core.onnx"}, "each file has the network inside"
     images = small_samples.images
     probabilities, indices, weights = answered(
@@ -185,7 +185,8 @@ def test_the_foreign_classifier_of_a_package_keeps_its_features(
     samples = Samples.of(network, smooth_images(4, (3, 224, 224)), 3)
     write_linear_head(tmp_path / "head", network, samples)
     report = exported(tmp_path / "head", repository, max_batch_size=4)
-    assert report.graft is not None and report.graft.features is not None
+    assert report.graft is not None
+    assert report.graft.features is not None
     assert (report.graft.own_opset, report.graph.opset, report.graft.network_nodes) == (9, 20, 123)
     found = answered(report.path, samples.images, "logits")[0]
     np.testing.assert_allclose(found, expected(tmp_path / "head", network, samples.images), atol=1e-4)

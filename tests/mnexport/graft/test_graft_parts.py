@@ -1,0 +1,176 @@
+"""Cut, operator sets, adapters and joining of small graphs written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, numpy_helper, parser
+
+from mnexport.errors import GraphError
+from mnexport.graft.adapters import give_pixels_as, vectors_of
+from mnexport.graft.cut import cut_network, opset_of_file
+from mnexport.graft.joining import joined, prefixed
+from mnexport.graft.opset import grafted_opset, with_opset
+
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 13, "com.example" : 1]>
+network (float[N, 3] x, float[3] w) => (float[N, 3] y, float[N, 3] other)
+<float[3] w = {1, 2, 3}, float[1] unused = {7}>
+{
+    scaled = Mul(x, w)
+    features = Relu(scaled)
+    other = com.example.Mystery(features)
+    y = Neg(features)
+}
+"""
+
+
+def written(text: str, folder: Path) -> Path:
+    onnx.save(parser.parse_model(text), folder / "network.onnx")
+    return folder / "network.onnx"
+
+
+def run(model: ModelProto, values: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return np.asarray(session.run(None, {session.get_inputs()[0].name: values})[0])
+
+
+def test_what_the_features_do_not_need_is_left_behind(tmp_path: Path) -> None:
+    model = cut_network(written(NETWORK, tmp_path), "features")
+    assert [node.op_type for node in model.graph.node] == ["Mul", "Relu"]
+    assert [item.name for item in model.graph.initializer] == ["w"]
+    assert [item.name for item in model.graph.input] == ["x"], "weights that are listed as inputs are none"
+
+
+def test_weights_beside_the_file_come_with_it(tmp_path: Path) -> None:
+    model = parser.parse_model(NETWORK)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    onnx.save(model, tmp_path / "n.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    found = cut_network(tmp_path / "n.onnx", "features")
+    assert numpy_helper.to_array(found.graph.initializer[0]).tolist() == [1, 2, 3]
+    (tmp_path / "weights").unlink()
+    with pytest.raises(GraphError, match="keep the files of its weights beside it"):
+        cut_network(tmp_path / "n.onnx", "features")
+
+
+def test_a_file_beyond_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    model = parser.parse_model(NETWORK)
+    weight = model.graph.initializer[0]
+    weight.CopyFrom(TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[3, 10**9]))
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="weights")
+    onnx.save(model, tmp_path / "n.onnx")
+    with pytest.raises(GraphError, match="one ONNX file holds at most 2,147,483,647"):
+        cut_network(tmp_path / "n.onnx", "features")
+
+
+def test_a_file_of_the_oldest_format_is_brought_to_a_new_operator_set(tmp_path: Path) -> None:
+    """Its weights are inputs, too, and one of its operators has got an input in place of an attribute since."""
+    file = written(
+        """
+        <ir_version: 3, opset_import: ["" : 8]>
+        old (float[N, 1, 2, 2] x, float[1] w) => (float[N, 1, 4, 4] features)
+        <float[1] w = {2}>
+        {
+            large = Upsample<mode = "nearest", scales = [1.0, 1.0, 2.0, 2.0]>(x)
+            features = Mul(large, w)
+        }
+        """,
+        tmp_path,
+    )
+    model = with_opset(cut_network(file, "features"), 20)
+    found = run(model, np.float32([[[[1, 2], [3, 4]]]]))
+    assert found[0, 0].tolist() == [[2, 2, 4, 4], [2, 2, 4, 4], [6, 6, 8, 8], [6, 6, 8, 8]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (NETWORK.replace("features", "fetures"), "computes no tensor 'features'; the nearest name is 'fetures'"),
+        (NETWORK.replace("float[N, 3] x", "float[1, 3] x"), "takes 'x' of shape .*, a fixed batch of 1"),
+        (NETWORK.replace("(float[N, 3] x,", "(float[N, 3] x, float[N, 3] more,").replace("Mul(x, w)", "Mul(x, more)"),
+         "from 2 inputs"),
+    ],
+)  # fmt: skip
+def test_networks_that_take_or_give_something_else(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=words):
+        cut_network(written(text, tmp_path), "features")
+
+
+def test_a_file_that_is_no_network(tmp_path: Path) -> None:
+    (tmp_path / "n.onnx").write_bytes(b"no")
+    with pytest.raises(GraphError, match="cannot be read as ONNX"):
+        cut_network(tmp_path / "n.onnx", "features")
+
+
+def test_an_operator_set_is_kept_where_the_other_parts_can_have_it(tmp_path: Path) -> None:
+    assert [grafted_opset(own, 20) for own in (9, 17, 18, 21, 25, 30)] == [20, 20, 18, 21, 25, 20]
+    file = written(NETWORK, tmp_path)
+    assert opset_of_file(file) == 13
+    model = cut_network(file, "features")
+    assert with_opset(model, 13) is model
+    values = np.float32([[-1, 2, 3]])
+    assert run(with_opset(model, 20), values).tolist() == [[0, 4, 9]]
+
+
+def test_an_operator_without_counterpart_is_told() -> None:
+    model = parser.parse_model("""
+        <ir_version: 4, opset_import: ["" : 8]>
+        old (float[N, 2] x) => (float[N, 2] y)
+        { y = Mystery(x) }
+    """)
+    with pytest.raises(GraphError, match="of ONNX operator set 8 and cannot be brought to 20"):
+        with_opset(model, 20)
+
+
+def test_names_that_clash_are_kept_apart() -> None:
+    start = '<ir_version: 8, opset_import: ["" : 18]>'
+    text = f"{start} g (float[N, 2] x) => (float[N, 2] y) <float c = {{3}}> {{ y = Mul(x, c) }}"
+    first, second = parser.parse_model(text), parser.parse_model(text.replace("{3}", "{5}"))
+    whole = joined(prefixed(first, "a/", keep_inputs=True), prefixed(second, "b/", keep_outputs=True))
+    assert [item.name for item in whole.graph.input] == ["x"]
+    assert [item.name for item in whole.graph.output] == ["y"]
+    assert len(whole.opset_import) == 1
+    assert run(whole, np.float32([[1, 2]])).tolist() == [[15, 30]]
+
+
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        (np.float32([[1, 2]]), None),
+        (np.float16([[1, 2]]), [[1, 2]]),
+        (np.float32([1, 2]).reshape(1, 2, 1, 1), [[1, 2]]),
+        (np.float32([[[1, 3]], [[2, 4]]]).transpose(1, 0, 2)[:, :, :, None], [[2, 3]]),
+        (np.float32([[[1, 2], [3, 6]]]), [[2, 4]]),
+    ],
+)
+def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: object) -> None:
+    model = vectors_of(raw, 2, 18)
+    if wanted is None:
+        assert model is None
+        return
+    assert model is not None
+    onnx.checker.check_model(model, full_check=True)
+    found = run(model, raw)
+    assert found.dtype == np.float32
+    assert found.tolist() == wanted
+    assert run(model, np.concatenate([raw, raw])).shape == (2, 2)
+
+
+def test_features_of_another_width_are_told() -> None:
+    with pytest.raises(GraphError, match=r"features of shape \[3\] for each image, and the head takes 2"):
+        vectors_of(np.zeros((1, 3), np.float32), 2, 18)
+
+
+def test_pixels_take_the_type_of_the_network() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y) { y = Identity(x) }'
+    values = np.float32([[-3, 1.5, 2.5, 300]])
+    for kind, wanted in ((TensorProto.UINT8, [[0, 2, 2, 255]]), (TensorProto.FLOAT16, values.tolist())):
+        pixels = parser.parse_model(text)
+        give_pixels_as(pixels, kind)
+        onnx.checker.check_model(pixels, full_check=True)
+        assert run(pixels, values).tolist() == wanted
