@@ -102,7 +102,7 @@ def test_another_seed_draws_other_splits(tmp_path: Path) -> None:
 
 def test_splits_of_the_files_are_kept(tmp_path: Path) -> None:
     cuts = {"train": slice(0, 40), "val": slice(40, 50), "test": slice(50, 60)}
-    arrays = {f"{name}_features": FEATURES[cut] for name, cut in cuts.items()}
+    arrays: dict[str, Any] = {f"{name}_features": FEATURES[cut] for name, cut in cuts.items()}
     arrays |= {f"{name}_labels": LABELS[cut] for name, cut in cuts.items()}
     np.savez(tmp_path / "a.npz", **arrays)
     words = np.repeat(["train", "validation", "test"], [40, 10, 10])

@@ -41,6 +41,7 @@ def test_features_and_classifier_are_those_of_the_model_and_splits_those_of_its_
         np.testing.assert_array_equal(store.part(name).labels, data.part(name).labels)
         with torch.no_grad():
             inputs = artifact.preprocessing(torch.from_numpy(data.part(name).images))
+            assert isinstance(artifact.model.backbone, torch.nn.Module)
             expected = artifact.model.backbone(inputs)
             unadapted = artifact.model.plain()(inputs).logits
         np.testing.assert_allclose(store.part(name).features, expected, atol=1e-5)

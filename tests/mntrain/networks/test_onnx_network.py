@@ -153,7 +153,7 @@ def test_a_public_classifier_keeps_its_own_answers() -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (2, 3, 224, 224), dtype=np.uint8)
     assert network.record.features == 1024
     assert network.classifier is not None
-    inputs = pixels[:, ::-1].transpose(0, 2, 3, 1).astype(np.float32) - np.float32([104, 117, 123])
+    inputs = pixels[:, ::-1].transpose(0, 2, 3, 1).astype(np.float32) - np.array([104, 117, 123], np.float32)
     (answer,) = onnxruntime.InferenceSession(file).run(None, {"input:0": inputs})
     logits = network.classifier.logits(network.embed(pixels)).astype(np.float64)
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(1, keepdims=True), answer, atol=1e-5)
