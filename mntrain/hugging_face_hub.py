@@ -21,7 +21,9 @@ from huggingface_hub import ModelCard as ModelCard
 from huggingface_hub import ModelCardData as ModelCardData
 from huggingface_hub import constants as constants
 from huggingface_hub import get_token as get_token
+from huggingface_hub import scan_cache_dir as scan_cache_dir
 from huggingface_hub import snapshot_download as snapshot_download
+from huggingface_hub.errors import CacheNotFound as CacheNotFound
 from huggingface_hub.errors import GatedRepoError as GatedRepoError
 from huggingface_hub.errors import HfHubHTTPError as HfHubHTTPError
 from huggingface_hub.errors import HFValidationError as HFValidationError

@@ -6,7 +6,7 @@ from typing import Literal
 
 from mntrain.config_fields import require_finite
 from mntrain.data.batch_sizes import LAST_BATCHES, LastBatch
-from mntrain.data.order import SAMPLINGS, Sampling
+from mntrain.data.classes.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 
 Precision = Literal["32-true", "bf16-mixed"]

@@ -29,7 +29,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("fields",),
         ("baselines", "models", "training_config"),
         ("backbones", "data.sources"),
-        ("feature_store.store", "feature_store.writing"),
+        ("feature_store.samples", "feature_store.store", "feature_store.writing"),
         ("networks.pixels",),
         ("data",),
         ("layers", "heads.classifier", "networks.record", "networks.sample_images"),

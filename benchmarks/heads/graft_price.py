@@ -35,6 +35,7 @@ from mnexport.repository.target import Target
 from mnserve.bench.machine import describe_machine
 from mntrain.layers.heads import HeadKind
 from mntrain.networks.frozen_network import FrozenNetwork, TorchBody
+from mntrain.networks.libraries import transformers_library
 from mntrain.networks.opening import open_named
 from mntrain.networks.options import NetworkOptions
 from mntrain.result_table import ResultTable
@@ -105,8 +106,7 @@ def _write_head(path: Path, network: FrozenNetwork, samples: Samples, head: Head
 
 
 def _resnet18(folder: Path) -> Original | None:
-    import transformers
-
+    transformers = transformers_library()
     config = transformers.ResNetConfig(
         hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", embedding_size=64,
         architectures=["ResNetForImageClassification"],
@@ -115,8 +115,7 @@ def _resnet18(folder: Path) -> Original | None:
 
 
 def _dinov2(folder: Path) -> Original | None:
-    import transformers
-
+    transformers = transformers_library()
     config = transformers.Dinov2Config(
         hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=SIDE, patch_size=14,
         architectures=["Dinov2ForImageClassification"], num_labels=1000,

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mntrain.data.classes.order import Sampling, epoch_order
 from mntrain.data.examples import Examples, IndexArray
-from mntrain.data.order import Sampling, epoch_order
 from mntrain.errors import ConfigError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mntrain.data.class_groups import CLASS_GROUPS
+from mntrain.data.classes.groups import CLASS_GROUPS
 from mntrain.data.labels import listing
 from mntrain.evaluation.classification import ClassificationFigures
 from mntrain.evaluation.labelled import LabelledData

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from mntrain.data.class_groups import CLASS_GROUPS, class_groups
+from mntrain.data.classes.groups import CLASS_GROUPS, class_groups
 from mntrain.data.examples import IndexArray
 from mntrain.errors import ConfigError
 from mntrain.feature_store.store import FeatureSplit

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mntrain.config_fields import require_finite
-from mntrain.data.order import SAMPLINGS, Sampling
+from mntrain.data.classes.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 from mntrain.fields.sections import parse_sections
 from mntrain.heads.alpha.config import AlphaHeadSettings

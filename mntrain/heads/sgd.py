@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from mntrain.data.classes.order import Sampling, epoch_order
 from mntrain.data.examples import IndexArray
-from mntrain.data.order import Sampling, epoch_order
 from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.settings import HeadSettings

@@ -55,7 +55,9 @@ def _root(error: BaseException) -> BaseException:
     """Return the answer of the hub, where the library has wrapped it in an error about its cache or an upload."""
     cause = error.__cause__
     wraps = isinstance(error, FileNotFoundError | RuntimeError) and not isinstance(error, HfHubHTTPError)
-    return _root(cause) if wraps and isinstance(cause, (*TRANSPORT_ERRORS, OfflineModeIsEnabled)) else error
+    if wraps and cause is not None and isinstance(cause, TRANSPORT_ERRORS):
+        return _root(cause)
+    return error
 
 
 def _sentence(error: BaseException, api: HfApi, repository: HubRepository) -> str:

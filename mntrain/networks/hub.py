@@ -71,8 +71,7 @@ def hub_error(name: str, error: Exception) -> ConfigError | DataError:
 
 def cached_names() -> list[str]:
     """List the networks in the cache of the hub on this machine."""
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
+    from mntrain.hugging_face_hub import CacheNotFound, scan_cache_dir
 
     try:
         return sorted(repository.repo_id for repository in scan_cache_dir().repos if repository.repo_type == "model")
@@ -82,7 +81,7 @@ def cached_names() -> list[str]:
 
 def _search(name: str) -> list[str]:
     """Ask the hub for names like ``name``; empty where it does not answer."""
-    from huggingface_hub import HfApi
+    from mntrain.hugging_face_hub import HfApi
 
     word = name.rpartition("/")[2].split("-")[0]
     try:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mntrain.data.class_groups import CLASS_GROUPS, ClassGroup, class_groups
+from mntrain.data.classes.groups import CLASS_GROUPS, ClassGroup, class_groups
 from mntrain.models.base import Prediction
 from mntrain.training.evaluation import ACCURACY, Accuracy, Detail
 

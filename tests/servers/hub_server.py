@@ -66,7 +66,7 @@ class HubServer(ThreadingHTTPServer):
     def __exit__(self, *args: object) -> None:
         self.shutdown()
         self._thread.join()
-        super().__exit__(*args)
+        self.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

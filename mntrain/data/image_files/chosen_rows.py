@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mntrain.data.account import Ignored
-from mntrain.data.class_choice import keep_images
+from mntrain.data.classes.choice import keep_images
 from mntrain.data.examples import IndexArray
 from mntrain.data.image_files.classes import ClassLabels
 from mntrain.data.image_files.opened import Place

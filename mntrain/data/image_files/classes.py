@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mntrain.data.class_choice import LEFT_OUT, choose_classes
+from mntrain.data.classes.choice import LEFT_OUT, choose_classes
 from mntrain.data.examples import IndexArray
 from mntrain.data.hugging_face import datasets
 from mntrain.data.image_files.columns import is_text

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.account import Ignored
-from mntrain.data.class_choice import LEFT_OUT, choose_classes, keep_images
+from mntrain.data.classes.choice import LEFT_OUT, choose_classes, keep_images
 from mntrain.data.examples import IndexArray
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from mntrain.data.class_groups import CLASS_GROUPS, class_groups
+from mntrain.data.classes.groups import CLASS_GROUPS, class_groups
 from mntrain.data.labels import listing
 from mntrain.data.summary.record import (
     ColumnEntry,

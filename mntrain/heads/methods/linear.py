@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from mntrain.data.order import Sampling
+from mntrain.data.classes.order import Sampling
 from mntrain.errors import ConfigError, TrainingError
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from mntrain.data.order import Sampling
+from mntrain.data.classes.order import Sampling
 from mntrain.errors import ConfigError, TrainingError
 from mntrain.heads.methods.linear import LogitScales, crt, joint, lws
 from mntrain.heads.problem import HeadProblem, HeadResult

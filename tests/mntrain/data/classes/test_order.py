@@ -9,8 +9,8 @@ import pytest
 
 from mntrain.config import load_experiment
 from mntrain.data.batch_loader import BatchLoader
+from mntrain.data.classes.order import Sampling, epoch_order
 from mntrain.data.images import ImageSet
-from mntrain.data.order import Sampling, epoch_order
 from mntrain.errors import ConfigError
 from mntrain.training.checked_run import check_run
 from mntrain.training_config import TrainingConfig

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mntrain.data.class_choice import LEFT_OUT, choose_classes, keep_images
+from mntrain.data.classes.choice import LEFT_OUT, choose_classes, keep_images
 from mntrain.errors import ConfigError, DataError
 
 NAMES = ("Greek/01", "Greek/02", "Latin/01", "Latin/02", "Runes/01", "hook, claw", "!Kung", "k[1]")

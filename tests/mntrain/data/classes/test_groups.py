@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mntrain.data.class_groups import class_groups
+from mntrain.data.classes.groups import class_groups
 from mntrain.errors import ConfigError
 
 
