@@ -56,11 +56,7 @@ class ExperimentConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise ConfigError(
-                f"name is {self.name!r}; it must be 1 to 100 letters, digits, '.', '_' or '-', "
-                "starting with a letter or digit."
-            )
+        check_run_name(self.name)
         if not 0 <= self.seed < 2**31:
             raise ConfigError(f"seed is {self.seed}; it must be from 0 to {2**31 - 1}.")
         expected = family_named(self.family).config
@@ -89,6 +85,18 @@ class ExperimentConfig:
         if isinstance(training, dict) and "last_batch" not in training:
             values = values | {"training": training | {"last_batch": "drop"}}
         return _assemble(recipe_parser().parse_object(values), values.get("name", "run"))
+
+
+def check_run_name(name: str) -> None:
+    """Check the name of a run, which is that of its folder.
+
+    Raises:
+        ConfigError: it has other characters, or is too long.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"name is {name!r}; it must be 1 to 100 letters, digits, '.', '_' or '-', starting with a letter or digit."
+        )
 
 
 def recipe_names() -> list[str]:

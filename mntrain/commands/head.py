@@ -94,7 +94,10 @@ def run(command: HeadCommand) -> int:
     from rich.console import Console
 
     written = options.comparison_folder or options.folders()[0]
-    comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=[f"written to {written}"])
+    notes = [f"written to {written}"]
+    bare = dict.fromkeys(record["method"] for record in comparison.records if not record["linear"])
+    notes += [f"{method}: no artifact, since this head is not linear; its scores are kept" for method in bare]
+    comparison_table(comparison).show(Console(), title="test accuracy of heads", notes=notes)
     return 0
 
 

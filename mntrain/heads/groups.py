@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from mntrain.data.class_groups import CLASS_GROUPS, class_groups
 from mntrain.data.examples import IndexArray
@@ -85,10 +86,17 @@ def class_means(split: FeatureSplit, classes: int) -> NDArray[np.float64]:
     sums, counts = np.zeros((classes, split.features.shape[1])), np.bincount(split.labels, minlength=classes)
     for start in range(0, len(split), _ROWS):
         rows, labels = split.features[start : start + _ROWS], split.labels[start : start + _ROWS]
-        np.add.at(sums, labels, rows.astype(np.float64))
+        sums += sum_by_class(rows.astype(np.float64), labels, classes)
     with np.errstate(invalid="ignore"):
         means: NDArray[np.float64] = sums / counts[:, None]
     return means
+
+
+def sum_by_class(rows: NDArray[np.float64], labels: IndexArray, classes: int) -> NDArray[np.float64]:
+    """Add up the rows [N, d] of each class, float64 [C, d]."""
+    members = csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(classes, len(labels)))
+    sums: NDArray[np.float64] = members @ rows
+    return sums
 
 
 def nearest_base(

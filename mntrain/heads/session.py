@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mntrain.config import check_run_name
 from mntrain.errors import ConfigError, DataError
 from mntrain.feature_store.store import FeatureStore, open_store
 from mntrain.heads.comparison import HeadComparison
@@ -54,7 +55,7 @@ class HeadOptions:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        if len({store.name for store in self.stores}) < len(self.stores):
+        if len({store.resolve().name for store in self.stores}) < len(self.stores):
             raise ConfigError(
                 f"Stores are {', '.join(map(str, self.stores))}; runs are named by the last folder, so give each of "
                 "them another name."
@@ -74,7 +75,7 @@ class HeadOptions:
     def folder(self, store: Path, method: str, seed: int) -> Path:
         """Return the folder of one head."""
         suffix = "" if self.seeds == (0,) else f"-seed{seed}"
-        return self.runs / f"{self.name or store.name}-{method}{suffix}"
+        return self.runs / f"{self.name or store.resolve().name}-{method}{suffix}"
 
     def folders(self) -> list[Path]:
         """List the folders of all heads, in the order in which they are made."""
@@ -90,7 +91,7 @@ class HeadOptions:
         """Folder of the comparison; None where one head alone is made."""
         if self.output is None and len(self.folders()) == 1:
             return None
-        return self.output or self.runs / f"heads-{self.name or self.stores[0].name}"
+        return self.output or self.runs / f"heads-{self.name or self.stores[0].resolve().name}"
 
 
 def compare_heads(options: HeadOptions) -> HeadComparison:
@@ -143,8 +144,10 @@ def usable_store(path: Path) -> FeatureStore:
 
 
 def _check_folders(options: HeadOptions) -> None:
-    """Refuse folders that are there already, before any head is made."""
+    """Refuse wrong names, and folders that are there already, before any head is made."""
     compared = options.comparison_folder
+    for folder in options.folders():
+        check_run_name(folder.name)
     written = [(folder, RECORD) for folder in options.folders()]
     for folder, file in [*written, *([] if compared is None else [(compared, COMPARISON)])]:
         if not folder.exists() and not folder.is_symlink():

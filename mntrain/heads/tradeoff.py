@@ -126,4 +126,4 @@ def draw_tradeoff(axes: Axes, points: Sequence[TradeoffPoint], curves: Sequence[
         )
     axes.set_xlabel("test accuracy on all classes (%)")
     axes.set_ylabel("test accuracy on classes of few (%)")
-    axes.figure.legend(loc="outside right upper", fontsize=8)  # type: ignore[union-attr]
+    axes.figure.legend(loc="outside right upper", fontsize=8)

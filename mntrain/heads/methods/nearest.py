@@ -18,6 +18,7 @@ from mntrain.data.examples import IndexArray
 from mntrain.feature_store.store import FeatureSplit
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.groups import sum_by_class
 from mntrain.heads.problem import HeadProblem, HeadResult
 
 _ROWS = 4096
@@ -100,7 +101,7 @@ def _directions(train: FeatureSplit, mean: NDArray[np.float64], classes: int) ->
     sums = np.zeros((classes, len(mean)))
     for start in range(0, len(train), _ROWS):
         rows = _unit(train.features[start : start + _ROWS] - mean)
-        np.add.at(sums, train.labels[start : start + _ROWS], rows)
+        sums += sum_by_class(rows, train.labels[start : start + _ROWS], classes)
     return _unit(sums)
 
 

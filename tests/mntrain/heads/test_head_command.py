@@ -68,9 +68,13 @@ def test_the_artifact_of_a_linear_head_answers_as_its_record_says(made: Made, me
     )
 
 
-def test_a_head_that_is_not_linear_has_scores_but_no_artifact(made: Made) -> None:
+def test_a_head_that_is_not_linear_has_scores_but_no_artifact(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert not (made.runs / "lt0-knn" / "artifact").exists()
     assert made.record("lt0-knn")["linear"] is False
+    assert main(["head", "knn", str(made.stores[0]), "--runs", str(tmp_path)]) == 0
+    assert "knn: no artifact, since this head is not linear" in capsys.readouterr().out
 
 
 def test_a_linear_head_is_exported_as_a_model_of_rows(made: Made, tmp_path: Path) -> None:
@@ -176,6 +180,7 @@ def test_unusable_stores_and_wrong_words_are_told(
         (["bias", str(made.stores[0]), "--head.feww", "3"], 2, "--head.few?", "no setting"),
         (["ctr", str(made.stores[0])], 2, "Did you mean 'crt'", "choose from"),
         (["crt", str(tmp_path / "none")], 1, "no feature store", "mntrain features"),
+        (["crt", str(even), "--name", "a b"], 2, "name is 'a b-crt'", "letters"),
         (["crt", str(even), str(even)], 2, "give each of them another name", "even"),
         (["crt", str(even), "--baseline", "joint", *QUICK], 2, "not among the methods crt", "--baseline"),
     ]

@@ -69,7 +69,9 @@ def test_the_perceptron_learns_what_no_linear_head_can(problem: HeadProblem) -> 
         problem.store,
         network=replace(problem.store.network, features=2),
         label_names=("unlike", "alike"),
-        **dict.fromkeys(("train", "validation", "test"), split),
+        train=split,
+        validation=split,
+        test=split,
     )
     head = replace(problem.settings.head, least_steps=400, hidden=16, learning_rate=0.2)
     odd = replace(
