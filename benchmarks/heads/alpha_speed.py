@@ -37,6 +37,7 @@ from mntrain.result_table import ResultTable
 
 _BLOCK = 2000
 _GIB = 2**30
+_SPREAD = 0.06
 
 
 def main() -> None:
@@ -67,10 +68,11 @@ def main() -> None:
 def _measure(arguments: argparse.Namespace, file: Path) -> dict[str, Any]:
     random = np.random.default_rng(0)
     labels = np.arange(arguments.rows) % arguments.classes
-    centers = random.standard_normal((arguments.classes, arguments.features), np.float32)
+    # Classes overlap, so that losses and gradients are those of a real set.
+    centers = random.standard_normal((arguments.classes, arguments.features), np.float32) * np.float32(_SPREAD)
     _write_features(file, labels, centers, random)
     classifier = LinearClassifier(
-        weight=(centers + random.standard_normal(centers.shape, np.float32)) * np.float32(arguments.features**-0.5),
+        weight=centers + random.standard_normal(centers.shape, np.float32) * np.float32(_SPREAD / 2),
         bias=np.zeros(arguments.classes, np.float32),
     )
     few = arguments.classes // 2

@@ -6,7 +6,6 @@ Shapes: F few classes, M modules (F, or 1 that all share), D inputs, h hidden un
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -37,15 +36,11 @@ class ModuleShape:
         return 1 if self.shared else self.classes
 
 
-def first_layers(shape: ModuleShape, generator: torch.Generator, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
-    """Draw weight [h, D] and bias [h] of one first layer after another, as PyTorch's linear layers start.
-
-    They come one by one, since all of them together may fill gigabytes.
-    """
-    bound = 1 / math.sqrt(shape.inputs)
-    for _ in range(shape.modules):
-        weight = torch.empty(shape.hidden, shape.inputs, dtype=dtype).uniform_(-bound, bound, generator=generator)
-        yield weight, torch.empty(shape.hidden, dtype=dtype).uniform_(-bound, bound, generator=generator)
+def fill_first_layer(weight: Tensor, bias: Tensor, generator: torch.Generator) -> None:
+    """Draw weight [h, D] and bias [h] of a first layer in place, as PyTorch's linear layers start."""
+    bound = 1 / math.sqrt(weight.shape[1])
+    weight.uniform_(-bound, bound, generator=generator)
+    bias.uniform_(-bound, bound, generator=generator)
 
 
 class SecondLayers(nn.Module):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mntrain.heads.alpha.layers import ModuleShape, SecondLayers, first_layers
+from mntrain.heads.alpha.layers import ModuleShape, SecondLayers, fill_first_layer
 
 
 class StraightModules(nn.Module):
@@ -26,8 +26,11 @@ class StraightModules(nn.Module):
     def __init__(self, inputs: Tensor, shape: ModuleShape, start: Tensor | None, generator: torch.Generator) -> None:
         super().__init__()
         self.register_buffer("inputs", inputs)
-        weights, biases = zip(*first_layers(shape, generator, inputs.dtype), strict=True)
-        self.weight, self.bias = nn.Parameter(torch.stack(weights)), nn.Parameter(torch.stack(biases))
+        weight = inputs.new_empty(shape.modules, shape.hidden, shape.inputs)
+        bias = inputs.new_empty(shape.modules, shape.hidden)
+        for place in range(shape.modules):
+            fill_first_layer(weight[place], bias[place], generator)
+        self.weight, self.bias = nn.Parameter(weight), nn.Parameter(bias)
         self.second = SecondLayers(shape, start, generator, inputs.dtype)
 
     def forward(self) -> Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mntrain.heads.alpha.layers import ModuleShape, SecondLayers, first_layers
+from mntrain.heads.alpha.layers import ModuleShape, SecondLayers, fill_first_layer
 
 
 class TrackedModules(nn.Module):
@@ -30,17 +30,20 @@ class TrackedModules(nn.Module):
 
     def __init__(self, inputs: Tensor, shape: ModuleShape, start: Tensor | None, generator: torch.Generator) -> None:
         super().__init__()
-        layers = first_layers(shape, generator, inputs.dtype)
+        # One layer after another in the same memory: all of them, or what their places leave behind, are gigabytes.
+        weight, bias = inputs.new_empty(shape.hidden, shape.inputs), inputs.new_empty(shape.hidden)
         if shape.shared:
-            weight, bias = next(layers)
-            hidden = nn.functional.linear(inputs, weight, bias)
+            fill_first_layer(weight, bias, generator)
+            self.hidden = nn.Parameter(nn.functional.linear(inputs, weight, bias))
             gram = inputs @ inputs.T + 1
-            self.hidden = nn.Parameter(hidden)
             self.hidden.register_hook(lambda gradient: gram @ gradient)  # type: ignore[no-untyped-call]
         else:
-            hidden = torch.stack([weight @ row + bias for row, (weight, bias) in zip(inputs, layers, strict=True)])
-            scale = inputs.square().sum(dim=1, keepdim=True) + 1
+            hidden = inputs.new_empty(shape.classes, shape.hidden)
+            for row, output in zip(inputs, hidden, strict=True):
+                fill_first_layer(weight, bias, generator)
+                torch.addmv(bias, weight, row, out=output)
             self.hidden = nn.Parameter(hidden)
+            scale = inputs.square().sum(dim=1, keepdim=True) + 1
             self.hidden.register_hook(lambda gradient: gradient * scale)  # type: ignore[no-untyped-call]
         self.second = SecondLayers(shape, start, generator, inputs.dtype)
 

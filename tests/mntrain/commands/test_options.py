@@ -134,6 +134,7 @@ def test_only_commands_with_overrides_take_other_words() -> None:
         "evaluate",
         "compare",
         "crossval",
+        "features",
         "fewshot",
         "adapt",
     }
