@@ -44,7 +44,7 @@ def joined(first: ModelProto, second: ModelProto) -> ModelProto:
         parts.append(copy)
     ends = [(first.graph.output[0].name, second.graph.input[0].name)]
     try:
-        model: ModelProto = compose.merge_models(*parts, io_map=ends)
+        model: ModelProto = compose.merge_models(parts[0], parts[1], io_map=ends)
     except (ValueError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(f"The network and the head cannot be joined to one graph: {reason}") from error
