@@ -1,1 +1,1 @@
-"""Heads on frozen features: accuracy and price."""
+"""Heads on features of frozen networks, compared."""
