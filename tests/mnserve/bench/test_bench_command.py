@@ -196,5 +196,5 @@ def test_a_file_is_timed_beside_a_model(twins: Path, colour_model: Callable[...,
     assert bench(twins, against=str(file), batch="1,4", json=str(out)) == 0
     result = json.loads(out.read_text())
     assert (result["against"]["name"], result["against"]["file"]) == ("original.onnx", str(file))
-    with pytest.raises(BenchError, match="there is no file .*missing"):
+    with pytest.raises(BenchError, match=r"there is no file .*missing"):
         bench(twins, against=str(tmp_path / "missing.onnx"))
