@@ -118,8 +118,9 @@ def _dinov2(folder: Path) -> Original | None:
     transformers = transformers_library()
     config = transformers.Dinov2Config(
         hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=SIDE, patch_size=14,
-        architectures=["Dinov2ForImageClassification"], num_labels=1000,
+        architectures=["Dinov2ForImageClassification"],
     )  # fmt: skip
+    config.num_labels = 1000
     return _from_configuration(folder / "dinov2", config)
 
 

@@ -35,16 +35,14 @@ def joined(first: ModelProto, second: ModelProto) -> ModelProto:
     Raises:
         GraphError: the graphs do not fit each other.
     """
-    parts = []
-    for part in (first, second):
-        copy = ModelProto()
+    front, back = ModelProto(), ModelProto()
+    for copy, part in ((front, first), (back, second)):
         copy.CopyFrom(part)
         copy.ir_version = max(first.ir_version, second.ir_version)
         del copy.metadata_props[:]
-        parts.append(copy)
     ends = [(first.graph.output[0].name, second.graph.input[0].name)]
     try:
-        model: ModelProto = compose.merge_models(parts[0], parts[1], io_map=ends)
+        model: ModelProto = compose.merge_models(front, back, io_map=ends)
     except (ValueError, onnx.checker.ValidationError) as error:
         reason = " ".join(str(error).split())
         raise GraphError(f"The network and the head cannot be joined to one graph: {reason}") from error

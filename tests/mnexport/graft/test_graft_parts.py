@@ -29,6 +29,10 @@ network (float[N, 3] x, float[3] w) => (float[N, 3] y, float[N, 3] other)
 """
 
 
+def floats(values: object) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
 def written(text: str, folder: Path) -> Path:
     onnx.save(parser.parse_model(text), folder / "network.onnx")
     return folder / "network.onnx"
@@ -48,7 +52,7 @@ def test_what_the_features_do_not_need_is_left_behind(tmp_path: Path) -> None:
 
 def test_weights_beside_the_file_come_with_it(tmp_path: Path) -> None:
     model = parser.parse_model(NETWORK)
-    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(floats([1, 2, 3]), "w"))
     onnx.save(model, tmp_path / "n.onnx", save_as_external_data=True, location="weights", size_threshold=0)
     found = cut_network(tmp_path / "n.onnx", "features")
     assert numpy_helper.to_array(found.graph.initializer[0]).tolist() == [1, 2, 3]
@@ -83,7 +87,7 @@ def test_a_file_of_the_oldest_format_is_brought_to_a_new_operator_set(tmp_path: 
         tmp_path,
     )
     model = with_opset(cut_network(file, "features"), 20)
-    found = run(model, np.float32([[[[1, 2], [3, 4]]]]))
+    found = run(model, floats([[[[1, 2], [3, 4]]]]))
     assert found[0, 0].tolist() == [[2, 2, 4, 4], [2, 2, 4, 4], [6, 6, 8, 8], [6, 6, 8, 8]]
 
 
@@ -113,7 +117,7 @@ def test_an_operator_set_is_kept_where_the_other_parts_can_have_it(tmp_path: Pat
     assert opset_of_file(file) == 13
     model = cut_network(file, "features")
     assert with_opset(model, 13) is model
-    values = np.float32([[-1, 2, 3]])
+    values = floats([[-1, 2, 3]])
     assert run(with_opset(model, 20), values).tolist() == [[0, 4, 9]]
 
 
@@ -135,17 +139,17 @@ def test_names_that_clash_are_kept_apart() -> None:
     assert [item.name for item in whole.graph.input] == ["x"]
     assert [item.name for item in whole.graph.output] == ["y"]
     assert len(whole.opset_import) == 1
-    assert run(whole, np.float32([[1, 2]])).tolist() == [[15, 30]]
+    assert run(whole, floats([[1, 2]])).tolist() == [[15, 30]]
 
 
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
-        (np.float32([[1, 2]]), None),
-        (np.float16([[1, 2]]), [[1, 2]]),
-        (np.float32([1, 2]).reshape(1, 2, 1, 1), [[1, 2]]),
-        (np.float32([[[1, 3]], [[2, 4]]]).transpose(1, 0, 2)[:, :, :, None], [[2, 3]]),
-        (np.float32([[[1, 2], [3, 6]]]), [[2, 4]]),
+        (floats([[1, 2]]), None),
+        (floats([[1, 2]]).astype(np.float16), [[1, 2]]),
+        (floats([1, 2]).reshape(1, 2, 1, 1), [[1, 2]]),
+        (floats([[[1, 3]], [[2, 4]]]).transpose(1, 0, 2)[:, :, :, None], [[2, 3]]),
+        (floats([[[1, 2], [3, 6]]]), [[2, 4]]),
     ],
 )
 def test_raw_features_become_one_vector_for_each_image(raw: np.ndarray, wanted: object) -> None:
@@ -168,7 +172,7 @@ def test_features_of_another_width_are_told() -> None:
 
 def test_pixels_take_the_type_of_the_network() -> None:
     text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y) { y = Identity(x) }'
-    values = np.float32([[-3, 1.5, 2.5, 300]])
+    values = floats([[-3, 1.5, 2.5, 300]])
     for kind, wanted in ((TensorProto.UINT8, [[0, 2, 2, 255]]), (TensorProto.FLOAT16, values.tolist())):
         pixels = parser.parse_model(text)
         give_pixels_as(pixels, kind)

@@ -188,3 +188,13 @@ def test_long_names_of_results_are_refused_before_the_timing(
         bench(twins, json=str(tmp_path / ("a" * 256)))
     with pytest.raises(OutputError, match="does not exist"):
         bench(twins, json=str(tmp_path / ("a" * 300) / "b"))
+
+
+def test_a_file_is_timed_beside_a_model(twins: Path, colour_model: Callable[..., Path], tmp_path: Path) -> None:
+    file = (colour_model("c") / "1" / "model.onnx").rename(tmp_path / "original.onnx")
+    out = tmp_path / "result.json"
+    assert bench(twins, against=str(file), batch="1,4", json=str(out)) == 0
+    result = json.loads(out.read_text())
+    assert (result["against"]["name"], result["against"]["file"]) == ("original.onnx", str(file))
+    with pytest.raises(BenchError, match=r"there is no file .*missing"):
+        bench(twins, against=str(tmp_path / "missing.onnx"))

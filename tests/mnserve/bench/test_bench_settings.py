@@ -42,6 +42,7 @@ def test_the_plan_takes_what_the_timing_loop_needs() -> None:
     ("fields", "words"),
     [
         ({"against": "m"}, "MODEL and --against are both 'm'"),
+        ({"against": "x.onnx", "grpc": True}, r"--against x\.onnx is a file, which no server serves; leave --grpc out"),
         ({"batch": "1,x"}, r"--batch '1,x' is not a list of batch sizes: 'x' is not a whole number from 1"),
         ({"grpc": True, "url": "a:1", "providers": ("cuda",)}, "the one at --url has its own"),
         ({"cuda_graph_batches": (8,)}, "CUDAExecutionProvider is not among the providers"),
