@@ -1,0 +1,1 @@
+"""Heads on features of frozen networks, compared."""
