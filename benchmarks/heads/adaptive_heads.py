@@ -39,6 +39,7 @@ _ROW_NAMES = (
     "knn",
     "svm",
 )
+_DEFAULT = ("mnist", "pacs", "usps", "skillcraft")
 _SIZES = {"wine": SplitSizes(train=900, validation=300), "skillcraft": SplitSizes(train=1500, validation=500)}
 _LIMIT = 6000
 
@@ -48,9 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, help="folder of the sets")
     parser.add_argument("--network", type=Path, required=True, help="artifact of a classifier of 32x32 images in color")
     parser.add_argument("--output", type=Path, default=Path("adaptive-heads"), help="folder of stores and results")
-    parser.add_argument(
-        "--sets", nargs="+", choices=(*_IMAGES, *_TABLES), default=("mnist", "pacs", "usps", "skillcraft")
-    )
+    parser.add_argument("--sets", nargs="+", choices=(*_IMAGES, *_TABLES), default=_DEFAULT)
     parser.add_argument("--rows", nargs="+", choices=_ROW_NAMES, default=_ROW_NAMES)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--only-table", action="store_true", help="measure nothing; show the results that are there")

@@ -32,13 +32,9 @@ def image_pool(name: str, data: Path, network: Path, limit: int) -> Pool:
     artifact = load_artifact(network)
     assert isinstance(artifact, ImageArtifact)
     images, names = _images(name, data, limit)
+    pixels = torch.from_numpy(images.images)
     with torch.inference_mode():
-        parts = [
-            artifact.model.compiled_part(
-                artifact.preprocessing(torch.from_numpy(images.images[start : start + _BATCH]))
-            )
-            for start in range(0, len(images), _BATCH)
-        ]
+        parts = [artifact.model.compiled_part(artifact.preprocessing(part)) for part in torch.split(pixels, _BATCH)]
     return Pool(features=torch.cat(parts).float().numpy(), labels=images.labels, names=names)
 
 
