@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from mntrain.data.split_record import SPLITS
 from mntrain.feature_store.store import RECORD, FeatureSplit, FeatureStore, open_store
 from mntrain.feature_store.writing import StoreContent, write_store
 from mntrain.networks.record import NetworkRecord
@@ -56,31 +57,35 @@ class SplitSizes:
 
 def draw_store(pool: Pool, sizes: SplitSizes, seed: int, path: Path) -> FeatureStore:
     """Draw the splits of ``seed``, every class in proportion, and write them as a store, unless it is there."""
+    rest = np.arange(len(pool.labels))
+    test = min(sizes.test, len(rest) - sizes.train - sizes.validation)
+    drawn: list[Pool] = []
+    for count in (test, sizes.validation, sizes.train):
+        part = rest
+        if count < len(rest):
+            rest, part = train_test_split(rest, test_size=count, stratify=pool.labels[rest], random_state=seed)
+        drawn.append(Pool(features=pool.features[part], labels=pool.labels[part], names=pool.names))
+    return write_pools((drawn[2], drawn[1], drawn[0]), path)
+
+
+def write_pools(pools: tuple[Pool, Pool, Pool], path: Path) -> FeatureStore:
+    """Write training, validation and test examples as a store at ``path``, unless it is there."""
     if not (path / RECORD).exists():
-        rest = np.arange(len(pool.labels))
-        chosen: dict[str, NDArray[np.int64]] = {}
-        test = min(sizes.test, len(rest) - sizes.train - sizes.validation)
-        for name, count in (("test", test), ("validation", sizes.validation), ("train", sizes.train)):
-            if count < len(rest):
-                rest, chosen[name] = train_test_split(
-                    rest, test_size=count, stratify=pool.labels[rest], random_state=seed
-                )
-            else:
-                chosen[name] = rest
+        train = pools[0]
         write_store(
             path,
             StoreContent(
                 network=NetworkRecord(
                     kind="arrays",
                     name=path.name,
-                    sha256=hashlib.sha256(pool.features.tobytes()).hexdigest(),
-                    features=pool.features.shape[1],
+                    sha256=hashlib.sha256(train.features.tobytes()).hexdigest(),
+                    features=train.features.shape[1],
                     pixels=None,
                 ),
-                label_names=pool.names,
+                label_names=train.names,
                 splits={
-                    name: FeatureSplit(features=pool.features[part], labels=pool.labels[part])
-                    for name, part in chosen.items()
+                    name: FeatureSplit(features=pool.features, labels=pool.labels)
+                    for name, pool in zip(SPLITS, pools, strict=True)
                 },
             ),
         )

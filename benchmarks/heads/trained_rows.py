@@ -1,7 +1,7 @@
 """Rows that ``mntrain fit features`` trains: every trial is a run, and validation chooses one.
 
-Each row has eight trials: a grid of four rates and two decays of linear classifiers, and half-fractions of two-level
-designs of five settings (D = A·B, E = A·C of levels ±1) of the others.
+Rows have eight trials: a grid of four rates and two decays of linear classifiers, and fractions of two-level designs of
+five settings (D = A·B, E = A·C of levels ±1) of the others.
 """
 
 from __future__ import annotations
@@ -75,6 +75,15 @@ ROWS: Mapping[str, tuple[tuple[str, ...], list[Trial]]] = {
                 ("vanilla.extra_entries", 200, 800),
             )
         ),
+    ),
+    # Four trials each, for questions that are asked many times.
+    "mn-short": (
+        ("--family", "mn", "--mn.head", "dot", "--mn.head_start", "logistic", f"--{_RATE}", "0.003"),
+        _grid((f"{_MN}temperature", (0.05, 0.1)), (f"{_MN}start_change", (0.03, 0.1))),
+    ),
+    "perceptron-short": (
+        ("--family", "vanilla", "--vanilla.head", "dot", "--vanilla.extra_entries", "300"),
+        _grid((_RATE, (1e-3, 5e-3)), ("training.weight_decay", (0.01, 1.0))),
     ),
 }
 _COMMON = ("--training.epochs", "40", "--training.batch_size", "128", "--data.leaks", "allow")
