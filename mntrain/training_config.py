@@ -6,6 +6,7 @@ from typing import Literal
 
 from mntrain.config_fields import require_finite
 from mntrain.data.batch_sizes import LAST_BATCHES, LastBatch
+from mntrain.data.order import SAMPLINGS, Sampling
 from mntrain.errors import ConfigError
 
 Precision = Literal["32-true", "bf16-mixed"]
@@ -27,6 +28,8 @@ class TrainingConfig:
             than 8 over the others; drop leaves them out of the epoch.
         class_weights: of the loss of classifiers. balanced weighs an example of class c by N/(C·n_c), so that every
             class counts alike; none weighs all examples alike.
+        sampling: which examples an epoch takes. instance takes every example once; class_balanced takes as many of
+            every class; square_root takes classes in proportion to the square root of their size.
         optimizer: adamw or sgd.
         momentum: of sgd.
         learning_rate: until the first drop.
@@ -58,6 +61,7 @@ class TrainingConfig:
     batch_size: int = 128
     last_batch: LastBatch = "train"
     class_weights: ClassWeights = "none"
+    sampling: Sampling = "instance"
     optimizer: OptimizerName = "adamw"
     momentum: float = 0.9
     learning_rate: float = 1e-3
@@ -93,6 +97,13 @@ class TrainingConfig:
             raise refuse("last_batch", f"{' or '.join(LAST_BATCHES)}")
         if self.class_weights not in CLASS_WEIGHTS:
             raise refuse("class_weights", f"{' or '.join(CLASS_WEIGHTS)}")
+        if self.sampling not in SAMPLINGS:
+            raise refuse("sampling", f"{' or '.join(SAMPLINGS)}")
+        if self.sampling != "instance" and self.class_weights != "none":
+            raise ConfigError(
+                f"training.sampling is {self.sampling!r} and training.class_weights {self.class_weights!r}, which both "
+                "lift small classes, so that they would count twice; leave one of them out."
+            )
         if self.evaluation_batch_size < 1:
             raise refuse("evaluation_batch_size", "at least 1")
         if not 0 < self.learning_rate < 10:

@@ -14,7 +14,8 @@ ROOT_ROOM: Final = "(root)"
 FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     "mntrain": (
         ("commands",),
-        ("analysis", "crossval", "datasheet", "evaluation", "fewshot", "heads"),
+        ("analysis", "crossval", "datasheet", "evaluation", "fewshot"),
+        ("heads",),
         ("comparison",),
         ("neighbors",),
         ("training",),

@@ -10,7 +10,20 @@ from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
-from mntrain.commands import adapt, animate, compare, crossval, data, evaluate, fewshot, fit, neighbors, recipes, report
+from mntrain.commands import (
+    adapt,
+    animate,
+    compare,
+    crossval,
+    data,
+    evaluate,
+    fewshot,
+    fit,
+    head,
+    neighbors,
+    recipes,
+    report,
+)
 from mntrain.commands.command import Command
 from mntrain.commands.options import add_options, takes_other_words
 from mntrain.commands.output import end_at_sigterm, run_command
@@ -28,6 +41,7 @@ COMMANDS: Mapping[str, Command[Any]] = MappingProxyType(
         "crossval": crossval.COMMAND,
         "fewshot": fewshot.COMMAND,
         "adapt": adapt.COMMAND,
+        "head": head.COMMAND,
         "report": report.COMMAND,
         "animate": animate.COMMAND,
         "neighbors": neighbors.COMMAND,

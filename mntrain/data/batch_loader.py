@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from mntrain.data.examples import Examples, IndexArray
+from mntrain.data.order import Sampling, epoch_order
 from mntrain.errors import ConfigError
 
 
@@ -30,6 +31,7 @@ class BatchLoader:
         seed: decides the order together with the epoch.
         device: where the batches are yielded.
         shuffle: draw a new order each epoch; otherwise the order of the set.
+        sampling: which examples a shuffled epoch takes.
 
     Raises:
         ConfigError: a batch without examples, or more examples than there are.
@@ -43,6 +45,7 @@ class BatchLoader:
         seed: int,
         device: torch.device | str,
         shuffle: bool,
+        sampling: Sampling = "instance",
     ) -> None:
         if not sizes or min(sizes) < 1 or sum(sizes) > len(examples):
             raise ConfigError(
@@ -53,7 +56,8 @@ class BatchLoader:
         self.seed = seed
         self.device = torch.device(device)
         self.shuffle = shuffle
-        self._count = len(examples)
+        self.sampling: Sampling = sampling
+        self._labels = examples.targets
         # On the CPU these share the memory of the arrays; on an accelerator this is the one copy.
         self._inputs = torch.from_numpy(examples.inputs).to(self.device)
         self._targets = torch.from_numpy(examples.targets).to(self.device)
@@ -63,10 +67,10 @@ class BatchLoader:
         return len(self.sizes)
 
     def order(self, epoch: int) -> IndexArray:
-        """Return the positions of all examples in the order of ``epoch``, int64 [N]."""
+        """Return the positions that ``epoch`` takes in their order, int64 [N]."""
         if not self.shuffle:
-            return np.arange(self._count, dtype=np.int64)
-        return np.random.default_rng((self.seed, epoch)).permutation(self._count).astype(np.int64, copy=False)
+            return np.arange(len(self._labels), dtype=np.int64)
+        return epoch_order(self._labels, self.sampling, seed=self.seed, epoch=epoch)
 
     def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield inputs [B, …] and targets [B] of every batch of ``epoch``, on the device."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from mntrain.data.column_names import as_names
+from mntrain.data.imbalance.config import ImbalanceConfig
 from mntrain.data.registry import SOURCES, find_source
 from mntrain.errors import ConfigError
 
@@ -15,11 +16,13 @@ ImageFit = Literal["stretch", "crop", "pad"]
 TargetKind = Literal["auto", "value", "class"]
 MissingRule = Literal["median", "mean", "refuse"]
 Leaks = Literal["warn", "refuse", "allow"]
+ValidationOrigin = Literal["train", "test"]
+MissingImages = Literal["refuse", "leave_out"]
 
 _MAX_SEED = 2**32 - 1
 _MAX_SIDE = 4096
 _MAX_ROWS = 10_000_000
-_TEXTS = ("path", "image_column", "label_column", "split_column", "subset", "test_split")
+_TEXTS = ("path", "image_column", "label_column", "split_column", "subset", "test_split", "lists", "class_names")
 _COLUMNS = ("target_column", "exclude_columns", "category_columns")
 _PATTERNS = "the name of a class, a pattern such as 'Greek/*' or '!Greek/*', or a list of these; null keeps all classes"
 
@@ -34,7 +37,8 @@ class DataConfig:
 
     source: str = "digits"
     """Registered source: ``digits`` (needs no files), ``images`` (your own), ``table`` (a file of rows), ``datasets``
-    (the Hugging Face hub), ``features`` (of a frozen network), ``fashion-mnist``, ``idx`` or ``spiral`` (made up)."""
+    (the Hugging Face hub), ``image-lists``, ``features`` (of a frozen network), ``fashion-mnist``, ``idx`` or
+    ``spiral`` (made up)."""
     path: str | None = None
     """Folder of idx files; for ``images`` a folder of class folders, a table of images or of paths, or a folder of
     tables; for ``datasets`` the same, or a name on the Hugging Face hub; for ``table`` a .csv, .tsv (perhaps .gz)
@@ -43,10 +47,14 @@ class DataConfig:
     """Keep this many training examples, drawn per class after validation is taken; None keeps all."""
     validation_fraction: float = 0.1
     """Share of the training examples held out for validation, if the source has no such split."""
+    validation_from: ValidationOrigin = "train"
+    """Examples that validation is drawn from: ``train``, or ``test``, which leaves the training examples whole."""
     test_fraction: float = 0.2
     """Share of all examples held out for testing, if the source has no such split and ``folds`` is not set."""
     split_seed: int = 0
     """Seed of every split and of ``train_limit``. Independent of the training seed."""
+    imbalance: ImbalanceConfig = field(default_factory=ImbalanceConfig)
+    """Long tail of the training split."""
     leaks: Leaks = "warn"
     """Equal images or rows in two splits: ``warn`` tells of them, ``refuse`` stops, ``allow`` counts in silence."""
     image_size: int | None = None
@@ -72,6 +80,13 @@ class DataConfig:
     """Named part of a data set on the hub (``datasets`` only), where it has several, such as ``cropped_digits``."""
     test_split: str | None = None
     """Split to test on (``images`` and ``datasets``), where the labelled one is not called test."""
+    lists: str | None = None
+    """Folder of the lists of images (``image-lists`` only), or the beginning of their names such as
+    ``lists/ImageNet_LT``; None takes those in ``data.path``."""
+    class_names: str | None = None
+    """File of class names, one a line (``image-lists`` only); None names classes by the folders of their images."""
+    missing_images: MissingImages = "refuse"
+    """Images that a list names and that are not there (``image-lists`` only): ``refuse`` or ``leave_out``."""
     target_column: str | tuple[str, ...] | None = None
     """Column to estimate or tell apart, or a list of columns of values to estimate together (``table`` only); None
     takes the column called ``y``, ``target``, ``label`` or ``class``, where there is exactly one."""
@@ -131,6 +146,15 @@ class DataConfig:
             raise _invalid("color", self.color, "one of 'auto', 'L' (grey) or 'RGB'")
         if self.leaks not in get_args(Leaks):
             raise _invalid("leaks", self.leaks, "one of 'warn', 'refuse' or 'allow'")
+        if self.validation_from not in get_args(ValidationOrigin):
+            raise _invalid("validation_from", self.validation_from, "'train' or 'test'")
+        if self.missing_images not in get_args(MissingImages):
+            raise _invalid("missing_images", self.missing_images, "'refuse' or 'leave_out'")
+        if self.imbalance.active and self.train_limit is not None:
+            raise ConfigError(
+                f"data.train_limit is {self.train_limit} and data.imbalance.kind {self.imbalance.kind!r}, which both "
+                "say how many training examples stay; leave one out (data.imbalance.largest limits all classes)."
+            )
         self._check_rows()
         if source.path == "required" and self.path is None:
             raise ConfigError(
@@ -188,18 +212,19 @@ class DataConfig:
     def _check_options(self) -> None:
         """Refuse fields that the source does not use, since they would be ignored in silence."""
         taken = find_source(self.source).options
-        for field in fields(self):
-            takers = [name for name, source in SOURCES.items() if field.name in source.options]
-            if takers and field.name not in taken and getattr(self, field.name) != field.default:
+        for each in fields(self):
+            takers = [name for name, source in SOURCES.items() if each.name in source.options]
+            if takers and each.name not in taken and getattr(self, each.name) != each.default:
                 raise ConfigError(
-                    f"data.{field.name} is {getattr(self, field.name)!r}, but data.source '{self.source}' has no use "
+                    f"data.{each.name} is {getattr(self, each.name)!r}, but data.source '{self.source}' has no use "
                     f"for it; leave it out, or choose the source {' or '.join(repr(name) for name in takers)}."
                 )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain JSON values, in their order."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return plain | {"imbalance": self.imbalance.to_dict()}
 
 
 def _invalid(name: str, value: object, expected: str) -> ConfigError:

@@ -12,7 +12,7 @@ from mntrain.data.split import split_images, split_table
 from mntrain.data.tables import SourceTable, TableData
 from mntrain.errors import ConfigError
 
-_OF_OWN_DATA = ("images", "datasets")
+_OF_OWN_DATA = ("images", "datasets", "image-lists")
 
 
 def load_data(config: DataConfig) -> ImageData | TableData:

@@ -52,6 +52,11 @@ SOURCES: Mapping[str, Source] = MappingProxyType(
             options=(*_OF_IMAGES, *_OF_LABELLED),
             summary="your own images; data.path is a folder of class folders, or a table of images or of paths",
         ),
+        "image-lists": Source(
+            path="required",
+            options=(*_OF_IMAGES, "lists", "class_names", "missing_images"),
+            summary="images that text files list, as for ImageNet-LT; data.path is the folder that their paths are in",
+        ),
         "datasets": Source(
             path="required",
             options=(*_OF_IMAGES, *_OF_LABELLED, "subset"),

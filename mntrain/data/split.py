@@ -6,7 +6,7 @@ Shapes: N examples of the pool that is split.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -18,6 +18,7 @@ from sklearn.utils import resample
 from mntrain.data.config import DataConfig
 from mntrain.data.examples import IndexArray
 from mntrain.data.images import ImageData, SourceImages
+from mntrain.data.imbalance.drawing import ImbalanceRecord, LabelledPool, draw_imbalance
 from mntrain.data.labels import listing
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.data.tables import Categories, SourceTable, TableData
@@ -62,13 +63,13 @@ def split_images(source: SourceImages, config: DataConfig) -> ImageData:
 def split_table(source: SourceTable, config: DataConfig) -> TableData:
     """Split ``source`` into training, validation and test rows, with the record of the split.
 
-    Splits are drawn in this order from one generator: test, validation, ``train_limit``. So a limit never changes the
-    examples that are held out. Splits that the source has itself are taken as they are. Within a split, examples keep
-    the source's order. With ``folds`` the test split is one of the folds of all rows, shuffled.
+    Splits are drawn in this order from one generator: test, validation, ``train_limit`` or ``imbalance``. So neither
+    changes the examples that are held out. Splits that the source has itself are taken as they are. Within a split,
+    examples keep the source's order. With ``folds`` the test split is one of the folds of all rows, shuffled.
 
     Raises:
         DataError: a class cannot be split or is missing from the training examples, or a split would be empty.
-        ConfigError: ``train_limit`` or ``folds`` does not fit the data.
+        ConfigError: ``train_limit``, ``imbalance``, ``validation_from`` or ``folds`` does not fit the data.
     """
     drawn, record = _split(source.splits, source.label_names, source.noun, config, categories=source.categories)
     sets, categories, account = training_vocabularies(source, drawn)
@@ -112,12 +113,17 @@ def _split(
     for name, fraction in (("test", config.test_fraction), ("validation", config.validation_fraction)):
         if name in own:
             indices[name] = np.arange(len(own[name]), dtype=np.int64)
+        elif name == "validation" and config.validation_from == "test":
+            tested = replace(draw, targets=own["test" if "test" in own else origin].targets)
+            indices["test"], indices[name] = tested.hold_out(name, fraction, indices["test"], kept="test")
         elif name not in indices:
             train, indices[name] = draw.hold_out(name, fraction, train)
-    indices["train"] = draw.limit(config.train_limit, train)
+    indices["train"], imbalance = draw.reduce(config, train)
     left_out = len(train) - len(indices["train"])
 
     origins = {name: name if name != "train" and name in own else origin for name in SPLITS}
+    if config.validation_from == "test":
+        origins["validation"] = _validation_origin(own, origins, noun)
     sets = {
         name: part if len(indices[name]) == len(part) else part.select(indices[name])
         for name, part in ((name, own[origins[name]]) for name in SPLITS)
@@ -133,8 +139,19 @@ def _split(
         indices={name: indices[name] for name in SPLITS},
         sha256=SplitRecord.digest(sets, indices, categories),
         left_out=left_out,
+        imbalance=imbalance,
     )
     return sets, record
+
+
+def _validation_origin(own: Mapping[str, PoolType], origins: Mapping[str, str], noun: str) -> str:
+    """Return the source's own split that validation comes from where it is drawn from the test split."""
+    if "validation" in own:
+        raise ConfigError(
+            f"data.validation_from is 'test', but the data has {len(own['validation'])} validation {noun}s of its own; "
+            "leave it out."
+        )
+    return origins["test"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,18 +179,30 @@ class _Draw:
         outside, inside = (np.asarray(part, dtype=np.int64) for part in chosen)
         return outside, inside
 
-    def hold_out(self, name: str, fraction: float, candidates: IndexArray) -> tuple[IndexArray, IndexArray]:
-        """Hold out ``fraction`` of the positions; returns those that stay and those held out, both ascending."""
+    def hold_out(
+        self, name: str, fraction: float, candidates: IndexArray, *, kept: str = "training"
+    ) -> tuple[IndexArray, IndexArray]:
+        """Hold out ``fraction`` of the positions for ``name``; ``kept`` is what the others are for.
+
+        Returns:
+            The positions that stay and those held out, both ascending.
+        """
         self._check_counts(candidates, 2, f"the {name} split is taken")
         count = round(fraction * len(candidates))
         if not 0 < count < len(candidates):
-            kept = "training" if count else name
             raise DataError(
-                f"data.{name}_fraction is {fraction}, which leaves no {kept} {self.noun} out of {len(candidates)}; "
-                f"use more {self.noun}s or another fraction."
+                f"data.{name}_fraction is {fraction}, which leaves no {kept if count else name} {self.noun} out of "
+                f"{len(candidates)}; use more {self.noun}s or another fraction."
             )
         held_out = self._some(candidates, count)
         return np.setdiff1d(candidates, held_out, assume_unique=True), held_out
+
+    def reduce(self, config: DataConfig, train: IndexArray) -> tuple[IndexArray, ImbalanceRecord | None]:
+        """Draw the training positions that ``imbalance`` or ``train_limit`` leaves, with the record of a long tail."""
+        if not config.imbalance.active:
+            return self.limit(config.train_limit, train), None
+        pool = LabelledPool(targets=self.targets, label_names=self.label_names, noun=self.noun)
+        return draw_imbalance(pool, train, config.imbalance, self.random)
 
     def limit(self, limit: int | None, train: IndexArray) -> IndexArray:
         """Draw ``limit`` of the training positions; all of them where there is no limit."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mntrain.data.examples import Examples, IndexArray
+from mntrain.data.imbalance.drawing import ImbalanceRecord
 
 SPLITS = ("train", "validation", "test")
 
@@ -31,7 +32,9 @@ class SplitRecord:
     sha256: str
     """Digest over inputs, targets and indices of all splits."""
     left_out: int = 0
-    """Examples that ``train_limit`` left out."""
+    """Examples that ``train_limit`` or ``imbalance`` left out."""
+    imbalance: ImbalanceRecord | None = None
+    """Long tail of the training split; None where it has none that was drawn."""
 
     def place(self, split: str, position: int, *, noun: str, names: Mapping[str, tuple[str, ...]] | None = None) -> str:
         """Name an example of ``split``: its file, or its number in the source's own split from 0."""
@@ -45,6 +48,7 @@ class SplitRecord:
         return {
             "seed": self.seed,
             "sha256": self.sha256,
+            **({} if self.imbalance is None else {"imbalance": self.imbalance.to_json()}),
             "splits": {
                 name: {
                     "count": self.counts[name],

@@ -24,12 +24,17 @@ _OF_NEW_IMAGES = (
     "test_split",
     "subset",
     "classes",
+    "lists",
+    "class_names",
+    "missing_images",
     "image_size",
     "image_fit",
     "color",
 )
 # How the training data was chosen and split says nothing about new data.
-_OF_OLD_DATA = frozenset({"folds", "fold", "subset", "test_split", "split_column", "leaks", "classes"})
+_OF_OLD_DATA = frozenset(
+    {"folds", "fold", "subset", "test_split", "split_column", "leaks", "classes", "lists", "missing_images"}
+)
 
 
 def reading_config(config: ArtifactConfig, given: Mapping[str, Any]) -> DataConfig:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from mntrain.data.class_groups import CLASS_GROUPS
 from mntrain.data.labels import listing
 from mntrain.evaluation.classification import ClassificationFigures
 from mntrain.evaluation.labelled import LabelledData
@@ -22,9 +24,22 @@ def sentences(report: EvaluationReport) -> Iterator[str]:
     if isinstance(report.figures, ClassificationFigures) and report.figures.top:
         shares = (f"{share:.2%} among the {count} likeliest" for count, share in report.figures.top.items())
         yield f"right class {', '.join(shares)}"
+    yield from _about_groups(figures)
     yield from data.notes
     yield from _about_classes(report)
     yield from _about_shared(data)
+
+
+def _about_groups(figures: Mapping[str, Any]) -> Iterator[str]:
+    """Say the accuracy of classes of many, medium and few training examples, where training was imbalanced."""
+    groups = [group for group in CLASS_GROUPS if f"accuracy_{group}" in figures]
+    if not groups:
+        return
+    shares = (f"{group} {figures[f'accuracy_{group}']:.2%}" for group in groups)
+    yield f"accuracy by training examples of a class: {', '.join(shares)}"
+    if "top_5" in figures:
+        top = (f"{group} {figures[f'top_5_{group}']:.2%}" for group in groups)
+        yield f"right class among the 5 likeliest: {figures['top_5']:.2%}; {', '.join(top)}"
 
 
 def _about_classes(report: EvaluationReport) -> Iterator[str]:

@@ -1,15 +1,12 @@
 """Settings of all methods, and their words on a command line."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field
 
-from mntrain.errors import ConfigError
 from mntrain.fewshot.episodic import EpisodicSettings
 from mntrain.fewshot.finetuning import FinetuneSettings
 from mntrain.fewshot.maml import InnerSettings
-from mntrain.fields.parsing import FieldParser
-from mntrain.fields.suggestion import nearest
+from mntrain.fields.sections import parse_sections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +48,4 @@ def parse_settings(words: Sequence[str], command: str = "mntrain fewshot") -> Me
     Raises:
         ConfigError: a word is no setting, or its value cannot be.
     """
-    defaults = MethodSettings()
-    sections = {section.name: getattr(defaults, section.name) for section in fields(defaults)}
-    known = [f"--{name}.{setting.name}" for name, section in sections.items() for setting in fields(section)]
-    for word in words:
-        name = word.partition("=")[0]
-        if word.startswith("--") and name not in known:
-            meant = nearest(name, known)
-            hint = f"did you mean {meant}?" if meant else f"settings are {', '.join(known)}."
-            raise ConfigError(f"{name} is no setting of `{command}`; {hint}")
-    parser = FieldParser(command)
-    for name, section in sections.items():
-        parser.add_class_arguments(type(section), name, instantiate=False)
-    given: dict[str, Any] = parser.parse_args(list(words), defaults=False).as_dict()
-    return replace(defaults, **{name: replace(sections[name], **values) for name, values in given.items() if values})
+    return parse_sections(MethodSettings(), words, command)

@@ -18,16 +18,23 @@ _LISTED = "`mntrain fit RECIPE --fields` lists them all"
 
 
 class FieldParser(ArgumentParser):
-    """Parser of fields, written in full, that reports a wrong one as a :class:`ConfigError`."""
+    """Parser of fields, written in full, that reports a wrong one as a :class:`ConfigError`.
 
-    def __init__(self, prog: str) -> None:
+    Args:
+        prog: command, for messages.
+        own: fields that are of no recipe, by their paths.
+    """
+
+    def __init__(self, prog: str, own: Mapping[str, RecipeField] | None = None) -> None:
+        self._own = own or {}
         super().__init__(prog=prog, exit_on_error=True, add_help=False, allow_abbrev=False)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """See :meth:`jsonargparse.ArgumentParser.error`."""
         message = " ".join(message.split())
         wrong = _WRONG_VALUE.search(message)
-        if wrong is not None and (field := recipe_fields().get(wrong.group(1))) is not None:
+        path = "" if wrong is None else wrong.group(1)
+        if wrong is not None and (field := self._own.get(path) or recipe_fields().get(path)) is not None:
             raise wrong_value(field, wrong.group(2)) from ex
         if (stray := message.removeprefix("unrecognized arguments: ")) != message:
             raise ConfigError(

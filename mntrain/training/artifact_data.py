@@ -13,7 +13,8 @@ from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import ConfigError, DataError
 from mntrain.training import evaluation
-from mntrain.training.evaluation import ACCURACY, MSE, EvaluationPlan
+from mntrain.training.evaluation import MSE, EvaluationPlan, Metric
+from mntrain.training.group_accuracy import accuracy_for, recorded_counts
 from mntrain.training.regression import regression_figures
 
 
@@ -108,10 +109,15 @@ def evaluate_on(
     """
     if isinstance(artifact, TableArtifact) and isinstance(examples, TableSet):
         config = artifact.config
-        plan = EvaluationPlan(metric=MSE if config.labels is None else ACCURACY, batch_size=batch_size, observe=observe)
+        plan = EvaluationPlan(metric=_metric(config), batch_size=batch_size, observe=observe)
         standardised = config.standardization.targets(examples)
         figures = evaluation.evaluate(artifact.model, artifact.preprocessing, standardised, plan)
         return figures.to_json() | regression_figures(figures, examples, config.standardization, config.targets)
     assert isinstance(artifact, ImageArtifact)
-    plan = EvaluationPlan(metric=ACCURACY, batch_size=batch_size, observe=observe)
+    plan = EvaluationPlan(metric=_metric(artifact.config), batch_size=batch_size, observe=observe)
     return evaluation.evaluate(artifact.model, artifact.preprocessing, examples, plan).to_json()
+
+
+def _metric(config: ArtifactConfig) -> Metric:
+    """Squared error of values, or accuracy, of groups of classes too where training was imbalanced."""
+    return MSE if config.labels is None else accuracy_for(recorded_counts(config.data, config.labels))

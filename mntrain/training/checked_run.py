@@ -18,7 +18,7 @@ from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 from mntrain.layers.frozen import freeze
 from mntrain.models.base import Model
-from mntrain.training.class_weights import weigh_classes
+from mntrain.training.class_weights import check_sampling, weigh_classes
 from mntrain.training.data_start import StartPlan, plan_start
 from mntrain.training.rates import automatic_rates
 from mntrain.training.setup import RunSetup, setup_for
@@ -74,6 +74,7 @@ def check_run(config: ExperimentConfig, *, device: str = "cpu", resumed: bool = 
     _check_phases(config, model)
     path = config.training.start
     start = plan_start(config, model, trained=path is not None)
+    check_sampling(model, config.training)
     weigh_classes(model, config.training, data.train.targets)
     first_epoch = 0 if start is None else start.epoch
     rates = automatic_rates(model.parameter_groups(), config.training, len(data.train), first_epoch=first_epoch)

@@ -29,6 +29,19 @@ def balanced_weights(labels: IndexArray, classes: int) -> NDArray[np.float32]:
     return weights
 
 
+def check_sampling(model: Model, training: TrainingConfig) -> None:
+    """Check that there are classes to sample by.
+
+    Raises:
+        ConfigError: ``training.sampling`` asks for classes, and the targets are values.
+    """
+    if training.sampling != "instance" and not isinstance(model, Classifier):
+        raise ConfigError(
+            f"training.sampling is {training.sampling!r}, but the targets are values, which have no classes; leave it "
+            "out, or set data.target to class."
+        )
+
+
 def weigh_classes(model: Model, training: TrainingConfig, targets: NDArray[Any]) -> None:
     """Give a model the weights that ``training.class_weights`` asks for.
 

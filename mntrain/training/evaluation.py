@@ -3,9 +3,10 @@
 Shapes: B batch, N examples, T targets that are values. Scores and losses [B].
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -32,6 +33,18 @@ class TargetScores(NamedTuple):
     unadapted_scores: Tensor | None
 
 
+class Detail(NamedTuple):
+    """A further score of some of the answers of a batch.
+
+    Args:
+        scores: [B].
+        weights: [B], 1.0 for answers that count and 0.0 for the others.
+    """
+
+    scores: Tensor
+    weights: Tensor
+
+
 class Metric(ABC):
     """A score and a loss for every example; their means are what is reported."""
 
@@ -54,6 +67,10 @@ class Metric(ABC):
     def scores_by_target(self, prediction: Any, targets: Tensor) -> TargetScores | None:
         """The scores of every answer for each of several targets; None where there is one."""
         return None
+
+    def details(self, prediction: Any, targets: Tensor) -> Mapping[str, Detail]:
+        """Further scores by name, whose means are reported beside the score; of every batch the same ones."""
+        return {}
 
     def text(self, value: float | None, *, sign: bool = False) -> str:
         """Format a mean score, or with ``sign`` a difference of two, for people; empty for None.
@@ -181,6 +198,7 @@ class Evaluation:
         unadapted_target_scores: the same before adaptation; empty for one, or where the family does not adapt.
         corrected: answers that are right only after adaptation; None for values, or where the family does not adapt.
         broken: answers that are right only before adaptation; None likewise.
+        details: name → mean of each further score that any example counts for.
     """
 
     examples: int
@@ -192,6 +210,7 @@ class Evaluation:
     unadapted_target_scores: tuple[float, ...] = ()
     corrected: int | None = None
     broken: int | None = None
+    details: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, the scores under the name of the metric; counts of answers only where there are any."""
@@ -201,6 +220,7 @@ class Evaluation:
             "loss": self.loss,
             f"unadapted_{self.metric}": self.unadapted_score,
             **({} if self.corrected is None else {"corrected": self.corrected, "broken": self.broken}),
+            **self.details,
         }
 
 
@@ -250,6 +270,7 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
     corrected, broken = (SumMetric().to(device) for _ in range(2))
     several = targets.shape[1] if targets.dim() == 2 else 0
     of_targets, unadapted_of_targets = ([MeanMetric().to(device) for _ in range(several)] for _ in range(2))
+    details: dict[str, MeanMetric] = {}
     adapts = False
     was_training = model.training
     model.eval()
@@ -272,6 +293,8 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
             if by_target is not None:
                 _update(of_targets, by_target.scores)
                 _update(unadapted_of_targets, by_target.unadapted_scores)
+            for name, detail in plan.metric.details(prediction, target).items():
+                details.setdefault(name, MeanMetric().to(device)).update(detail.scores, detail.weights)
             plan.advance(len(target))
     finally:
         model.train(was_training)
@@ -285,6 +308,8 @@ def evaluate(model: nn.Module, preprocessing: nn.Module, examples: Examples, pla
         unadapted_target_scores=tuple(float(mean.compute()) for mean in unadapted_of_targets if adapts),
         corrected=int(corrected.compute()) if adapts and plan.metric.percent else None,
         broken=int(broken.compute()) if adapts and plan.metric.percent else None,
+        # Of no example the mean is not a number.
+        details={name: value for name, mean in details.items() if math.isfinite(value := float(mean.compute()))},
     )
 
 

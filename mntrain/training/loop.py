@@ -80,6 +80,7 @@ class Trainer:
             seed=self.seed,
             device=self.fabric.device,
             shuffle=True,
+            sampling=self.config.sampling,
         )
         is_main = self.fabric.is_global_zero
         with self.run.writing():

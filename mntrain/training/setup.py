@@ -24,7 +24,8 @@ from mntrain.errors import ConfigError
 from mntrain.models.base import Model
 from mntrain.models.build import build_model, build_regressor
 from mntrain.networks.sample_images import NETWORK_IMAGES, image_file
-from mntrain.training.evaluation import ACCURACY, MSE, Evaluation, Metric
+from mntrain.training.evaluation import MSE, Evaluation, Metric
+from mntrain.training.group_accuracy import accuracy_for
 from mntrain.training.regression import regression_figures
 
 _SAMPLES = 256
@@ -145,7 +146,7 @@ class ImageSetup(RunSetup):
             test=self._data.test,
             augment=augment,
             preprocessing=Preprocessing(self._pixels).to(device),
-            metric=ACCURACY,
+            metric=_accuracy(self._data.train.labels, self._data.num_classes),
         )
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -219,7 +220,7 @@ class TableSetup(RunSetup):
             test=test,
             augment=lambda rows: rows,
             preprocessing=Standardization(self._scale).to(device),
-            metric=MSE if self._data.label_names is None else ACCURACY,
+            metric=MSE if self._data.label_names is None else _accuracy(train.targets, len(self._data.label_names)),
         )
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -261,8 +262,14 @@ def setup_for(config: ExperimentConfig, data: ImageData | TableData) -> RunSetup
     return ImageSetup(config, data) if isinstance(data, ImageData) else TableSetup(config, data)
 
 
+def _accuracy(labels: IndexArray, classes: int) -> Metric:
+    """Accuracy, of groups of classes too where the training labels [N] are imbalanced."""
+    return accuracy_for(np.bincount(labels, minlength=classes).tolist())
+
+
 def _split_summary(split: SplitRecord) -> dict[str, Any]:
-    return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256}
+    imbalance = {} if split.imbalance is None else {"imbalance": split.imbalance.config.to_dict()}
+    return {"seed": split.seed, "counts": dict(split.counts), "sha256": split.sha256, **imbalance}
 
 
 def spread(total: int) -> IndexArray:

@@ -16,7 +16,7 @@ from mntrain.training.trained_start import check_same_start
 
 RunState = Literal["missing", "broken_off", "finished"]
 # Data and the artifact to start from may have moved; digests tell whether they are still the same.
-_MAY_DIFFER = frozenset({"data.path", "training.start"})
+_MAY_DIFFER = frozenset({"data.path", "data.lists", "training.start"})
 _FIGURES: dict[str, Any] = {
     "test": dict,
     "validation": dict,

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from mntrain.data.class_groups import CLASS_GROUPS, class_groups
 from mntrain.data.labels import listing
 from mntrain.data.summary.record import (
     ColumnEntry,
@@ -57,7 +60,10 @@ def _classes(counts: Mapping[str, int]) -> str:
     rarest, commonest = min(counts, key=lambda name: counts[name]), max(counts, key=lambda name: counts[name])
     if counts[rarest] == counts[commonest]:
         return f"{counts[rarest]:,} training examples of each: {listing(list(counts))}"
-    return f"from {counts[rarest]:,} training examples ({rarest}) to {counts[commonest]:,} ({commonest})"
+    groups = class_groups(np.array(list(counts.values()), dtype=np.int64))
+    sizes = ", ".join(f"{groups.count(group):,} of {group}" for group in CLASS_GROUPS if group in groups)
+    told = f"; {sizes}" if len(set(groups)) > 1 else ""
+    return f"from {counts[rarest]:,} training examples ({rarest}) to {counts[commonest]:,} ({commonest}){told}"
 
 
 def _columns(columns: Sequence[ColumnEntry]) -> list[tuple[str, str]]:

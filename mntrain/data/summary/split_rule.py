@@ -27,9 +27,12 @@ def split_rule(split: SplitRecord, account: SourceAccount, config: DataConfig, *
         drawn.append(fold or f"test is {config.test_fraction:.4g} of {whole}")
     if split.origins["validation"] != "validation":
         whole = "train" if split.origins["train"] == "train" else "the rest"
+        whole = "test" if config.validation_from == "test" else whole
         drawn.append(f"validation is {config.validation_fraction:.4g} of {whole}")
     if drawn:
         parts.append(f"{' and '.join(drawn)}, drawn {'per class' if classes else 'at random'} with seed {split.seed}")
-    if split.left_out:
+    if split.imbalance is not None:
+        parts.append(split.imbalance.sentence())
+    elif split.left_out:
         parts.append(f"train is limited to {split.counts['train']:,}")
     return "; ".join(parts)

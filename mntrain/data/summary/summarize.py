@@ -60,7 +60,8 @@ def _split(data: ImageData | TableData, name: str) -> SplitEntry:
 def _ignored(data: ImageData | TableData, noun: str) -> list[IgnoredEntry]:
     found = list(data.account.ignored)
     if data.split.left_out:
-        found.append(Ignored(reason=f"training {noun}s beyond data.train_limit", count=data.split.left_out))
+        field = "data.train_limit" if data.split.imbalance is None else "data.imbalance"
+        found.append(Ignored(reason=f"training {noun}s beyond {field}", count=data.split.left_out))
     return [IgnoredEntry(reason=entry.reason, count=entry.count, examples=list(entry.examples)) for entry in found]
 
 

@@ -1,0 +1,1 @@
+"""Page about heads on features of a frozen network."""

@@ -1,0 +1,102 @@
+"""Standardisation of features, which is folded into a linear classifier once it has learned.
+
+Shapes: N rows, d features, C classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mntrain.errors import DataError
+from mntrain.heads.classifier import LinearClassifier
+
+_ROWS = 4096
+# Relative deviation that rounding of float32 may leave in a column of one value.
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FeatureScale:
+    """Standardisation (x - mean) / std of every feature.
+
+    Args:
+        mean: float64 [d].
+        std: float64 [d], above 0.
+    """
+
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+
+    @classmethod
+    def identity(cls, features: int) -> FeatureScale:
+        """Make the scale that leaves d ``features`` as they are."""
+        return cls(mean=np.zeros(features), std=np.ones(features))
+
+    @classmethod
+    def of(cls, features: NDArray[np.float32], what: str = "features") -> FeatureScale:
+        """Measure mean and deviation of each feature of [N, d], a few thousand rows at a time.
+
+        A feature of one value gets std 1.
+
+        Args:
+            features: float32 [N, d]; may be memory-mapped.
+            what: the rows, for messages.
+
+        Raises:
+            DataError: a value is not finite.
+        """
+        total = np.zeros(features.shape[1])
+        for _, rows in finite_chunks(features, what):
+            total += rows.sum(axis=0)
+        mean = total / len(features)
+        squares = np.zeros_like(mean)
+        for _, rows in finite_chunks(features, what):
+            squares += np.square(rows - mean).sum(axis=0)
+        std = np.sqrt(squares / len(features))
+        return cls(mean=mean, std=np.where(std > _ROUNDING * np.abs(mean), std, 1.0))
+
+    def rows(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Standardise features [N, d]."""
+        scaled: NDArray[np.float32] = ((features - self.mean) / self.std).astype(np.float32)
+        return scaled
+
+    def folded(self, weight: NDArray[Any], bias: NDArray[Any]) -> LinearClassifier:
+        """Turn a classifier of standardised features into one of the features themselves.
+
+        Args:
+            weight: [C, d].
+            bias: [C].
+
+        Raises:
+            DataError: a weight is not finite.
+        """
+        folded = weight.astype(np.float64) / self.std
+        shifted = bias.astype(np.float64) - folded @ self.mean
+        return LinearClassifier(weight=folded.astype(np.float32), bias=shifted.astype(np.float32))
+
+    def unfolded(self, classifier: LinearClassifier) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return weight [C, d] and bias [C] of the same classifier on standardised features: undoes :meth:`folded`."""
+        weight = classifier.weight.astype(np.float64)
+        return weight * self.std, classifier.bias + weight @ self.mean
+
+
+def finite_chunks(features: NDArray[np.float32], what: str) -> Any:
+    """Iterate over the place and the rows, as float64, of every few thousand rows of [N, d].
+
+    Raises:
+        DataError: a value is not finite.
+    """
+    for start in range(0, len(features), _ROWS):
+        rows = features[start : start + _ROWS].astype(np.float64)
+        wrong = ~np.isfinite(rows).all(axis=1)
+        if wrong.any():
+            row = start + int(wrong.argmax())
+            raise DataError(
+                f"The {what} hold {int(wrong.sum())} row(s) with NaN or infinite values, the first being row {row}; "
+                "write the store again with `mntrain features`, from images or arrays whose values are finite."
+            )
+        yield start, rows

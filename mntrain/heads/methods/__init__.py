@@ -1,0 +1,1 @@
+"""Methods that make a head of stored features."""

@@ -1,0 +1,99 @@
+"""Methods by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from mntrain.errors import ConfigError
+from mntrain.fields.suggestion import nearest
+from mntrain.heads.methods.controls import bias, fixed
+from mntrain.heads.methods.linear import crt, joint, lws
+from mntrain.heads.methods.logistic import logistic
+from mntrain.heads.methods.nearest import knn, ncm
+from mntrain.heads.methods.norms import tau
+from mntrain.heads.problem import HeadProblem, HeadResult
+
+BASE = "joint"
+"""Method whose classifier others start from and are compared with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadMethod:
+    """Method of the registry.
+
+    Args:
+        run: makes the head.
+        summary: in a line.
+        on_base: it changes a linear classifier, that of the base or of another method after a hyphen (``bias-crt``).
+        linear: its head is a linear classifier, which becomes an artifact.
+    """
+
+    run: Callable[[HeadProblem], HeadResult]
+    summary: str
+    on_base: bool = False
+    linear: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedMethod:
+    """Method with the linear method that it starts from.
+
+    Args:
+        name: as it was given.
+        method: of the registry.
+        start: name of the method whose classifier it starts from; None where it starts from none.
+    """
+
+    name: str
+    method: HeadMethod
+    start: str | None
+
+
+METHODS: Mapping[str, HeadMethod] = MappingProxyType(
+    {
+        "joint": HeadMethod(run=joint, summary="linear probe, every row alike; or the network's own last layer"),
+        "logistic": HeadMethod(run=logistic, summary="logistic regression, converged, C chosen on validation rows"),
+        "knn": HeadMethod(run=knn, summary="k nearest training rows; scores only, no artifact", linear=False),
+        "ncm": HeadMethod(run=ncm, summary="nearest class mean by the cosine, as a linear layer"),
+        "tau": HeadMethod(run=tau, summary="weights divided by their norm to the power τ", on_base=True),
+        "crt": HeadMethod(run=crt, summary="new classifier, rows drawn class by class"),
+        "lws": HeadMethod(run=lws, summary="one learned scale for each class", on_base=True),
+        "bias": HeadMethod(run=bias, summary="control: a constant on the biases of classes of few", on_base=True),
+        "fixed": HeadMethod(run=fixed, summary="control: fixed coefficients of neighbors for few", on_base=True),
+    }
+)
+
+
+def find_method(name: str) -> NamedMethod:
+    """Find a method by its name, such as ``crt``, ``bias`` or ``bias-crt``.
+
+    Raises:
+        ConfigError: there is none of the name; the nearest one is told.
+    """
+    if (method := METHODS.get(name)) is not None:
+        return NamedMethod(name=name, method=method, start=BASE if method.on_base else None)
+    stage, _, start = name.partition("-")
+    if start and (method := METHODS.get(stage)) is not None and method.on_base:
+        if not find_method(start).method.linear:
+            raise ConfigError(f"Method {name!r} starts from {start!r}, which is no linear classifier; choose another.")
+        return NamedMethod(name=name, method=method, start=start)
+    near = nearest(name, (*METHODS, *(f"{stage}-crt" for stage, method in METHODS.items() if method.on_base)))
+    hint = "" if near is None else f" Did you mean {near!r}?"
+    on_base = [key for key, method in METHODS.items() if method.on_base]
+    raise ConfigError(
+        f"There is no method {name!r}; choose from {', '.join(METHODS)}. After {', '.join(on_base)} and a hyphen may "
+        f"stand the method that it starts from, as in bias-crt.{hint}"
+    )
+
+
+def find_methods(names: Sequence[str]) -> tuple[NamedMethod, ...]:
+    """Find several methods.
+
+    Raises:
+        ConfigError: none is given, one is given twice, or one is unknown.
+    """
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(f"Methods are {', '.join(names) or 'none'}; give one or more, each of them once.")
+    return tuple(find_method(name) for name in names)

@@ -1,0 +1,41 @@
+"""Standardisation of features: what it measures, and that a folded classifier answers alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mntrain.errors import DataError
+from mntrain.heads.feature_scale import FeatureScale
+
+
+@pytest.fixture
+def rows() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    generator = np.random.default_rng(0)
+    return (generator.normal(size=(5000, 3)) * [1, 20, 0] + [0, 300, 7]).astype(np.float32)
+
+
+def test_mean_and_deviation_are_those_of_all_rows(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
+    scale = FeatureScale.of(rows)
+    np.testing.assert_allclose(scale.mean, rows.astype(np.float64).mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(scale.std[:2], rows[:, :2].astype(np.float64).std(axis=0), rtol=1e-9)
+    assert scale.std[2] == 1.0
+
+
+def test_a_folded_classifier_scores_stored_features_as_the_other_scores_standardised_ones(
+    rows: np.ndarray[tuple[int, int], np.dtype[np.float32]],
+) -> None:
+    generator, scale = np.random.default_rng(1), FeatureScale.of(rows)
+    weight, bias = generator.normal(size=(4, 3)), generator.normal(size=4)
+    folded = scale.folded(weight, bias)
+    expected = (rows.astype(np.float64) - scale.mean) / scale.std @ weight.T + bias
+    np.testing.assert_allclose(folded.logits(rows), expected, atol=1e-4)
+    back = scale.unfolded(folded)
+    np.testing.assert_allclose(back[0], weight, rtol=1e-5)
+    np.testing.assert_allclose(back[1], bias, atol=1e-4)
+
+
+def test_rows_that_are_not_finite_are_told(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> None:
+    rows[[4500, 4700], 1] = np.nan
+    with pytest.raises(DataError, match=r"training rows hold 2 row\(s\).*row 4500; write the store again"):
+        FeatureScale.of(rows, "training rows")

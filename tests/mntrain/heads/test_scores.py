@@ -1,0 +1,51 @@
+"""Scores by groups of classes, against written-out definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mntrain.feature_store.store import FeatureSplit, FeatureStore
+from mntrain.heads.groups import ClassGroups
+from mntrain.heads.problem import HeadProblem, HeadResult
+from mntrain.heads.scores import logit_scores, split_scores
+
+
+def test_scores_of_a_group_are_those_of_its_rows_among_all_classes(
+    problem: HeadProblem, base: HeadResult, store: FeatureStore
+) -> None:
+    assert base.linear is not None
+    test, logits = store.test, base.linear.logits(store.test.features).astype(np.float64)
+    scores = split_scores(base.linear, test, problem.groups)
+    ranks = np.argsort(-logits, axis=1)
+    for group, members in {"few": [5, 6, 7], "medium": [2, 3, 4], "many": [0, 1], "all": range(8)}.items():
+        rows = [row for row in range(len(test)) if test.labels[row] in members]
+        right = [ranks[row, 0] == test.labels[row] for row in rows]
+        of_group = scores.groups[group]
+        assert (of_group.classes, of_group.examples) == (len(members), len(rows))
+        assert of_group.accuracy == pytest.approx(np.mean(right))
+        assert of_group.top5 == pytest.approx(np.mean([test.labels[row] in ranks[row, :5] for row in rows]))
+        losses = [-logits[row, test.labels[row]] + np.log(np.exp(logits[row]).sum()) for row in rows]
+        assert of_group.loss == pytest.approx(np.mean(losses))
+
+
+def test_classes_count_alike_in_the_balanced_accuracy_only() -> None:
+    labels = np.array([0, 0, 0, 1])
+    logits = np.array([[1, 0], [1, 0], [1, 0], [1, 0]], np.float32)
+    scores = logit_scores(logits, labels, ClassGroups(counts=np.array([200, 5])))
+    assert scores.groups["all"].accuracy == 0.75
+    assert scores.groups["all"].balanced == 0.5
+    assert scores.groups["all"].top5 is None
+    assert "medium" not in scores.groups
+    assert scores.rank("balanced")[0] == 0.5
+    assert scores.rank("accuracy")[0] == 0.75
+
+
+def test_a_split_without_rows_of_a_class_leaves_the_class_out(problem: HeadProblem, base: HeadResult) -> None:
+    test = problem.store.test
+    kept = test.labels != 6
+    part = FeatureSplit(features=test.features[kept], labels=test.labels[kept])
+    scores = split_scores(base.predictor, part, problem.groups)
+    assert scores.groups["few"].classes == 2
+    assert np.isnan(scores.recall[6])
+    assert scores.groups["few"].balanced == pytest.approx(np.mean(scores.recall[[5, 7]]))
