@@ -46,11 +46,11 @@ ROWS: Mapping[str, tuple[tuple[str, ...], list[Trial]]] = {
         _grid((_RATE, (3e-3, 1e-2, 3e-2, 1e-1)), (_DECAY, (0.0, 0.1))),
     ),
     "mn-dot": (
-        ("--family", "mn", "--mn.head", "dot", "--mn.warm_up", "0.5"),
+        ("--family", "mn", "--mn.head", "dot", "--mn.head_start", "random", "--mn.warm_up", "0.5"),
         _design(((_RATE, 3e-3, 1e-2), (f"{_MN}temperature", 0.05, 0.1), (_DECAY, 0.0, 0.1), *_DICTIONARY)),
     ),
     "mn-cosine": (
-        ("--family", "mn", "--mn.head", "cosine", "--mn.warm_up", "0.5"),
+        ("--family", "mn", "--mn.head", "cosine", "--mn.head_start", "random", "--mn.warm_up", "0.5"),
         _design(
             (
                 (_RATE, 1e-2, 3e-2),
@@ -78,7 +78,7 @@ ROWS: Mapping[str, tuple[tuple[str, ...], list[Trial]]] = {
     ),
     # Four trials each, for questions that are asked many times.
     "mn-short": (
-        ("--family", "mn", "--mn.head", "dot", "--mn.head_start", "logistic", f"--{_RATE}", "0.003"),
+        ("--family", "mn", "--mn.head_start", "logistic", "--mn.entries", "300", f"--{_RATE}", "0.003"),
         _grid((f"{_MN}temperature", (0.05, 0.1)), (f"{_MN}start_change", (0.03, 0.1))),
     ),
     "perceptron-short": (
