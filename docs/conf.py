@@ -31,6 +31,7 @@ _TREE: Final = {
     "Start": ("docs/quickstart", "docs/architecture", "docs/api"),
     "Train": (
         "docs/models",
+        "docs/choosing-a-head",
         "docs/similarity",
         "docs/training",
         "docs/data",
@@ -68,6 +69,7 @@ _TREE: Final = {
         "docs/benchmarks/robustness",
         "docs/benchmarks/similarity",
         "docs/benchmarks/few-shot",
+        "docs/benchmarks/heads",
     ),
     "Project": (
         "docs/decisions/structure",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -67,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> None:
                 file = options.output / "results" / f"{name}-seed{seed}-{row}.json"
                 if options.only_table and not file.exists():
                     continue
-                scored = stored(file, lambda name=name, row=row, seed=seed: _measure(options, name, row, seed))
+                scored = stored(file, partial(_measure, options, name, row, seed))
                 results[name].setdefault(row, []).append(scored)
                 if not options.only_table:
                     print(f"{name} seed {seed} {row}: {scored.test:.4f} {scored.settings}", flush=True)

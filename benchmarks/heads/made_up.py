@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heads.pools import Pool
 
@@ -45,7 +46,7 @@ def made_up(properties: Properties, seed: int, counts: tuple[int, int, int]) -> 
     shares = properties.imbalance**-steps
     even = np.full(properties.classes, 1 / properties.classes)
 
-    def draw(count: int, shares: np.ndarray) -> Pool:  # type: ignore[type-arg]
+    def draw(count: int, shares: NDArray[np.float64]) -> Pool:
         whole = np.maximum(2, np.round(count * shares / shares.sum())).astype(np.int64)
         labels = np.repeat(np.arange(properties.classes), whole)
         modes = random.integers(0, properties.modes, len(labels))

@@ -32,7 +32,7 @@ def table_pool(name: str, data: Path, limit: int) -> Pool:
 
 def _usps(folder: Path) -> Pool:
     loaded = load_images(DataConfig(source="datasets", path=str(folder), leaks="allow"))
-    pixels = loaded.train.images.reshape(len(loaded.train), -1).astype(np.float32) / 255
+    pixels = (loaded.train.images.reshape(len(loaded.train), -1) / 255).astype(np.float32)
     return Pool(features=pixels, labels=loaded.train.labels, names=loaded.label_names)
 
 

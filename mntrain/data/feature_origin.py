@@ -34,10 +34,10 @@ class FeatureSamples:
 
     def __post_init__(self) -> None:
         shapes = f"{list(self.images.shape)}, {list(self.labels.shape)} and {list(self.features.shape)}"
-        dtypes = (self.images.dtype, self.labels.dtype, self.features.dtype)
-        if dtypes != (np.uint8, np.int64, np.float32) or (self.images.ndim, self.features.ndim) != (4, 2):
+        dtypes = [str(array.dtype) for array in (self.images, self.labels, self.features)]
+        if dtypes != ["uint8", "int64", "float32"] or (self.images.ndim, self.features.ndim) != (4, 2):
             raise DataError(
-                f"Samples are {', '.join(map(str, dtypes))} of shapes {shapes}; they must be uint8 images, int64 "
+                f"Samples are {', '.join(dtypes)} of shapes {shapes}; they must be uint8 images, int64 "
                 "labels and float32 features."
             )
         if not len(self.labels) or {len(self.images), len(self.features)} != {len(self.labels)}:
