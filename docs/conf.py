@@ -31,6 +31,7 @@ _TREE: Final = {
     "Start": ("docs/quickstart", "docs/architecture", "docs/api", "docs/hub"),
     "Train": (
         "docs/models",
+        "docs/choosing-a-head",
         "docs/similarity",
         "docs/training",
         "docs/training-habits",
@@ -78,6 +79,7 @@ _TREE: Final = {
         "docs/benchmarks/robustness",
         "docs/benchmarks/similarity",
         "docs/benchmarks/few-shot",
+        "docs/benchmarks/heads",
     ),
     "Project": (
         "docs/decisions/structure",

@@ -17,6 +17,8 @@ methods:
   svm        support vector machine with an RBF kernel (scores only, no artifact)
   mlp        perceptron with a hidden layer of --head.hidden units (scores only, no artifact)
   ncm        nearest class mean by the cosine, as a linear layer
+  meta-neighborhoods
+             adapted to every row by its neighbors in a learned dictionary, started from logistic regression
   crt        new classifier, rows drawn class by class
 and changes of a linear classifier, joint's or that of the method after a hyphen, as in bias-crt:
   lws        one learned scale for each class
@@ -31,11 +33,13 @@ examples:
   mntrain head crt features/flowers --head.few 30 --name flowers-balanced
   mntrain head alpha-crt,alpha-lws features/flowers --alpha.gamma 0.6 --alpha.sweep both
   mntrain head joint,ncm,tau,crt,lws,bias,fixed features/lt-seed0 features/lt-seed1 features/lt-seed2
+  mntrain head logistic,meta-neighborhoods features/flowers --meta_neighborhoods.entries 1000 --training.epochs 100
   mnexport runs/flowers-crt/artifact repository/flowers
 
 Settings are --head.X: base, many, few, choose, epochs, least_steps, batch_size, learning_rate, momentum, weight_decay,
-sampling, hidden, neighbors, constant and coefficient; those of Alpha Net are --alpha.X (docs/alpha-net.md). Several
-stores are several seeds: methods are compared store by store.
+sampling, hidden, neighbors, constant and coefficient; those of Alpha Net are --alpha.X (docs/alpha-net.md).
+meta-neighborhoods takes fields of the recipe `features`, as --meta_neighborhoods.X and --training.X
+(`mntrain fit features --fields`). Several stores are several seeds: methods are compared store by store.
 """
 
 
@@ -71,15 +75,18 @@ class HeadCommand:
 def run(command: HeadCommand) -> int:
     """Make the heads, and print their scores; returns the exit code."""
     from mntrain.heads.comparison_files import comparison_table
+    from mntrain.heads.methods.meta_neighborhoods import separate_words
     from mntrain.heads.methods.registry import find_methods
     from mntrain.heads.session import HeadOptions, compare_heads
     from mntrain.heads.settings import parse_head_settings
 
+    own, fitted = separate_words(command.words)
     options = HeadOptions(
         methods=find_methods(names(command.methods)),
         stores=command.features,
         seeds=command.seeds,
-        settings=parse_head_settings(command.words),
+        settings=parse_head_settings(own),
+        fit_words=fitted,
         runs=command.runs,
         name=command.name,
         output=command.output,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mntrain.data.blockwise.row_blocks import row_blocks
 from mntrain.data.examples import IndexArray
-from mntrain.data.row_blocks import row_blocks
 from mntrain.data.split_record import SPLITS
 
 KeyArray = NDArray[np.uint64]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mntrain.data.column_statistics import column_statistics
+from mntrain.data.blockwise.column_statistics import column_statistics
 from mntrain.data.tables import Imputation, RowArray, TableData, TableSet
 from mntrain.errors import ConfigError
 

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mntrain.data.account import SourceAccount
+from mntrain.data.blockwise.row_blocks import any_value
 from mntrain.data.duplicates import Duplicates, example_keys, find_duplicates
 from mntrain.data.examples import IndexArray
 from mntrain.data.feature_origin import FeatureOrigin
 from mntrain.data.labels import check_lines, check_names
-from mntrain.data.row_blocks import any_value
 from mntrain.data.split_record import SPLITS, SplitRecord
 from mntrain.errors import DataError
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import yaml
 from mntrain.atomic_files import folder_atomically
 from mntrain.errors import TrainingError
 from mntrain.feature_store.store import FeatureStore
+from mntrain.heads.classifier import LinearClassifier
 from mntrain.heads.feature_scale import FeatureScale
+from mntrain.heads.fitted import FittedHead
 from mntrain.heads.groups import ClassGroups
 from mntrain.heads.head_artifact import HeadArtifact
 from mntrain.heads.methods.registry import BASE, NamedMethod, find_method
@@ -32,6 +35,7 @@ class HeadMaker:
         scale: their standardisation.
         settings: of methods.
         seed: of weights and draws.
+        fit_words: fields of the recipe ``features``, for methods that train a family.
         made: results by the names of methods, with the seconds that each has taken.
         scored: scores of classifiers that heads are compared with, by the names of methods.
     """
@@ -40,6 +44,7 @@ class HeadMaker:
     scale: FeatureScale
     settings: HeadSections
     seed: int
+    fit_words: tuple[str, ...] = ()
     made: dict[str, tuple[HeadProblem, HeadResult, float]] = field(default_factory=dict)
     scored: dict[str, BaseScores] = field(default_factory=dict)
 
@@ -55,6 +60,7 @@ class HeadMaker:
                 groups=self.groups,
                 method=method.name,
                 start=start,
+                fit_words=self.fit_words,
             )
             started = time.perf_counter()
             result = method.method.run(problem)
@@ -76,19 +82,7 @@ class HeadMaker:
             self.scored[start] = BaseScores.of(predictor, self.store, self.groups)
         record = head_record(problem, result, self.scored[start], start) | {"name": folder.name, "seconds": seconds}
         metrics = _metrics(record, result)
-        artifact = (
-            None
-            if result.linear is None
-            else HeadArtifact(
-                name=folder.name,
-                store=self.store,
-                classifier=result.linear,
-                seed=self.seed,
-                metrics=metrics,
-                head={key: record[key] for key in ("method", "base", "settings", "chosen", "groups", "scores")},
-                composition=record["composition"],
-            )
-        )
+        save = self._saving(folder.name, result, record, metrics)
         settings = {"name": folder.name, "method": method.name, "features": str(self.store.path), "seed": self.seed}
         _write(
             folder,
@@ -97,9 +91,28 @@ class HeadMaker:
                 "metrics.json": json.dumps(metrics, indent=2, allow_nan=False) + "\n",
                 "config.yaml": yaml.safe_dump(settings | record["settings"], sort_keys=False, allow_unicode=True),
             },
-            None if artifact is None else artifact.save,
+            save,
         )
         return record
+
+    def _saving(
+        self, name: str, result: HeadResult, record: HeadRecord, metrics: Mapping[str, Any]
+    ) -> Callable[[Path], None] | None:
+        """Return the writer of the artifact; None for a head that has none."""
+        head = {key: record[key] for key in ("method", "base", "settings", "chosen", "groups", "scores")}
+        if isinstance(result.predictor, FittedHead):
+            return partial(result.predictor.save, name=name, head=head)
+        if result.linear is None:
+            return None
+        return HeadArtifact(
+            name=name,
+            store=self.store,
+            classifier=result.linear,
+            seed=self.seed,
+            metrics=metrics,
+            head=head,
+            composition=record["composition"],
+        ).save
 
 
 def _metrics(record: HeadRecord, result: HeadResult) -> dict[str, Any]:
@@ -109,11 +122,12 @@ def _metrics(record: HeadRecord, result: HeadResult) -> dict[str, Any]:
         | {"groups": record["scores"][name]}
         for name in ("validation", "test")
     }
-    head = result.linear
+    head = result.predictor
+    parameters = head.weight.size + head.bias.size if isinstance(head, LinearClassifier) else 0
     return {
         **parts,
-        "parameters": 0 if head is None else head.weight.size + head.bias.size,
-        "epochs": 0,
+        "parameters": head.parameters if isinstance(head, FittedHead) else parameters,
+        "epochs": head.metrics["epochs"] if isinstance(head, FittedHead) else 0,
         "train_seconds": record["seconds"],
     }
 

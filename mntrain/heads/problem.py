@@ -111,6 +111,7 @@ class HeadProblem:
         groups: classes of few, medium and many examples.
         method: name of the method, for messages.
         start: linear head to start from; None for methods that start from none.
+        fit_words: fields of the recipe ``features``, for methods that train a family.
     """
 
     store: FeatureStore
@@ -120,6 +121,7 @@ class HeadProblem:
     groups: ClassGroups
     method: str = "joint"
     start: HeadResult | None = None
+    fit_words: tuple[str, ...] = ()
 
     def base(self) -> tuple[LinearClassifier, FeatureScale]:
         """Return the classifier to start from, and the standardisation that it has learned on."""

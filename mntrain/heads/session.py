@@ -20,7 +20,7 @@ from mntrain.heads.comparison import HeadComparison
 from mntrain.heads.comparison_files import COMPARISON, write_comparison
 from mntrain.heads.feature_scale import FeatureScale, finite_chunks
 from mntrain.heads.maker import HeadMaker
-from mntrain.heads.methods.registry import NamedMethod
+from mntrain.heads.methods.registry import TRAINED, NamedMethod
 from mntrain.heads.record import RECORD, HeadRecord
 from mntrain.heads.settings import HeadSections
 from mntrain.run_progress import RunProgress
@@ -35,6 +35,7 @@ class HeadOptions:
         stores: folders of features.
         seeds: of every method on every store.
         settings: of methods, in sections.
+        fit_words: fields of the recipe ``features``, for methods that train a family.
         runs: folder of all runs.
         name: start of the names of runs; None takes the name of the store.
         output: folder of the comparison; None takes one in ``runs``.
@@ -47,6 +48,7 @@ class HeadOptions:
     stores: tuple[Path, ...]
     seeds: tuple[int, ...] = (0,)
     settings: HeadSections = field(default_factory=HeadSections)
+    fit_words: tuple[str, ...] = ()
     runs: Path = Path("runs")
     name: str | None = None
     output: Path | None = None
@@ -66,6 +68,11 @@ class HeadOptions:
             or not all(0 <= seed < 2**31 for seed in self.seeds)
         ):
             raise ConfigError(f"--seeds is {self.seeds}; give whole numbers from 0 to {2**31 - 1}, each of them once.")
+        if self.fit_words and all(method.name != TRAINED for method in self.methods):
+            raise ConfigError(
+                f"{self.fit_words[0]} is a field of the method {TRAINED!r}, which is none of "
+                f"{', '.join(method.name for method in self.methods)}; leave it out, or add the method."
+            )
         if self.name is not None and len(self.stores) > 1:
             raise ConfigError(
                 f"--name is {self.name!r}, but there are {len(self.stores)} stores, whose runs are named by them; "
@@ -109,12 +116,14 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
         for path, store in zip(options.stores, opened, strict=True):
             scale = FeatureScale.of(store.train.features, f"training rows of {path}")
             for seed in options.seeds:
-                maker = HeadMaker(store=store, scale=scale, settings=options.settings, seed=seed)
+                maker = HeadMaker(
+                    store=store, scale=scale, settings=options.settings, seed=seed, fit_words=options.fit_words
+                )
                 for method in options.methods:
                     folder = options.folder(path, method.name, seed)
                     record = maker.keep(method, folder)
                     records.append(record)
-                    note = "" if record["linear"] else " (no artifact: the head is not linear)"
+                    note = "" if (folder / "artifact").is_dir() else " (no artifact: the head is not linear)"
                     progress.finish_run(
                         f"{folder}: test accuracy {record['scores']['test']['all']['accuracy']:.2%}{note}"
                     )

@@ -12,11 +12,14 @@ from mntrain.heads.methods.alpha import alpha
 from mntrain.heads.methods.controls import bias, fixed
 from mntrain.heads.methods.linear import crt, joint, lws
 from mntrain.heads.methods.logistic import logistic
+from mntrain.heads.methods.meta_neighborhoods import meta_neighborhoods
 from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
 from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
 
+TRAINED = "meta-neighborhoods"
+"""Method that trains a family by a recipe."""
 BASE = "joint"
 """Method whose classifier others start from and are compared with."""
 
@@ -66,6 +69,11 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
         "tau": HeadMethod(run=tau, summary="weights divided by their norm to the power τ", on_base=True),
         "crt": HeadMethod(run=crt, summary="new classifier, rows drawn class by class"),
         "lws": HeadMethod(run=lws, summary="one learned scale for each class", on_base=True),
+        TRAINED: HeadMethod(
+            run=meta_neighborhoods,
+            summary="adapted to every row by its learned neighbors",
+            linear=False,
+        ),
         "bias": HeadMethod(run=bias, summary="control: a constant on the biases of classes of few", on_base=True),
         "fixed": HeadMethod(run=fixed, summary="control: fixed coefficients of neighbors for few", on_base=True),
         "alpha": HeadMethod(run=alpha, summary="Alpha Net: learned coefficients of neighbors for few", on_base=True),

@@ -22,6 +22,8 @@ from mntrain.heads.methods.registry import METHODS
 WriteFeatures = Callable[..., Path]
 QUICK = ["--head.least_steps", "40", "--head.epochs", "1", "--head.learning_rate", "0.1", "--head.neighbors", "3"]
 """Settings that take no time."""
+SHORT = ["--training.epochs", "2", "--meta_neighborhoods.entries", "20"]
+"""Those of the method that trains a family."""
 LINEAR = [name for name, method in METHODS.items() if method.linear]
 """Methods whose head is an artifact."""
 ALL = [*METHODS, "bias-crt"]
@@ -34,7 +36,7 @@ class Made:
         self.stores = [write_features(root / f"lt{seed}", seed=seed) for seed in range(2)]
         self.runs = root / "runs"
         where = [*map(str, self.stores), "--runs", str(self.runs)]
-        assert main(["head", ",".join(ALL), *where, *QUICK, "--json"]) == 0
+        assert main(["head", ",".join(ALL), *where, *QUICK, *SHORT, "--json"]) == 0
 
     def record(self, name: str) -> Any:
         """Content of head.json of a run."""

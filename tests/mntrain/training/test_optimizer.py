@@ -67,3 +67,13 @@ def test_decay_is_multiplied_by_the_rate_and_spares_its_groups() -> None:
     optimizer.step()
     torch.testing.assert_close(kept.detach(), torch.ones(3))
     torch.testing.assert_close(decayed.detach(), torch.full((3,), 1 - 0.1 * 0.5))
+
+
+def test_the_decay_of_the_head_is_a_setting_of_its_own() -> None:
+    groups = [
+        ParameterGroup(name=name, parameters=(nn.Parameter(torch.ones(1)),), decay=name == "backbone")
+        for name in ("backbone", "head", "dictionary")
+    ]
+    config = TrainingConfig(weight_decay=0.3, head_decay=0.2)
+    decays = {part["name"]: part["weight_decay"] for part in build_optimizer(groups, config).param_groups}
+    assert decays == {"backbone": 0.3, "head": 0.2, "dictionary": 0.0}

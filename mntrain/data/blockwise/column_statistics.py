@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mntrain.data.row_blocks import column_blocks
+from mntrain.data.blockwise.row_blocks import column_blocks
 from mntrain.data.tables import Imputation, RowArray
 
 

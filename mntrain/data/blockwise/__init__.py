@@ -1,0 +1,1 @@
+"""Passes over arrays that may be larger than memory."""
