@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MARKERS = "osD^vP*XhphH<>"
+_LINES = ("-", "--", ":")
+# Methods whose setting moves accuracy between rare and frequent classes; a penalty or a number of votes does not.
+_TRADES = frozenset({"bias", "fixed", "tau", "alpha"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +82,10 @@ def points_of(records: Sequence[HeadRecord]) -> tuple[TradeoffPoint, ...]:
 
 
 def curves_of(records: Sequence[HeadRecord]) -> tuple[TradeoffCurve, ...]:
-    """Return a curve for each sweep of a method that all its units share; none without classes of few."""
+    """Return a curve for each sweep that all units of a method share, where its setting trades between groups."""
     found: dict[tuple[str, str, tuple[float, ...]], list[list[Mapping[str, Any]]]] = {}
     for record in records:
-        for sweep in record["sweeps"]:
+        for sweep in record["sweeps"] if record["method"].partition("-")[0] in _TRADES else ():
             key = (record["method"], sweep["name"], tuple(sweep["values"]))
             found.setdefault(key, []).append(sweep["test"])
     units = {record["method"]: sum(other["method"] == record["method"] for other in records) for record in records}
@@ -103,11 +106,13 @@ def curves_of(records: Sequence[HeadRecord]) -> tuple[TradeoffCurve, ...]:
 def draw_tradeoff(axes: Axes, points: Sequence[TradeoffPoint], curves: Sequence[TradeoffCurve]) -> None:
     """Draw curves as lines and methods as points with their deviations, in per cent."""
     colors = {point.method: COLORS[place % len(COLORS)] for place, point in enumerate(points)}
+    places = {point.method: place for place, point in enumerate(points)}
     for curve in curves:
         color = colors.get(curve.method, INK)
+        line = _LINES[places.get(curve.method, 0) // len(COLORS) % len(_LINES)]
         label = plain(f"{curve.method} over its {curve.setting}")
         x, y = ([100 * value for value in values] for values in (curve.all, curve.few))
-        axes.plot(x, y, "-", color=color, linewidth=1.2, marker=".", markersize=3, label=label)
+        axes.plot(x, y, line, color=color, linewidth=1.2, marker=".", markersize=3, label=label)
     for place, point in enumerate(points):
         axes.errorbar(
             [100 * point.all],
