@@ -78,7 +78,7 @@ def export(name: str, repository: Path) -> dict[str, Any]:
     rows = samples["images" if "images" in samples else "inputs"][:ANSWERED]
     return {
         "files": sorted(str(item.relative_to(folder)) for item in folder.rglob("*") if item.is_file()),
-        "texts": {item.name: item.read_text(encoding="utf-8") for item in sorted(folder.glob("*.*"))},
+        "texts": {item.name: item.read_text(encoding="utf-8") for item in sorted(folder.glob("*.[!m]*"))},
         "keys": sorted(_keys(json.loads((folder / "1" / "export.json").read_text(encoding="utf-8")))),
         "graphs": {
             item.name: describe_onnx(item) | {"answers": _answers(item, rows)}
