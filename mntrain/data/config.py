@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -113,6 +114,8 @@ class DataConfig:
     """Turns of each arm (``spiral`` only)."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.imbalance, Mapping):  # plain values, of a file or of a command line
+            object.__setattr__(self, "imbalance", ImbalanceConfig(**self.imbalance))
         source = find_source(self.source)
         for name in _TEXTS:
             value = getattr(self, name)
