@@ -96,9 +96,12 @@ class _RowScores(NamedTuple):
 
 def _row_scores(logits: NDArray[np.float32], labels: IndexArray) -> _RowScores:
     of_label = np.take_along_axis(logits, labels[:, None], axis=1)
+    # Of equal scores the first class comes first, as it does for argmax: votes of few neighbors are mostly equal.
+    before = np.arange(logits.shape[1]) < labels[:, None]
+    ahead = (logits > of_label) | ((logits == of_label) & before)
     return _RowScores(
         hits=logits.argmax(axis=1) == labels,
-        top=(logits > of_label).sum(axis=1) < _TOP,
+        top=ahead.sum(axis=1) < _TOP,
         losses=logsumexp(logits.astype(np.float64), axis=1) - of_label[:, 0],
     )
 

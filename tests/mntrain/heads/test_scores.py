@@ -7,6 +7,7 @@ import pytest
 
 from mntrain.feature_store.store import FeatureSplit, FeatureStore
 from mntrain.heads.groups import ClassGroups
+from mntrain.heads.methods.nearest import vote_logits
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.scores import logit_scores, split_scores
 
@@ -49,3 +50,14 @@ def test_a_split_without_rows_of_a_class_leaves_the_class_out(problem: HeadProbl
     assert scores.groups["few"].classes == 2
     assert np.isnan(scores.recall[6])
     assert scores.groups["few"].balanced == pytest.approx(np.mean(scores.recall[[5, 7]]))
+
+
+def test_of_equal_scores_only_five_classes_are_among_the_five_likeliest() -> None:
+    """One neighbor votes for one class, and all others are equal."""
+    labels = np.arange(10)
+    logits = vote_logits(np.full((10, 1), 7), 10)
+    scores = logit_scores(logits, labels, ClassGroups(counts=np.full(10, 200)))
+    assert scores.groups["all"].top5 == 0.5
+    assert scores.groups["all"].accuracy == 0.1
+    five = logit_scores(np.eye(5, dtype=np.float32), np.arange(5), ClassGroups(counts=np.full(5, 200)))
+    assert five.groups["all"].top5 is None
