@@ -113,16 +113,18 @@ def spread_of(values: Sequence[float]) -> float | None:
 def _scores(method: str, records: Sequence[HeadRecord], others: Sequence[HeadRecord]) -> HeadScores:
     accuracy = {group: _accuracies(records, group) for group in GROUPS}
     of_others = {group: _accuracies(others, group) for group in COMPARED}
+    seeds = {unit_of(record): record["seed"] for record in records}
     differences = {}
     for group in COMPARED if others[0]["method"] != method else ():
-        pairs = [(own, of_others[group][unit]) for unit, own in accuracy[group].items() if unit in of_others[group]]
+        shared = [unit for unit in accuracy[group] if unit in of_others[group]]
+        pairs = [(accuracy[group][unit], of_others[group][unit]) for unit in shared]
         if pairs:
             steps = [own - other for own, other in pairs]
             differences[group] = Difference(
                 mean=statistics.mean(steps),
                 std=spread_of(steps),
                 p_value=paired_p_value([own for own, _ in pairs], [other for _, other in pairs]),
-                seeds=tuple(record["seed"] for record in records),
+                seeds=tuple(seeds[unit] for unit in shared),
             )
     of_all = [record["scores"]["test"]["all"] for record in records]
     return HeadScores(

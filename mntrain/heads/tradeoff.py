@@ -56,15 +56,17 @@ class TradeoffCurve:
 
 def points_of(records: Sequence[HeadRecord]) -> tuple[TradeoffPoint, ...]:
     """Return a point for each method, and for each classifier that a method is compared with; none without few."""
-    scores: dict[str, list[Mapping[str, Any]]] = {}
+    made = {record["method"] for record in records}
+    scores: dict[str, dict[tuple[str, int], Mapping[str, Any]]] = {}
     for record in records:
-        scores.setdefault(record["method"], []).append(record["scores"]["test"])
+        scores.setdefault(record["method"], {})[_unit(record)] = record["scores"]["test"]
     for record in records:
-        if all(other["method"] != record["base"] for other in records):
-            scores.setdefault(record["base"], []).append(record["base_scores"]["test"])
+        # Heads that share a store and a seed share this classifier, which counts once.
+        if record["base"] not in made:
+            scores.setdefault(record["base"], {})[_unit(record)] = record["base_scores"]["test"]
     points = []
     for method, tests in scores.items():
-        pairs = [(test["few"]["accuracy"], test["all"]["accuracy"]) for test in tests if "few" in test]
+        pairs = [(test["few"]["accuracy"], test["all"]["accuracy"]) for test in tests.values() if "few" in test]
         if not pairs:
             continue
         few, of_all = zip(*pairs, strict=True)
@@ -79,6 +81,11 @@ def points_of(records: Sequence[HeadRecord]) -> tuple[TradeoffPoint, ...]:
             )
         )
     return tuple(points)
+
+
+def _unit(record: HeadRecord) -> tuple[str, int]:
+    """Return store and seed."""
+    return record["store"]["path"], record["seed"]
 
 
 def curves_of(records: Sequence[HeadRecord]) -> tuple[TradeoffCurve, ...]:
