@@ -146,9 +146,9 @@ def test_a_warm_up_without_an_epoch_for_the_dictionary_leaves_nothing_behind(tmp
 
 def test_a_large_set_is_drawn_from_by_class() -> None:
     targets = np.repeat([0, 1], [3 * _MOST_EXAMPLES - 5, 5])
-    chosen = _chosen(targets, 0)
+    chosen = _chosen(targets, 0, _MOST_EXAMPLES)
     assert len(chosen) == pytest.approx(_MOST_EXAMPLES, abs=2)
     assert np.bincount(targets[chosen])[1] == 2
-    assert np.array_equal(chosen, _chosen(targets, 0))
+    assert np.array_equal(chosen, _chosen(targets, 0, _MOST_EXAMPLES))
     assert len(np.unique(chosen)) == len(chosen)
-    assert len(_chosen(np.zeros(2 * _MOST_EXAMPLES, np.float32), 0)) == _MOST_EXAMPLES
+    assert len(_chosen(np.zeros(2 * _MOST_EXAMPLES, np.float32), 0, _MOST_EXAMPLES)) == _MOST_EXAMPLES
