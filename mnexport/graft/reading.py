@@ -22,10 +22,8 @@ from mntrain.errors import ArtifactError, ConfigError, DataError
 from mntrain.networks.frozen_network import FrozenNetwork
 from mntrain.networks.opening import reopen_network
 from mntrain.networks.record import NetworkRecord, PixelRule
+from mntrain.networks.sample_images import NETWORK_IMAGES
 from mntrain.regular_files import regular
-
-IMAGES_FILE = "network_images.safetensors"
-"""File of a head artifact with the images whose features its samples are."""
 
 
 def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, explain: int) -> GraftedNetwork | None:
@@ -105,13 +103,13 @@ def graft_signature(rule: PixelRule, labels: tuple[str, ...], graph: GraphOption
 
 
 def _read_images(artifact: TableArtifact, rule: PixelRule) -> ImageSet:
-    file = artifact.path / IMAGES_FILE
+    file = artifact.path / NETWORK_IMAGES
     try:
         images = load_file(str(regular(file)))["images"]
         samples = ImageSet(images=images, labels=artifact.samples.targets.astype(np.int64))
     except FileNotFoundError as error:
         raise ArtifactError(
-            f"{artifact.path} has no {IMAGES_FILE}, on which the whole of network and head is checked; compute the "
+            f"{artifact.path} has no {NETWORK_IMAGES}, on which the whole of network and head is checked; compute the "
             "features from images again and train the head on them."
         ) from error
     except (KeyError, OSError, SafetensorError, DataError) as error:

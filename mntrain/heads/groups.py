@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 
 from mntrain.data.classes.groups import CLASS_GROUPS, class_groups
 from mntrain.data.examples import IndexArray
@@ -99,24 +100,21 @@ def sum_by_class(rows: NDArray[np.float64], labels: IndexArray, classes: int) ->
     return sums
 
 
-def nearest_base(
-    means: NDArray[np.float64], groups: ClassGroups, classes: IndexArray, count: int
+def nearest_means(
+    means: NDArray[np.float64], classes: IndexArray, candidates: IndexArray, count: int
 ) -> tuple[IndexArray, NDArray[np.float64]]:
-    """Find the base classes whose means lie nearest, by Euclidean distance (Alpha Net, section 3).
+    """Find the candidates whose means lie nearest, by Euclidean distance (Alpha Net, section 4.2).
 
     Args:
         means: mean features of each class, [C, d].
-        groups: that tell the base classes.
         classes: whose neighbors are asked for, int64 [F]; no class is its own neighbor.
+        candidates: classes to choose among, int64.
         count: K.
 
     Returns:
         Classes int64 [F, K], the nearest first, and distances float64 [F, K]; infinite where there is no other class.
     """
-    base = groups.members("base")
-    squares = np.square(means).sum(axis=1)
-    distances = squares[classes, None] + squares[base] - 2 * means[classes] @ means[base].T
-    distances = np.sqrt(np.maximum(distances, 0.0))
-    distances[classes[:, None] == base] = np.inf
+    distances = cdist(means[classes], means[candidates])
+    distances[classes[:, None] == candidates] = np.inf
     order = np.argsort(distances, axis=1, kind="stable")[:, :count]
-    return base[order], np.take_along_axis(distances, order, axis=1)
+    return candidates[order], np.take_along_axis(distances, order, axis=1)

@@ -30,8 +30,6 @@ from mntrain.networks.sample_images import NETWORK_IMAGES, image_file
 from mntrain.training.setup import spread
 
 COMPOSITION = "composition.json"
-IMAGES = "network_images.safetensors"
-"""Extra file of an artifact: the images whose features are its samples."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -54,14 +54,10 @@ class Composition:
     coefficients: NDArray[Any]
     distances: NDArray[np.float64] | None = None
 
-    def compose(self, base: LinearClassifier) -> LinearClassifier:
-        """Compose weights and biases; all other classes keep theirs."""
-        weight, bias = base.weight.copy(), base.bias.copy()
-        members = np.concatenate([self.classes[:, None], self.neighbors], axis=1)
-        shares = self.coefficients.astype(np.float64)
-        weight[self.classes] = np.einsum("fk,fkd->fd", shares, base.weight[members].astype(np.float64))
-        bias[self.classes] = np.einsum("fk,fk->f", shares, base.bias[members].astype(np.float64))
-        return LinearClassifier(weight=weight, bias=bias)
+    @property
+    def members(self) -> IndexArray:
+        """Classes of each composition, its own first, int64 [F, K + 1]."""
+        return np.concatenate([self.classes[:, None], self.neighbors], axis=1)
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
         """Return plain values, with the names of classes."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mntrain.errors import ArtifactError
 from mntrain.feature_store.store import FeatureStore
-from mntrain.heads.groups import ClassGroups, class_means, nearest_base
+from mntrain.heads.groups import ClassGroups, class_means, nearest_means
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.scores import HeadPredictor, SplitScores, split_scores
 from mntrain.regular_files import read_text
@@ -48,10 +48,10 @@ class BaseScores:
     @classmethod
     def of(cls, predictor: HeadPredictor, store: FeatureStore, groups: ClassGroups) -> BaseScores:
         """Score the classifier, and find the nearest base class of every class."""
-        everyone = groups.members("all")
+        everyone, base = groups.members("all"), groups.members("base")
         distance, nearest = np.full(len(everyone), np.inf), np.full(len(everyone), -1)
-        if len(groups.members("base")):
-            places, distances = nearest_base(class_means(store.train, store.classes), groups, everyone, 1)
+        if len(base):
+            places, distances = nearest_means(class_means(store.train, store.classes), everyone, base, 1)
             distance, nearest = distances[:, 0], np.where(np.isfinite(distances[:, 0]), places[:, 0], -1)
         return cls(
             validation=split_scores(predictor, store.validation, groups),

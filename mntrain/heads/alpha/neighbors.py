@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mntrain.data.examples import IndexArray
 from mntrain.errors import ConfigError
+from mntrain.heads.groups import nearest_means
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,7 +55,5 @@ def nearest_classes(
             f"alpha.neighbors is {neighbors}, but there are {most} classes to choose neighbors among; lower "
             "alpha.neighbors, or set alpha.source to base or all."
         )
-    distances = np.stack([np.linalg.norm(means[candidates] - means[own], axis=1) for own in few])
-    distances[few[:, None] == candidates[None, :]] = np.inf
-    order = np.argsort(distances, axis=1, kind="stable")[:, :neighbors]
-    return ClassNeighbors(few=few, classes=candidates[order], distances=np.take_along_axis(distances, order, axis=1))
+    classes, distances = nearest_means(means, few, candidates, neighbors)
+    return ClassNeighbors(few=few, classes=classes, distances=distances)

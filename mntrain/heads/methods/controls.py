@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mntrain.heads.alpha.compose import compose
 from mntrain.heads.classifier import LinearClassifier
-from mntrain.heads.groups import class_means, nearest_base
+from mntrain.heads.groups import class_means, nearest_means
 from mntrain.heads.problem import Composition, HeadProblem, HeadResult, HeadSweep
 
 CONSTANTS = tuple(round(0.25 * step, 2) for step in range(21))
@@ -50,7 +51,7 @@ def fixed(problem: HeadProblem) -> HeadResult:
     classifier, _ = problem.base()
     few = problem.groups.members("few")
     means = class_means(problem.store.train, problem.store.classes)
-    neighbors, _ = nearest_base(means, problem.groups, few, count)
+    neighbors, _ = nearest_means(means, few, problem.groups.members("base"), count)
 
     def composition(coefficient: float) -> Composition:
         coefficients = np.full((len(few), count + 1), coefficient)
@@ -58,7 +59,8 @@ def fixed(problem: HeadProblem) -> HeadResult:
         return Composition(classes=few, neighbors=neighbors, coefficients=coefficients)
 
     def head(coefficient: float) -> LinearClassifier:
-        return composition(coefficient).compose(classifier)
+        composed = composition(coefficient)
+        return compose(classifier, composed.members, composed.coefficients)
 
     return _swept(problem, "coefficient", COEFFICIENTS, head, problem.settings.head.coefficient, composition)
 

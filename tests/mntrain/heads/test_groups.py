@@ -7,7 +7,7 @@ import pytest
 
 from mntrain.errors import ConfigError
 from mntrain.feature_store.store import FeatureStore
-from mntrain.heads.groups import ClassGroups, class_means, nearest_base
+from mntrain.heads.groups import ClassGroups, class_means, nearest_means
 
 
 def test_groups_follow_the_numbers_of_training_rows(store: FeatureStore) -> None:
@@ -24,7 +24,7 @@ def test_nearest_base_classes_are_those_of_the_nearest_means(store: FeatureStore
         own = store.train.features[store.train.labels == label].astype(np.float64)
         np.testing.assert_allclose(means[label], own.mean(axis=0))
     everyone = np.arange(store.classes)
-    near, distances = nearest_base(means, groups, everyone, 2)
+    near, distances = nearest_means(means, everyone, groups.members("base"), 2)
     for label in range(8):
         candidates = [other for other in range(5) if other != label]
         expected = sorted(candidates, key=lambda other: float(np.linalg.norm(means[label] - means[other])))[:2]
