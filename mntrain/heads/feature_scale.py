@@ -5,6 +5,7 @@ Shapes: N rows, d features, C classes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ class FeatureScale:
 
     Args:
         mean: float64 [d].
-        std: float64 [d], above 0.
+        std: float64 [d], above 0; infinite for a feature that is left out, as it has one value in all rows.
     """
 
     mean: NDArray[np.float64]
@@ -40,7 +41,8 @@ class FeatureScale:
     def of(cls, features: NDArray[np.float32], what: str = "features") -> FeatureScale:
         """Measure mean and deviation of each feature of [N, d], a few thousand rows at a time.
 
-        A feature of one value gets std 1.
+        A feature of one value teaches nothing, and a weight that it has by chance would act on rows with another
+        value; so it gets the std ∞, which makes it 0 here and its weight 0 when folded.
 
         Args:
             features: float32 [N, d]; may be memory-mapped.
@@ -50,14 +52,14 @@ class FeatureScale:
             DataError: a value is not finite.
         """
         total = np.zeros(features.shape[1])
-        for _, rows in finite_chunks(features, what):
+        for rows in finite_chunks(features, what):
             total += rows.sum(axis=0)
         mean = total / len(features)
         squares = np.zeros_like(mean)
-        for _, rows in finite_chunks(features, what):
+        for rows in finite_chunks(features, what):
             squares += np.square(rows - mean).sum(axis=0)
         std = np.sqrt(squares / len(features))
-        return cls(mean=mean, std=np.where(std > _ROUNDING * np.abs(mean), std, 1.0))
+        return cls(mean=mean, std=np.where(std > _ROUNDING * np.abs(mean), std, np.inf))
 
     def rows(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Standardise features [N, d], in float32: rounding the mean costs no more than the features' own rounding."""
@@ -82,11 +84,11 @@ class FeatureScale:
     def unfolded(self, classifier: LinearClassifier) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return weight [C, d] and bias [C] of the same classifier on standardised features: undoes :meth:`folded`."""
         weight = classifier.weight.astype(np.float64)
-        return weight * self.std, classifier.bias + weight @ self.mean
+        return weight * np.where(np.isfinite(self.std), self.std, 0.0), classifier.bias + weight @ self.mean
 
 
-def finite_chunks(features: NDArray[np.float32], what: str) -> Any:
-    """Iterate over the place and the rows, as float64, of every few thousand rows of [N, d].
+def finite_chunks(features: NDArray[np.float32], what: str) -> Iterator[NDArray[np.float64]]:
+    """Iterate over the rows of [N, d], a few thousand at a time, as float64.
 
     Raises:
         DataError: a value is not finite.
@@ -97,7 +99,7 @@ def finite_chunks(features: NDArray[np.float32], what: str) -> Any:
         if wrong.any():
             row = start + int(wrong.argmax())
             raise DataError(
-                f"The {what} hold {int(wrong.sum())} row(s) with NaN or infinite values, the first being row {row}; "
+                f"The {what} hold NaN or infinite values, the first in row {row}; "
                 "write the store again with `mntrain features`, from images or arrays whose values are finite."
             )
-        yield start, rows
+        yield rows
