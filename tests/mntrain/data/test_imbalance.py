@@ -75,6 +75,16 @@ def test_a_steeper_tail_keeps_examples_of_a_flatter_one() -> None:
     assert set(steep.split.indices["train"]) < set(flat.split.indices["train"])
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_examples_of_a_class_are_drawn_from_all_of_it(seed: int) -> None:
+    whole = load_images(DataConfig(split_seed=seed))
+    tailed = load_images(DataConfig(split_seed=seed, imbalance=config_of(ratio=10)))
+    available = np.asarray(whole.split.indices["train"])[whole.train.labels == 9]
+    drawn = np.asarray(tailed.split.indices["train"])[tailed.train.labels == 9]
+    assert set(drawn) < set(available)
+    assert set(drawn) != set(available[: len(drawn)])
+
+
 def test_shuffled_order_depends_on_the_seed_alone() -> None:
     def sizes(seed: int) -> list[int]:
         data = load_images(DataConfig(split_seed=seed, imbalance=config_of(ratio=10, order="shuffled")))

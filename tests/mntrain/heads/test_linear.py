@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +39,40 @@ def test_a_step_follows_the_gradient_of_the_cross_entropy_and_of_weight_decay(pr
     np.testing.assert_allclose(layer.weight.detach().numpy(), expected, atol=1e-6)
     expected_bias = bias - 0.5 * (errors.mean(axis=0) + 0.1 * bias)
     np.testing.assert_allclose(layer.bias.detach().numpy(), expected_bias, atol=1e-6)
+
+
+def test_steps_have_momentum_and_a_rate_that_falls_along_half_a_cosine(problem: HeadProblem) -> None:
+    """All rows make one batch, so that the loss of every step is the same function."""
+    split, scale, steps = problem.store.train, problem.scale, 6
+    layer = nn.Linear(problem.store.features, problem.store.classes)
+    weight, bias = (value.detach().clone().requires_grad_() for value in (layer.weight, layer.bias))
+    settings = HeadSettings(batch_size=len(split), momentum=0.8, weight_decay=0.01)
+    plan = SgdPlan(settings=settings, sampling="instance", steps=steps, rate=0.3, seed=0)
+    assert train_by_sgd(layer, split, scale, plan)
+    inputs, labels = torch.from_numpy(scale.rows(split.features)), torch.from_numpy(split.labels)
+    speeds = [torch.zeros_like(weight), torch.zeros_like(bias)]
+    for step in range(steps):
+        loss = nn.functional.cross_entropy(inputs @ weight.T + bias, labels)
+        gradients = torch.autograd.grad(loss, [weight, bias])
+        with torch.no_grad():
+            for value, speed, gradient in zip((weight, bias), speeds, gradients, strict=True):
+                speed.mul_(0.8).add_(gradient + 0.01 * value)
+                value.sub_(0.3 * (1 + math.cos(math.pi * step / steps)) / 2 * speed)
+    torch.testing.assert_close(layer.weight.detach(), weight.detach(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(layer.bias.detach(), bias.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", [crt, lws])
+def test_the_draw_of_crt_and_lws_is_the_one_that_is_set(
+    problem: HeadProblem, base: HeadResult, method: Callable[[HeadProblem], HeadResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+    monkeypatch.setattr("mntrain.heads.methods.linear.train_by_sgd", lambda *args: bool(drawn.append(args[3].sampling)))
+    for sampling in ("class_balanced", "square_root"):
+        with pytest.raises(TrainingError):
+            method(with_settings(replace(problem, start=base), sampling=sampling))
+    assert HeadSettings().sampling == "class_balanced"
+    assert drawn == ["class_balanced", "square_root"]
 
 
 @pytest.mark.parametrize("sampling", ["instance", "class_balanced"])

@@ -41,6 +41,13 @@ def test_examples_of_a_class_are_taken_equally_often() -> None:
         assert np.ptp(times[label == LABELS]) <= 1
 
 
+@pytest.mark.parametrize("sampling", ["class_balanced", "square_root"])
+def test_epochs_take_other_examples_of_a_class_that_has_too_many_for_one(sampling: Sampling) -> None:
+    taken = [set(epoch_order(LABELS, sampling, seed=0, epoch=epoch).tolist()) for epoch in range(12)]
+    assert set.union(*taken) == set(range(100))
+    assert len({frozenset(positions) for positions in taken}) == 12
+
+
 def test_more_classes_than_an_epoch_has_places_for_are_all_taken_in_time() -> None:
     labels = np.array([0] * 5 + [1] * 5 + [2])
     taken = [labels[epoch_order(labels, "class_balanced", seed=0, epoch=epoch)] for epoch in range(3)]

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from mntrain.errors import TrainingError
 from mntrain.heads.alpha import scores
 from mntrain.heads.alpha.config import AlphaConfig
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
-from mntrain.heads.alpha.stage import compose_few_classes
+from mntrain.heads.alpha.stage import compose_few_classes, find_neighbors
 from mntrain.heads.alpha.sweeps import sweep_gamma, sweep_neighbors
-from mntrain.heads.alpha.training import AlphaEpoch
+from mntrain.heads.alpha.training import AlphaEpoch, CoefficientTraining
 from mntrain.heads.classifier import LinearClassifier
 
 Score = Callable[[LinearClassifier], dict[str, float]]
@@ -124,3 +126,45 @@ def test_sweeps_compose_with_each_value(problem: AlphaProblem) -> None:
         (5, 6),
         (9, 10),
     ]
+
+
+class FreeCoefficients(nn.Module):
+    """Coefficients that are parameters themselves, without bounds."""
+
+    def __init__(self, start: torch.Tensor) -> None:
+        super().__init__()
+        self.values = nn.Parameter(start.clone())
+
+    def forward(self) -> torch.Tensor:
+        return self.values.clone()
+
+    def share_at_bounds(self, coefficients: torch.Tensor) -> float:
+        return 0.0
+
+
+def test_steps_have_momentum_decay_and_drops_as_set(problem: AlphaProblem) -> None:
+    config = replace(SHORT, epochs=4, momentum=0.7, weight_decay=0.05, learning_rate=0.2, drop_every=2, drop_factor=0.5)
+    members = find_neighbors(problem, config).members
+    composed = scores.ComposedScores(problem.logits, members, compose_bias=True)
+    start = torch.full(members.shape, 0.3)
+    rows = [np.arange(place, 300, 11) for place in range(4)]
+    network: Any = FreeCoefficients(start)
+    training = CoefficientTraining(
+        network=network,
+        logits=problem.logits,
+        scores=composed,
+        rows=iter(rows),  # type: ignore[arg-type]
+        config=replace(config, optimizer="sgd"),
+    )
+    training.run()
+    expected, speed = start.clone().requires_grad_(), torch.zeros_like(start)
+    for epoch, of_epoch in enumerate(rows):
+        for batch in (of_epoch[:16], of_epoch[16:]):
+            loss = nn.functional.cross_entropy(
+                composed(batch, expected), problem.logits.labels[torch.from_numpy(batch)]
+            )
+            (gradient,) = torch.autograd.grad(loss, expected)
+            with torch.no_grad():
+                speed.mul_(0.7).add_(gradient + 0.05 * expected)
+                expected.sub_(0.2 * 0.5 ** (epoch // 2) * speed)
+    torch.testing.assert_close(network.values.detach(), expected.detach(), rtol=1e-5, atol=1e-6)
