@@ -8,7 +8,8 @@ from mntrain.model_card.markdown import escaped, table
 
 SPLITS: Final = ("validation", "test", "support")
 """Splits whose figures a card shows, where metrics have them."""
-_SHARES: Final = ("accuracy", "top1", "top5", "top_1", "top_5", "recall", "precision")
+_SHARES: Final = ("accuracy", "balanced", "top1", "top5", "top_1", "top_5", "recall", "precision")
+"""Words in the names of figures that are shares, such as ``accuracy_few``."""
 _MOST_ROWS: Final = 40
 
 
@@ -27,7 +28,7 @@ def shown(name: str, value: Any) -> str:
         return f"{value:,}"
     if not math.isfinite(value):
         return str(value)
-    return f"{value:.2%}" if name.endswith(_SHARES) and 0 <= value <= 1 else f"{value:.4g}"
+    return f"{value:.2%}" if 0 <= value <= 1 and any(word in name for word in _SHARES) else f"{value:.4g}"
 
 
 def score_tables(metrics: Mapping[str, Any]) -> list[str]:

@@ -1,9 +1,13 @@
 """Sections of a model card on data, scores, adaptation and versions."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from mntrain.artifact_config import ArtifactConfig
+from mntrain.data.classes.groups import CLASS_GROUPS, FEW, MANY, class_groups
 from mntrain.model_card.figures import figure_tables, score_tables, shown
 from mntrain.model_card.markdown import escaped, names, section, table
 from mntrain.model_card.subject import dataset_name
@@ -99,7 +103,7 @@ def _settings(settings: Any) -> str:
 
 
 def _classes(record: Mapping[str, Any]) -> str:
-    """Say how unequal classes are, and which are many, medium and few where they are unequal."""
+    """Say how unequal classes are, and how many of them are of many, medium and few examples."""
     counts = _mapping(_mapping(_mapping(record.get("splits")).get("train")).get("classes"))
     sizes = {str(name): size for name, size in counts.items() if isinstance(size, int)}
     if not sizes:
@@ -109,9 +113,11 @@ def _classes(record: Mapping[str, Any]) -> str:
     rare = sorted((name for name, size in sizes.items() if size == smallest), key=str)
     if largest >= 2 * max(smallest, 1):
         text += f" Fewest: {names(rare, 5)}."
-    groups = _mapping(record.get("groups"))
-    listed = figure_tables({name: part for name, part in groups.items() if isinstance(part, Mapping)}, "group")
-    return "\n\n".join([text, *listed])
+    groups = Counter(class_groups(np.array(list(sizes.values()))))
+    if len(groups) > 1:
+        told = ", ".join(f"{groups[group]:,} {group}" for group in CLASS_GROUPS if group in groups)
+        text += f" By these, {told}: many is above {MANY}, few below {FEW}."
+    return text
 
 
 def _digest(value: Any) -> str:

@@ -145,6 +145,16 @@ def test_a_head_on_a_network_and_an_adapted_model_say_where_they_come_from() -> 
     assert "/home/bob" not in text
 
 
+def test_a_long_tail_is_told_by_groups_of_classes() -> None:
+    counts = {"cat": 150, "dog": 100, "eel": 20, "fox": 19}
+    given = config("vanilla", data={"splits": {"train": {"classes": counts}}})
+    test = {"accuracy": 0.5, "accuracy_few": 0.125, "top_5_few": 0.75, "loss_few": 0.3}
+    page = artifact_card(dataclasses.replace(given, metrics=given.metrics | {"test": test}))
+    assert "19 to 150 training examples. Fewest: fox. By these, 1 many, 2 medium, 1 few: many is above 100" in page
+    for part in ("| 12.50% |", "| 75.00% |", "| 0.3 |"):
+        assert part in page
+
+
 @pytest.mark.parametrize(
     "metrics", [{}, {"test": None, "adaptation": {}}, {"test": {"accuracy": float("inf")}, "x": []}]
 )
