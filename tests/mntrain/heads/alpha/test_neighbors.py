@@ -39,6 +39,7 @@ def test_components_are_scikit_learns(classifier: LinearClassifier, width: int) 
     reduced = reduce_classifiers(classifier.weight, width)
     expected = PCA(width, svd_solver="full").fit_transform(classifier.weight.astype(np.float64))
     np.testing.assert_allclose(np.abs(reduced), np.abs(expected), atol=1e-10)
+    assert (reduced.max(axis=0) == np.abs(reduced).max(axis=0)).all(), "signs do not depend on the library"
 
 
 def test_components_are_as_many_as_the_rank_at_most() -> None:

@@ -15,6 +15,7 @@ from torch import nn
 from mntrain.errors import TrainingError
 from mntrain.heads.alpha import scores
 from mntrain.heads.alpha.config import AlphaConfig
+from mntrain.heads.alpha.later_network import LaterNetwork
 from mntrain.heads.alpha.problem import AlphaProblem, prepare
 from mntrain.heads.alpha.stage import compose_few_classes, find_neighbors
 from mntrain.heads.alpha.sweeps import sweep_gamma, sweep_neighbors
@@ -78,6 +79,19 @@ def test_the_later_network_has_one_and_shares_of_magnitude_one(problem: AlphaPro
     config = record.config
     assert (config.optimizer, config.learning_rate, config.weight_decay) == ("adamw", 1e-3, 0.01)
     assert (config.drop_every, config.hidden, config.reduced, config.bias) == (10, 32, 0, "unchanged")
+
+
+def test_the_later_network_is_the_written_out_one() -> None:
+    inputs = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
+    network = LaterNetwork(inputs, 5, 3, torch.Generator().manual_seed(1))
+    values = [value.detach() for value in network.parameters()]
+    hidden = inputs
+    for weight, bias in zip(values[:6:2], values[1:6:2], strict=True):
+        before = hidden @ weight.T + bias
+        hidden = torch.where(before > 0, before, 0.01 * before)
+    raw = hidden @ values[6].T + values[7]
+    expected = torch.cat([torch.ones(4, 1), raw / raw.abs().sum(dim=1, keepdim=True)], dim=1)
+    torch.testing.assert_close(network().detach(), expected)
 
 
 def test_the_record_is_plain_values_with_names(problem: AlphaProblem) -> None:
