@@ -124,6 +124,16 @@ def test_every_process_takes_the_start_that_the_first_one_sends() -> None:
     assert all(bool((value == 7).all()) for value in checked.model.state_dict().values())
 
 
+def test_a_start_from_wide_queries_takes_fewer_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = check_run(experiment(*WARM))
+    assert checked.start is not None
+    model: Any = checked.model
+    monkeypatch.setattr("mntrain.training.data_start._MOST_NUMBERS", 90 * model.entry_keys().shape[1])
+    data = checked.setup.training_data(torch.device("cpu"))
+    figures = place(checked.start, model, data, Fabric(accelerator="cpu", devices=1))
+    assert figures["examples"] == pytest.approx(90, abs=10)  # of each class its share, rounded up
+
+
 def test_patience_does_not_end_a_run_before_its_dictionary(tmp_path: Path) -> None:
     words = ("--training.patience", "1", "--training.epochs", "8", "--training.learning_rate", "1e-9")
     result = fit(
