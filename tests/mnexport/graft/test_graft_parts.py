@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto, numpy_helper, parser
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 from mnexport.errors import GraphError
 from mnexport.graft.adapters import give_pixels_as, vectors_of
-from mnexport.graft.cut import cut_network, opset_of_file
+from mnexport.graft.cut import cut_network, names_used, opset_of_file
 from mnexport.graft.joining import joined, prefixed
 from mnexport.graft.opset import grafted_opset, with_opset
 
@@ -59,6 +59,18 @@ def test_weights_beside_the_file_come_with_it(tmp_path: Path) -> None:
     (tmp_path / "weights").unlink()
     with pytest.raises(GraphError, match="keep the files of its weights beside it"):
         cut_network(tmp_path / "n.onnx", "features")
+
+
+def test_a_node_uses_what_its_branches_take_or_hand_on_from_outside() -> None:
+    handed_on = helper.make_graph([], "then", [], [helper.make_tensor_value_info("w", TensorProto.FLOAT, None)])
+    taken = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    node = helper.make_node("If", ["condition"], ["out"], then_branch=handed_on, else_branch=taken)
+    assert {"condition", "w", "x"} <= set(names_used(node))
 
 
 def test_a_file_beyond_two_gigabytes_is_refused_unread(tmp_path: Path) -> None:

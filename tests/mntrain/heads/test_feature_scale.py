@@ -62,6 +62,6 @@ def test_features_far_from_0_lose_no_more_than_their_own_rounding(far: float) ->
     scale = FeatureScale.of(features)
     weight, bias = generator.normal(size=(5, 16)), generator.normal(size=5)
     exact = (features.astype(np.float64) - scale.mean) / scale.std @ weight.T + bias
-    rounding = far * np.finfo(np.float32).eps
-    np.testing.assert_allclose(scale.rows(features) @ weight.T + bias, exact, atol=30 * rounding + 1e-5)
-    np.testing.assert_allclose(scale.folded(weight, bias).logits(features), exact, atol=30 * rounding + 1e-5)
+    most = 30 * far * 2.0**-23 + 1e-5
+    np.testing.assert_allclose(scale.rows(features) @ weight.T + bias, exact, atol=most)
+    np.testing.assert_allclose(scale.folded(weight, bias).logits(features), exact, atol=most)

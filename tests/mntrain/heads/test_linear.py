@@ -13,6 +13,8 @@ from torch import nn
 
 from mntrain.data.classes.order import Sampling
 from mntrain.errors import ConfigError, TrainingError
+from mntrain.feature_store.store import FeatureSplit
+from mntrain.heads.feature_scale import FeatureScale
 from mntrain.heads.methods.linear import LogitScales, crt, joint, lws
 from mntrain.heads.problem import HeadProblem, HeadResult
 from mntrain.heads.settings import HeadSections, HeadSettings
@@ -67,7 +69,12 @@ def test_the_draw_of_crt_and_lws_is_the_one_that_is_set(
     problem: HeadProblem, base: HeadResult, method: Callable[[HeadProblem], HeadResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str] = []
-    monkeypatch.setattr("mntrain.heads.methods.linear.train_by_sgd", lambda *args: bool(drawn.append(args[3].sampling)))
+
+    def failing(layer: nn.Module, split: FeatureSplit, scale: FeatureScale, plan: SgdPlan) -> bool:
+        drawn.append(plan.sampling)
+        return False
+
+    monkeypatch.setattr("mntrain.heads.methods.linear.train_by_sgd", failing)
     for sampling in ("class_balanced", "square_root"):
         with pytest.raises(TrainingError):
             method(with_settings(replace(problem, start=base), sampling=sampling))
