@@ -12,8 +12,11 @@ import pytest
 from PIL import Image
 
 from mnserve import LocalModel, MnServeError
+from mnserve.client.images import PixelSize
 from mnserve.commands.cli import main
 from mnserve.errors import ImageError, ImageModelError, RowError, SettingsError
+from mnserve.predicting.image_input import ImageInput
+from mnserve.predicting.local_model import _batches
 from mnserve.predicting.predictions import ClassPredictions, ValuePredictions
 
 ROWS: list[dict[str, Any]] = [
@@ -230,3 +233,14 @@ def test_a_model_is_opened_by_repository_and_name_too(colour_model: Callable[...
     folder = colour_model("m")
     with LocalModel.open(folder.parent, "m") as model:
         assert (model.version, model.config.name) == (1, "m")
+
+
+def test_a_call_carries_images_of_one_size_and_no_more_than_fit() -> None:
+    size = PixelSize(channels=3, height=None, width=None)
+    taken = ImageInput(
+        name="image", dtype=np.dtype(np.float32), unit_scale=True, channels_last=True, size=size, max_batch=4
+    )
+    small, large = np.zeros((4, 4, 3), np.uint8), np.zeros((8, 4, 3), np.uint8)
+    huge = np.zeros((1024, 512, 3), np.uint8)  # 6 MB as float32; a call carries 16
+    given = [*[small] * 5, large, small, *[huge] * 3]
+    assert [len(batch) for batch in _batches(iter(given), taken)] == [4, 1, 1, 1, 2, 1]
