@@ -101,6 +101,12 @@ class ImageInput:
             assumed=tuple(assumed),
         )
 
+    def has_room(self, images: Sequence[Pixels], image: Pixels, most_bytes: int) -> bool:
+        """Returns True if a call with ``images``, one at least, may carry ``image`` too: of one size, in few bytes."""
+        if image.shape != images[0].shape or len(images) >= self.max_batch:
+            return False
+        return (len(images) + 1) * image.size * self.dtype.itemsize <= most_bytes
+
     def encode(self, images: Sequence[Pixels]) -> NDArray[Any]:
         """Encodes images uint8 [H, W, C] of one size as the batch [B, C, H, W] or [B, H, W, C].
 

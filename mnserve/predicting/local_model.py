@@ -115,8 +115,7 @@ def _batches(images: Iterator[Pixels], taken: ImageInput) -> Iterator[list[Pixel
     """Gathers images of one size, as many as a call may carry."""
     batch: list[Pixels] = []
     for image in images:
-        room = max(1, min(taken.max_batch, MAX_CALL_BYTES // (image.size * taken.dtype.itemsize)))
-        if batch and (len(batch) >= room or image.shape != batch[0].shape):
+        if batch and not taken.has_room(batch, image, MAX_CALL_BYTES):
             yield batch
             batch = []
         batch.append(image)

@@ -97,7 +97,7 @@ class Predictor:
             except ImageError as error:
                 yield Failure(reason=str(error))
                 continue
-            if images and (image.shape != images[0].shape or not self._has_room(images)):
+            if images and not self._input.has_room(images, image, self._max_call_bytes):
                 try:
                     yield from self._call(files, images)
                 except ServerUnreachableError as error:
@@ -111,12 +111,6 @@ class Predictor:
                 yield from self._call(files, images)
             except ServerUnreachableError as error:
                 yield _not_tried(files[0], len(files), error)
-
-    def _has_room(self, images: Sequence[Pixels]) -> bool:
-        if len(images) >= self._input.max_batch:
-            return False
-        bytes_per_image = images[0].size * self._input.dtype.itemsize
-        return (len(images) + 1) * bytes_per_image <= self._max_call_bytes
 
     def _call(self, files: Sequence[str], images: Sequence[Pixels]) -> list[FileOutcome]:
         try:
