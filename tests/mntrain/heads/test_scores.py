@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 import pytest
 
@@ -61,3 +64,24 @@ def test_of_equal_scores_only_five_classes_are_among_the_five_likeliest() -> Non
     assert scores.groups["all"].accuracy == 0.1
     five = logit_scores(np.eye(5, dtype=np.float32), np.arange(5), ClassGroups(counts=np.full(5, 200)))
     assert five.groups["all"].top5 is None
+
+
+@pytest.mark.parametrize("choice", ["balanced", "accuracy"])
+def test_settings_are_ranked_by_the_score_that_is_chosen(
+    problem: HeadProblem, base: HeadResult, choice: Literal["balanced", "accuracy"]
+) -> None:
+    """Half of the classes have a tenth of the validation rows, so that the two scores differ."""
+    rows = np.flatnonzero((problem.store.validation.labels < 4) | (np.arange(80) % 10 == 0))
+    validation = problem.store.validation
+    part = FeatureSplit(features=validation.features[rows], labels=validation.labels[rows])
+    uneven = replace(
+        problem,
+        store=replace(problem.store, validation=part),
+        settings=replace(problem.settings, head=replace(problem.settings.head, choose=choice)),
+    )
+    right = base.predictor.logits(part.features).argmax(axis=1) == part.labels
+    recalls = [right[part.labels == label].mean() for label in np.unique(part.labels)]
+    expected = np.mean(recalls) if choice == "balanced" else right.mean()
+    assert np.mean(recalls) != right.mean()
+    assert uneven.rank(base.predictor)[0] == pytest.approx(expected)
+    assert uneven.rank_logits(base.predictor.logits(part.features)) == uneven.rank(base.predictor)

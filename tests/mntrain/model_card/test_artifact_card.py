@@ -145,6 +145,14 @@ def test_a_head_on_a_network_and_an_adapted_model_say_where_they_come_from() -> 
     assert "/home/bob" not in text
 
 
+def test_of_the_place_of_the_data_only_its_name_is_told() -> None:
+    given = config("vanilla")
+    data = dataclasses.replace(given.experiment.data, source="images", path="/home/bob/birds")
+    page = artifact_card(config("vanilla", data=None, experiment=dataclasses.replace(given.experiment, data=data)))
+    assert "images birds" in page
+    assert "/home" not in page
+
+
 def test_a_long_tail_is_told_by_groups_of_classes() -> None:
     counts = {"cat": 150, "dog": 100, "eel": 20, "fox": 19}
     given = config("vanilla", data={"splits": {"train": {"classes": counts}}})
