@@ -109,8 +109,14 @@ def test_another_length_would_have_had_another_warm_up(tmp_path: Path, break_off
         fit(same, FitOptions(runs=tmp_path, resume=True, quiet=True))
 
 
-def test_patience_waits_for_the_end_of_the_warm_up(tmp_path: Path) -> None:
-    words = ["--training.patience", "1", "--training.learning_rate", "1e-12", "--training.warm_up", "3"]
+@pytest.mark.parametrize(("warm_up", "epochs"), [("0", 2), ("3", 3)])
+def test_patience_waits_for_the_end_of_the_warm_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_up: str, epochs: int
+) -> None:
+    """No epoch is better than the first."""
+    alike = {"validation_loss": 1.0, "validation_accuracy": 0.5}
+    monkeypatch.setattr(Trainer, "_validate", lambda self, epoch: dict(alike))
+    words = ["--training.patience", "1", "--training.warm_up", warm_up]
     result = fit(load_experiment("digits", [*TINY, *words]), FitOptions(runs=tmp_path, quiet=True))
     assert result is not None
-    assert result["epochs"] >= 3
+    assert (result["epochs"], result["best_epoch"]) == (epochs, 1)
