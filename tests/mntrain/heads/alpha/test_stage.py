@@ -82,7 +82,7 @@ def test_the_later_network_has_one_and_shares_of_magnitude_one(problem: AlphaPro
 
 
 def test_the_later_network_is_the_written_out_one() -> None:
-    inputs = torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
+    inputs = 50 * torch.randn(4, 9, generator=torch.Generator().manual_seed(0))
     network = LaterNetwork(inputs, 5, 3, torch.Generator().manual_seed(1))
     values = [value.detach() for value in network.parameters()]
     hidden = inputs
@@ -90,6 +90,7 @@ def test_the_later_network_is_the_written_out_one() -> None:
         before = hidden @ weight.T + bias
         hidden = torch.where(before > 0, before, 0.01 * before)
     raw = hidden @ values[6].T + values[7]
+    assert ((raw < 0).any(dim=1) & (raw > 0).any(dim=1)).any(), "a last leaky ReLU would not show otherwise"
     expected = torch.cat([torch.ones(4, 1), raw / raw.abs().sum(dim=1, keepdim=True)], dim=1)
     torch.testing.assert_close(network().detach(), expected)
 
