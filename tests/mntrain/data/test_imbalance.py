@@ -17,6 +17,7 @@ from mntrain.data.imbalance.config import ImbalanceConfig
 from mntrain.data.imbalance.sizes import class_sizes
 from mntrain.data.loading import load_data, load_images
 from mntrain.data.summary.summarize import summarize
+from mntrain.data.tables import TableData
 from mntrain.errors import ConfigError
 
 
@@ -125,6 +126,19 @@ def test_validation_from_test_leaves_training_whole() -> None:
     assert abs(after.split.counts["validation"] - after.split.counts["test"]) <= 1
     rule = summarize(after, DataConfig(validation_from="test", validation_fraction=0.5))["split_rule"]
     assert "validation is 0.5 of test" in rule
+
+
+def test_validation_from_test_takes_rows_of_a_test_file(tmp_path: Path) -> None:
+    for name, first in (("train", 0), ("test", 1000)):
+        rows = "\n".join(f"{first + number},{'ab'[number % 2]}" for number in range(40))
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n{rows}\n")
+    words = ["--data.path", str(tmp_path), "--data.target_column", "y", "--data.target", "class"]
+    data = load_data(load_experiment("table", [*words, "--data.validation_from", "test"]).data)
+    assert isinstance(data, TableData)
+    assert sorted(data.train.inputs[:, 0].tolist()) == list(range(40))
+    held_out = [*data.validation.inputs[:, 0], *data.test.inputs[:, 0]]
+    assert sorted(held_out) == list(range(1000, 1040))
+    assert dict(data.split.origins) == {"train": "train", "validation": "test", "test": "test"}
 
 
 def test_validation_from_test_works_with_a_test_split_of_the_source(shared_data: Path) -> None:

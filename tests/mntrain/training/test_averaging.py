@@ -85,6 +85,21 @@ def test_the_average_is_evaluated_and_becomes_the_artifact(tmp_path: Path, famil
     assert all(torch.equal(value, last[name]) for name, value in weights.items())
 
 
+def test_the_average_is_what_validation_chooses_by(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    averaged: list[bool] = []
+    evaluate = Trainer._evaluate
+
+    def watched(self: Trainer, model: Any, examples: Any) -> Any:
+        assert self.average is not None
+        averaged.append(model is self.average.model)
+        return evaluate(self, model, examples)
+
+    monkeypatch.setattr(Trainer, "_evaluate", watched)
+    fit(load_experiment("digits", [*TINY, "--family", "vanilla"]), FitOptions(runs=tmp_path, quiet=True))
+    # Of four epochs; at the end the model itself has the average of the best one.
+    assert averaged == [True] * 4 + [False]
+
+
 def test_a_broken_off_run_goes_on_with_its_average(tmp_path: Path, break_off: Any) -> None:
     config = load_experiment("digits", [*TINY, "--family", "mn", *MN])
     whole = fit(config, FitOptions(runs=tmp_path / "whole", quiet=True))
