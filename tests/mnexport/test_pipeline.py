@@ -48,7 +48,8 @@ def everything_below(folder: Path) -> set[str]:
 def test_the_published_model_is_complete_and_describes_itself(artifact: Path, repository: Path) -> None:
     report = export(options(artifact, repository, form="auto", max_batch_size=16))
     assert everything_below(repository) == {
-        "m", "m/README.md", "m/config.pbtxt", "m/labels.txt", "m/1", "m/1/model.onnx", "m/1/cpu.onnx", "m/1/export.json",
+        "m", "m/README.md", "m/config.pbtxt", "m/labels.txt", "m/1",
+        "m/1/model.onnx", "m/1/cpu.onnx", "m/1/export.json",
     }  # fmt: skip
     record = json.loads((repository / "m/1/export.json").read_text())
     assert record["sha256"]["model.onnx"] == sha256(report.path)
