@@ -136,6 +136,7 @@ def test_only_commands_with_overrides_take_other_words() -> None:
         "crossval",
         "features",
         "fewshot",
+        "head",
         "adapt",
     }
 
