@@ -38,7 +38,8 @@ class GroupScore:
         examples: examples of these classes.
         accuracy: share of right answers.
         balanced: mean over the classes of the share of right answers.
-        top5: share of examples whose class is among the five likeliest; None for five classes or fewer.
+        top5: share of examples whose class is among the five likeliest; None for five classes or fewer. Of equal scores
+            that of the first class counts as the likelier, as it does in the accuracy.
         loss: mean cross-entropy in nats.
     """
 
@@ -96,9 +97,11 @@ class _RowScores(NamedTuple):
 
 def _row_scores(logits: NDArray[np.float32], labels: IndexArray) -> _RowScores:
     of_label = np.take_along_axis(logits, labels[:, None], axis=1)
+    before = np.arange(logits.shape[1]) < labels[:, None]
+    likelier = (logits > of_label) | ((logits == of_label) & before)
     return _RowScores(
         hits=logits.argmax(axis=1) == labels,
-        top=(logits > of_label).sum(axis=1) < _TOP,
+        top=likelier.sum(axis=1) < _TOP,
         losses=logsumexp(logits.astype(np.float64), axis=1) - of_label[:, 0],
     )
 

@@ -49,3 +49,12 @@ def test_a_split_without_rows_of_a_class_leaves_the_class_out(problem: HeadProbl
     assert scores.groups["few"].classes == 2
     assert np.isnan(scores.recall[6])
     assert scores.groups["few"].balanced == pytest.approx(np.mean(scores.recall[[5, 7]]))
+
+
+def test_of_equal_scores_the_first_class_is_the_likelier() -> None:
+    # Votes of one neighbor: a class with the vote, and seven that are equal.
+    logits = np.zeros((8, 8), np.float32)
+    logits[:, 7] = 1.0
+    scores = logit_scores(logits, np.arange(8), ClassGroups(counts=np.full(8, 200)))
+    assert scores.groups["all"].accuracy == 1 / 8
+    assert scores.groups["all"].top5 == 5 / 8
