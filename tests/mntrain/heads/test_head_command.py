@@ -46,6 +46,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, write_features: WriteFeatures
     return Made(tmp_path_factory.mktemp("heads"), write_features)
 
 
+def test_a_head_is_evaluated_on_its_store_alone(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = made.runs / "lt0-crt" / "artifact"
+    assert main(["evaluate", str(artifact), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["accuracy"] == pytest.approx(made.record("lt0-crt")["scores"]["test"]["all"]["accuracy"])
+    assert main(["evaluate", str(artifact), "--data-path", str(made.stores[1])]) == 1
+    assert "are not those the artifact was trained with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("method", [*LINEAR, "bias-crt"])
 def test_the_artifact_of_a_linear_head_answers_as_its_record_says(made: Made, method: str) -> None:
     artifact, store = load_artifact(made.runs / f"lt0-{method}" / "artifact"), open_store(made.stores[0])
