@@ -164,8 +164,8 @@ def _width(arrays: ArraySet) -> int:
         wrong = [pair for pair in zip(other.columns, first.columns, strict=False) if pair[0] != pair[1]]
         if wrong:
             raise DataError(
-                f"{other.where} has the column {wrong[0][0]!r} where {first.where} has {wrong[0][1]!r}; write the columns "
-                "of all splits in the same order."
+                f"{other.where} has the column {wrong[0][0]!r} where {first.where} has {wrong[0][1]!r}; write the "
+                "columns of all splits in the same order."
             )
     return first.width
 
@@ -177,8 +177,8 @@ def _classifier(arrays: ArraySet, width: int, classes: int) -> LinearClassifier 
         return None
     if arrays.label_names is None and any(part.labels.dtype.kind not in "iu" for part in arrays.parts.values()):
         raise DataError(
-            "The arrays hold a classifier, and labels that are names, but not which class each row of the classifier is "
-            "of; give label_names in the order of its rows, or leave the classifier out."
+            "The arrays hold a classifier, and labels that are names, but not which class each row of the classifier "
+            "is of; give label_names in the order of its rows, or leave the classifier out."
         )
     weight = np.ascontiguousarray(arrays.weight, np.float32)
     bias = np.zeros(len(weight), np.float32) if arrays.bias is None else np.asarray(arrays.bias, np.float32)
