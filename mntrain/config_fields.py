@@ -3,10 +3,10 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Set
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from mntrain.errors import ConfigError
-from mntrain.fields.suggestion import nearest
 
 _Config = TypeVar("_Config")
 
@@ -42,8 +42,10 @@ def with_fields(section: str, config: _Config, given: Mapping[str, Any]) -> _Con
     changes = {}
     for name, value in given.items():
         if name not in known:
-            near = nearest(name, known)
-            raise ConfigError(f"{section}.{name} is no field; {f'did you mean {near}?' if near else 'leave it out.'}")
+            near = get_close_matches(name, known, n=1)
+            raise ConfigError(
+                f"{section}.{name} is no field; {f'did you mean {near[0]}?' if near else 'leave it out.'}"
+            )
         inner = getattr(config, name)
         nested = dataclasses.is_dataclass(inner) and isinstance(value, Mapping)
         changes[name] = with_fields(f"{section}.{name}", inner, value) if nested else value

@@ -156,7 +156,7 @@ def _check_groups(options: HeadOptions, stores: Sequence[FeatureStore]) -> None:
         groups = ClassGroups(counts=store.counts, many=shared.many, few=shared.few)
         for method in options.methods:
             if method.method.base_classes is not None:
-                groups.require_few(method.name, method.method.base_classes(shared))
+                groups.require_few(method.name, method.method.base_classes(options.settings))
 
 
 def _check_folders(options: HeadOptions) -> None:

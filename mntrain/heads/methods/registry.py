@@ -16,7 +16,7 @@ from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
 from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
-from mntrain.heads.settings import HeadSettings
+from mntrain.heads.settings import HeadSections
 
 BASE = "joint"
 """Method whose classifier others start from and are compared with."""
@@ -38,7 +38,7 @@ class HeadMethod:
     summary: str
     on_base: bool = False
     linear: bool = True
-    base_classes: Callable[[HeadSettings], int] | None = None
+    base_classes: Callable[[HeadSections], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +79,13 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
             run=fixed,
             summary="control: fixed coefficients of neighbors for few",
             on_base=True,
-            base_classes=lambda settings: settings.neighbors,
+            base_classes=lambda settings: settings.head.neighbors,
         ),
         "alpha": HeadMethod(
             run=alpha,
             summary="Alpha Net: learned coefficients of neighbors for few",
             on_base=True,
-            base_classes=lambda settings: 1,
+            base_classes=lambda settings: settings.alpha.neighbors if settings.alpha.source == "base" else 1,
         ),
     }
 )

@@ -187,6 +187,7 @@ def test_unusable_stores_and_wrong_words_are_told(
         (["crt", str(damaged)], 1, "test rows of", "row 3"),
         (["bias", str(even)], 2, "fewer than 20", "Raise --head.few"),
         (["joint,fixed", str(made.stores[0]), "--head.neighbors", "6"], 2, "takes 6 base class", "Lower"),
+        (["crt,alpha-crt", str(made.stores[0]), "--alpha.neighbors", "6"], 2, "takes 6 base", "--alpha.neighbors"),
         (["bias", str(made.stores[0]), "--head.feww", "3"], 2, "--head.few?", "no setting"),
         (["ctr", str(made.stores[0])], 2, "Did you mean 'crt'", "choose from"),
         (["crt", str(tmp_path / "none")], 1, "no feature store", "mntrain features"),
