@@ -171,7 +171,7 @@ def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], words: s
 def test_splits_of_two_widths(tmp_path: Path) -> None:
     for name, width in (("train", 5), ("test", 4)):
         np.savez(tmp_path / f"{name}.npz", features=FEATURES[:, :width], labels=LABELS)
-    with pytest.raises(DataError, match=r"has 5 features a row, .* has 4"):
+    with pytest.raises(DataError, match=r"has 4 features a row, .* has 5"):
         write(tmp_path, tmp_path / "store")
 
 
