@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from mnexport.errors import GraphError
 from mnexport.graph import BATCH
+from mntrain.networks.pixels import OFF_TIES
 
 _OUT = "vectors"
 
@@ -32,10 +33,12 @@ def give_pixels_as(pixels: ModelProto, element_type: int) -> None:
     nodes = []
     if element_type == TensorProto.UINT8:
         graph.initializer.extend(
-            numpy_helper.from_array(np.array(value, np.float32), limit) for limit, value in (("low", 0), ("high", 255))
+            numpy_helper.from_array(np.array(value, np.float32), constant)
+            for constant, value in (("low", 0), ("high", 255), ("off_ties", OFF_TIES))
         )
         nodes += [
-            helper.make_node("Round", [name], ["rounded"], "rounded"),
+            helper.make_node("Add", [name, "off_ties"], ["shifted"], "shifted"),
+            helper.make_node("Round", ["shifted"], ["rounded"], "rounded"),
             helper.make_node("Clip", ["rounded", "low", "high"], ["limited"], "limited"),
         ]
         name = "limited"

@@ -25,6 +25,10 @@ from mntrain.networks.record import NetworkRecord, PixelRule
 from mntrain.networks.sample_images import NETWORK_IMAGES
 from mntrain.regular_files import regular
 
+_CHECKED = 8
+_FEATURE_TOLERANCE = 0.02
+"""Largest difference of features, over the largest feature."""
+
 
 def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, explain: int) -> GraftedNetwork | None:
     """Open the network whose features an artifact takes; None for an artifact that takes the data itself.
@@ -38,7 +42,7 @@ def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, e
     Raises:
         UsageError: a place of a network is given for an artifact without one.
         FormError: the head estimates values, not classes.
-        ArtifactError: the images of the artifact are missing, or do not fit.
+        ArtifactError: the images of the artifact are missing, or do not fit; or the network gives other features.
         GraphError: the network's ONNX file cannot be read.
         MnTrainError: the network is not the one that the head was trained on, or cannot be opened.
     """
@@ -64,6 +68,7 @@ def read_graft(artifact: Artifact, backbone: Path | None, graph: GraphOptions, e
         )
     samples = _read_images(artifact, record.pixels)
     network = _open(record, backbone)
+    _check_features(artifact, samples, network)
     return GraftedNetwork(
         network=network,
         samples=samples,
@@ -84,6 +89,25 @@ def _open(record: NetworkRecord, backbone: Path | None) -> FrozenNetwork:
     except ConfigError as error:
         remedy = "Say with --backbone where the network of this head lies now."
         raise ArtifactError(f"{error} {remedy if backbone is None else ''}".rstrip()) from error
+
+
+def _check_features(artifact: TableArtifact, samples: ImageSet, network: FrozenNetwork) -> None:
+    """Hold the network to the features that the artifact has of its images.
+
+    Equal weights do not make an equal network: its configuration may differ, or the record of its pixels.
+
+    Raises:
+        ArtifactError: features differ by more than another batch, release or processor explains.
+    """
+    stored = artifact.samples.inputs[:_CHECKED]
+    difference = float(np.abs(network.embed(samples.images[:_CHECKED]) - stored).max())
+    largest = float(np.abs(stored).max())
+    if not difference <= _FEATURE_TOLERANCE * largest:
+        raise ArtifactError(
+            f"{network.record.name} gives other features of the images in {artifact.path} than the head was trained "
+            f"on: they differ by up to {difference:.3g}, where the largest is {largest:.3g}. Its configuration, or the "
+            "way of pixels in config.json, is another; put the old one back, or write the features again."
+        )
 
 
 def graft_signature(rule: PixelRule, labels: tuple[str, ...], graph: GraphOptions, explain: int) -> ExportSignature:

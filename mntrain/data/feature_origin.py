@@ -51,7 +51,9 @@ class FeatureOrigin:
     Args:
         network: the frozen network.
         samples: of the test split; None where there are no images.
+        views: rows of each training image, which counts once among the examples of its class.
     """
 
     network: NetworkRecord
     samples: FeatureSamples | None = None
+    views: int = 1

@@ -202,6 +202,11 @@ class TableData:
         return self.split.place(split, position, noun="row")
 
     @property
+    def training_views(self) -> int:
+        """Rows of each training example: several where features of views of an image are rows of their own."""
+        return 1 if self.origin is None else self.origin.views
+
+    @property
     def features(self) -> int:
         """Number of columns F of the inputs, as they are stored."""
         return len(self.feature_names)

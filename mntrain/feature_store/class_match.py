@@ -27,6 +27,8 @@ def match_classes(network: FrozenNetwork, names: Sequence[str]) -> tuple[LinearC
     if classifier is None:
         return None, "the network has no linear last layer, or none that is known"
     if known is not None and set(names) <= set(known):
+        if twice := [name for name in names if known.count(name) > 1]:
+            return None, f"the network's own has several classes {twice[0]!r}, so the store has none"
         rows = np.array([known.index(name) for name in names])
         chosen = LinearClassifier(weight=classifier.weight[rows].copy(), bias=classifier.bias[rows].copy())
         return chosen, f"the network's own, {len(names)} of {len(known)} classes by name"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mntrain.artifact import read_config
+from mntrain.config_fields import with_fields
 from mntrain.data.augmentation import AugmentationConfig
 from mntrain.data.config import DataConfig
 from mntrain.data.images import ImageData
@@ -28,7 +28,7 @@ def choose_data(opened: OpenedNetwork, given: Mapping[str, Any]) -> DataConfig:
     """
     trained = read_config(Path(opened.name)).experiment.data if opened.kind == "artifact" else None
     if trained is not None and given.get("source") in (None, trained.source):
-        return dataclasses.replace(trained, **dict(given))
+        return with_fields("data", trained, given)
     if given.get("source") is None and given.get("path") is None:
         raise ConfigError(
             f"--data.path is not given; {opened.name} brings no data of its own. Name images such as --data.path "
@@ -45,7 +45,7 @@ def choose_data(opened: OpenedNetwork, given: Mapping[str, Any]) -> DataConfig:
         suited |= {"image_size": opened.input.side, "image_fit": opened.input.fit}
     if "image_size" in given and given["image_size"] is None:
         suited.pop("image_fit", None)
-    return DataConfig(**(suited | dict(given) | {"source": source}))
+    return with_fields("data", DataConfig(), suited | dict(given) | {"source": source})
 
 
 def choose_augmentation(opened: OpenedNetwork, given: Mapping[str, Any]) -> AugmentationConfig:
@@ -55,8 +55,8 @@ def choose_augmentation(opened: OpenedNetwork, given: Mapping[str, Any]) -> Augm
         ConfigError: a value that cannot be.
     """
     if opened.kind == "artifact":
-        return dataclasses.replace(read_config(Path(opened.name)).experiment.augmentation, **dict(given))
-    return AugmentationConfig(**given)
+        return with_fields("augmentation", read_config(Path(opened.name)).experiment.augmentation, given)
+    return with_fields("augmentation", AugmentationConfig(), given)
 
 
 def load_chosen(config: DataConfig) -> ImageData:

@@ -75,10 +75,11 @@ class ClassGroups:
                 f"but there is none: {counted}. Raise --head.few, or choose another method."
             )
         base = len(self.members("base"))
+        section = "alpha" if method.startswith("alpha") else "head"
         if base < neighbors:
             raise ConfigError(
                 f"Method {method!r} takes {neighbors} base class(es), of {self.few} training examples or more, but "
-                f"there {'is' if base == 1 else 'are'} {base}: {counted}. Lower --head.neighbors or --head.few."
+                f"there {'is' if base == 1 else 'are'} {base}: {counted}. Lower --{section}.neighbors or --head.few."
             )
 
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from mntrain.feature_store.store import FeatureStore, open_store
 from mntrain.heads.comparison import HeadComparison
 from mntrain.heads.comparison_files import COMPARISON, write_comparison
 from mntrain.heads.feature_scale import FeatureScale, finite_chunks
+from mntrain.heads.groups import ClassGroups
 from mntrain.heads.maker import HeadMaker
 from mntrain.heads.methods.registry import TRAINED, NamedMethod
 from mntrain.heads.record import RECORD, HeadRecord
@@ -68,11 +70,14 @@ class HeadOptions:
             or not all(0 <= seed < 2**31 for seed in self.seeds)
         ):
             raise ConfigError(f"--seeds is {self.seeds}; give whole numbers from 0 to {2**31 - 1}, each of them once.")
+        names = [method.name for method in self.methods]
         if self.fit_words and all(method.name != TRAINED for method in self.methods):
             raise ConfigError(
                 f"{self.fit_words[0]} is a field of the method {TRAINED!r}, which is none of "
-                f"{', '.join(method.name for method in self.methods)}; leave it out, or add the method."
+                f"{', '.join(names)}; leave it out, or add the method."
             )
+        if self.baseline is not None and self.baseline not in names:
+            raise ConfigError(f"--baseline is {self.baseline!r}, which is not among the methods {', '.join(names)}.")
         if self.name is not None and len(self.stores) > 1:
             raise ConfigError(
                 f"--name is {self.name!r}, but there are {len(self.stores)} stores, whose runs are named by them; "
@@ -111,6 +116,7 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
     """
     _check_folders(options)
     opened = [usable_store(path) for path in options.stores]
+    _check_groups(options, opened)
     records: list[HeadRecord] = []
     with RunProgress(len(options.folders()), quiet=options.quiet) as progress:
         for path, store in zip(options.stores, opened, strict=True):
@@ -150,6 +156,16 @@ def usable_store(path: Path) -> FeatureStore:
         for _ in finite_chunks(store.part(name).features, f"{name} rows of {path}"):
             pass
     return store
+
+
+def _check_groups(options: HeadOptions, stores: Sequence[FeatureStore]) -> None:
+    """Refuse methods for classes of few on stores that have none, or too few others, before any head is made."""
+    shared = options.settings.head
+    for store in stores:
+        groups = ClassGroups(counts=store.counts, many=shared.many, few=shared.few)
+        for method in options.methods:
+            if method.method.base_classes is not None:
+                groups.require_few(method.name, method.method.base_classes(options.settings))
 
 
 def _check_folders(options: HeadOptions) -> None:

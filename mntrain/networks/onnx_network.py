@@ -23,6 +23,7 @@ from mntrain.networks.onnx_cut import GraphValues, find_cut
 from mntrain.networks.onnx_input import OnnxInput, find_input, input_rule
 from mntrain.networks.opened import OpenedNetwork
 from mntrain.networks.options import NetworkOptions, Notify, Pooling
+from mntrain.networks.pixels import OFF_TIES
 from mntrain.networks.pooling import pool
 from mntrain.regular_files import regular
 
@@ -111,7 +112,7 @@ def _session(model: Any, file: Path, found: OnnxInput, output: str, pooling: Poo
         raise DataError(f"{file} cannot be run by ONNX Runtime ({reason}).") from error
 
     def run(inputs: NDArray[Any]) -> NDArray[Any]:
-        pixels = np.rint(inputs).clip(0, 255) if found.dtype == "uint8" else inputs
+        pixels = np.rint(inputs + np.float32(OFF_TIES)).clip(0, 255) if found.dtype == "uint8" else inputs
         try:
             (features,) = session.run([output], {found.name: pixels.astype(found.dtype, copy=False)})
         except Exception as error:

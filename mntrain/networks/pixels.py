@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from mntrain.data.preprocessing import Preprocessing, PreprocessingConfig
 from mntrain.networks.record import PixelRule
 
+OFF_TIES = 1 / 1024
+"""Added to pixels before they are rounded to bytes: interpolation gives halves, which float32 has on either side."""
+
 
 class NetworkInput(nn.Module):
     """Normalises pixels, resizes them by bilinear interpolation, and lays them out as the network takes them.

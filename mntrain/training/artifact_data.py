@@ -12,6 +12,8 @@ from mntrain.data.images import ImageData, ImageSet
 from mntrain.data.split_record import SPLITS
 from mntrain.data.tables import TableData, TableSet
 from mntrain.errors import ConfigError, DataError
+from mntrain.feature_store.store import FeatureSplit
+from mntrain.feature_store.writing import store_digest
 from mntrain.training import evaluation
 from mntrain.training.evaluation import MSE, EvaluationPlan, Metric
 from mntrain.training.group_accuracy import accuracy_for, recorded_counts
@@ -55,15 +57,24 @@ def load_data(config: ArtifactConfig, path: str | Path | None = None) -> ImageDa
         data = loading.load_data(source)
     except DataError as error:
         raise DataError(f"{error} Say where the data lies now with --data-path.") from error
-    expected = config.split["sha256"]
-    if data.split.sha256 != expected:
+    expected, found = config.split["sha256"], _digest(config, data)
+    if found != expected:
         noun = "images" if isinstance(data, ImageData) else "rows"
         raise DataError(
             f"The {noun} of {source.path or source.source} are not those the artifact was trained with: their digest "
-            f"is {data.split.sha256[:12]}…, the artifact's {expected[:12]}…. Say where the right data lies with "
+            f"is {found[:12]}…, the artifact's {expected[:12]}…. Say where the right data lies with "
             "--data-path."
         )
     return data
+
+
+def _digest(config: ArtifactConfig, data: ImageData | TableData) -> str:
+    """Return the digest of the splits; heads are made on a whole store, and keep the digest of that."""
+    if config.head is None or not isinstance(data, TableData):
+        return data.split.sha256
+    return store_digest(
+        {name: FeatureSplit(features=data.part(name).inputs, labels=data.part(name).targets) for name in SPLITS}
+    )
 
 
 def evaluate(

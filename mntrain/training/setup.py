@@ -220,7 +220,9 @@ class TableSetup(RunSetup):
             test=test,
             augment=lambda rows: rows,
             preprocessing=Standardization(self._scale).to(device),
-            metric=MSE if self._data.label_names is None else _accuracy(train.targets, len(self._data.label_names)),
+            metric=MSE
+            if self._data.label_names is None
+            else _accuracy(train.targets, len(self._data.label_names), self._data.training_views),
         )
 
     def test_figures(self, evaluation: Evaluation) -> dict[str, Any]:
@@ -262,9 +264,9 @@ def setup_for(config: ExperimentConfig, data: ImageData | TableData) -> RunSetup
     return ImageSetup(config, data) if isinstance(data, ImageData) else TableSetup(config, data)
 
 
-def _accuracy(labels: IndexArray, classes: int) -> Metric:
-    """Accuracy, of groups of classes too where the training labels [N] are imbalanced."""
-    return accuracy_for(np.bincount(labels, minlength=classes).tolist())
+def _accuracy(labels: IndexArray, classes: int, views: int = 1) -> Metric:
+    """Accuracy, of groups of classes too where the training labels [N], of several views each, are imbalanced."""
+    return accuracy_for((np.bincount(labels, minlength=classes) // views).tolist())
 
 
 def _split_summary(split: SplitRecord) -> dict[str, Any]:

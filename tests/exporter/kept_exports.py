@@ -31,7 +31,9 @@ class KeptExports:
         self._folder = folder
         self._export = export
 
-    def __call__(self, module: nn.Module, inputs: tuple[Any, ...], **options: Any) -> Any:
+    def __call__(self, module: nn.Module, inputs: tuple[Any, ...], *further: Any, **options: Any) -> Any:
+        if further:  # a file that the exporter writes itself
+            return self._export(module, inputs, *further, **options)
         key = _content(module, inputs, options)
         if key is None:
             return self._export(module, inputs, **options)

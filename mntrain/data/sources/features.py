@@ -31,7 +31,7 @@ def load(config: DataConfig) -> SourceTable:
         feature_names=tuple(f"feature_{number}" for number in range(store.features)),
         target_names=(_TARGET,),
         label_names=store.label_names,
-        origin=FeatureOrigin(network=store.network, samples=read_samples(store)),
+        origin=FeatureOrigin(network=store.network, samples=read_samples(store), views=store.crops),
         account=_account(store),
     )
 

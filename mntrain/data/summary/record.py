@@ -13,7 +13,7 @@ class SplitEntry(TypedDict):
     source_split: str
     """Split of the source that they come from; ``all`` where it has none."""
     classes: dict[str, int]
-    """Class → number of examples; empty where targets are values."""
+    """Class → number of examples, several views of an image being one; empty where targets are values."""
 
 
 class IgnoredEntry(TypedDict):

@@ -53,6 +53,8 @@ def _split(data: ImageData | TableData, name: str) -> SplitEntry:
     part, classes = data.part(name), {}
     if data.label_names is not None:
         counts = np.bincount(part.targets, minlength=len(data.label_names))
+        if name == "train" and isinstance(data, TableData):
+            counts //= data.training_views
         classes = {label: int(count) for label, count in zip(data.label_names, counts, strict=True)}
     return SplitEntry(count=len(part), source_split=data.split.origins[name], classes=classes)
 

@@ -48,6 +48,9 @@ def open_arrays(path: Path, options: Mapping[str, Any]) -> ArraySet:
         if set(one.parts) != {"all"}:
             raise DataError(f"{splits[split]} has splits of its own; in a folder of splits it must hold one alone.")
     train = opened["train"]
+    for split, one in opened.items():
+        if one.label_names not in (None, train.label_names):
+            raise DataError(f"{splits[split]} has other label_names than {splits['train']}; all splits need the same.")
     own = next((item for item in files if item.stem == _CLASSIFIER), None)
     found = read_classifier(_members(own)) if own is not None else {}
     described = {"weight": train.weight, "bias": train.bias, "label_names": train.label_names} | found

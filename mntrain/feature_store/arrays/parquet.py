@@ -54,7 +54,12 @@ def read_parquet(path: Path, options: Mapping[str, Any]) -> ArraySet:
         raise DataError(f"{path} cannot be read ({' '.join(str(error).split())}); write it again.") from error
     check_pair(str(path), (len(found), width), found, words)
     part = ArrayPart(
-        where=str(path), width=width, labels=found, words=words, blocks=partial(_blocks, path, columns, width)
+        where=str(path),
+        width=width,
+        labels=found,
+        words=words,
+        blocks=partial(_blocks, path, columns, width),
+        columns=tuple(columns) if len(columns) == width else (),
     )
     return ArraySet(parts={"all": part})
 

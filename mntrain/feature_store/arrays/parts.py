@@ -28,6 +28,7 @@ class ArrayPart:
         labels: whole numbers or names, [N].
         words: split of each row as the file says it, [N]; None where it does not.
         blocks: yields features [B, d] of any real type, in order.
+        columns: names of the features, where each is a column of a table; else empty.
     """
 
     where: str
@@ -35,6 +36,7 @@ class ArrayPart:
     labels: NDArray[Any]
     words: NDArray[Any] | None
     blocks: Callable[[], Iterator[NDArray[Any]]]
+    columns: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -153,12 +153,19 @@ def _write_rows(folder: Path, arrays: ArraySet, splits: ArraySplits, width: int)
 
 
 def _width(arrays: ArraySet) -> int:
-    first, *others = arrays.parts.values()
+    first = arrays.parts.get("train") or next(iter(arrays.parts.values()))
+    others = [part for part in arrays.parts.values() if part is not first]
     for other in others:
         if other.width != first.width:
             raise DataError(
                 f"{other.where} has {other.width} features a row, {first.where} has {first.width}; all splits must "
                 "come from the same network."
+            )
+        wrong = [pair for pair in zip(other.columns, first.columns, strict=False) if pair[0] != pair[1]]
+        if wrong:
+            raise DataError(
+                f"{other.where} has the column {wrong[0][0]!r} where {first.where} has {wrong[0][1]!r}; write the "
+                "columns of all splits in the same order."
             )
     return first.width
 
@@ -168,6 +175,11 @@ def _classifier(arrays: ArraySet, width: int, classes: int) -> LinearClassifier 
         if arrays.bias is not None:
             raise DataError("The arrays hold a bias but no weight of a classifier; give both, or neither.")
         return None
+    if arrays.label_names is None and any(part.labels.dtype.kind not in "iu" for part in arrays.parts.values()):
+        raise DataError(
+            "The arrays hold a classifier, and labels that are names, but not which class each row of the classifier "
+            "is of; give label_names in the order of its rows, or leave the classifier out."
+        )
     weight = np.ascontiguousarray(arrays.weight, np.float32)
     bias = np.zeros(len(weight), np.float32) if arrays.bias is None else np.asarray(arrays.bias, np.float32)
     if weight.shape != (classes, width):

@@ -36,5 +36,5 @@ def tau_normalised(classifier: LinearClassifier, scale: FeatureScale, value: flo
     """
     weight, bias = scale.unfolded(classifier)
     norms = np.linalg.norm(weight, axis=1, keepdims=True)
-    norms = np.maximum(norms, np.finfo(np.float64).tiny) ** value
+    norms = np.maximum(norms**value, np.finfo(np.float64).tiny)  # a class of weights 0 keeps them
     return scale.folded(weight / norms, np.zeros_like(bias))

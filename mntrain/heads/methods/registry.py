@@ -17,6 +17,7 @@ from mntrain.heads.methods.nearest import knn, ncm
 from mntrain.heads.methods.norms import tau
 from mntrain.heads.methods.references import mlp, svm
 from mntrain.heads.problem import HeadProblem, HeadResult
+from mntrain.heads.settings import HeadSections
 
 TRAINED = "meta-neighborhoods"
 """Method that trains a family by a recipe."""
@@ -33,12 +34,14 @@ class HeadMethod:
         summary: in a line.
         on_base: it changes a linear classifier, that of the base or of another method after a hyphen (``bias-crt``).
         linear: its head is a linear classifier, which becomes an artifact.
+        base_classes: of a method for classes of few examples, the base classes that it needs; None for others.
     """
 
     run: Callable[[HeadProblem], HeadResult]
     summary: str
     on_base: bool = False
     linear: bool = True
+    base_classes: Callable[[HeadSections], int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +77,24 @@ METHODS: Mapping[str, HeadMethod] = MappingProxyType(
             summary="adapted to every row by its learned neighbors",
             linear=False,
         ),
-        "bias": HeadMethod(run=bias, summary="control: a constant on the biases of classes of few", on_base=True),
-        "fixed": HeadMethod(run=fixed, summary="control: fixed coefficients of neighbors for few", on_base=True),
-        "alpha": HeadMethod(run=alpha, summary="Alpha Net: learned coefficients of neighbors for few", on_base=True),
+        "bias": HeadMethod(
+            run=bias,
+            summary="control: a constant on the biases of classes of few",
+            on_base=True,
+            base_classes=lambda settings: 1,
+        ),
+        "fixed": HeadMethod(
+            run=fixed,
+            summary="control: fixed coefficients of neighbors for few",
+            on_base=True,
+            base_classes=lambda settings: settings.head.neighbors,
+        ),
+        "alpha": HeadMethod(
+            run=alpha,
+            summary="Alpha Net: learned coefficients of neighbors for few",
+            on_base=True,
+            base_classes=lambda settings: settings.alpha.neighbors if settings.alpha.source == "base" else 1,
+        ),
     }
 )
 

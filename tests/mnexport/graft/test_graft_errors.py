@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -81,6 +82,17 @@ def test_a_head_of_another_width(small_network: FrozenNetwork, small_samples: Sa
     write_linear_head(tmp_path / "head", small_network, narrow)
     with pytest.raises(ArtifactError, match=r"takes 7 features, and .* gives 16"):
         read(tmp_path / "head")
+
+
+def test_a_network_that_gives_other_features_with_equal_weights(linear_head: Path, tmp_path: Path) -> None:
+    head = tmp_path / "head"
+    shutil.copytree(linear_head, head)
+    assert read(head) is not None
+    config = json.loads((head / "config.json").read_text())
+    config["network"]["pixels"]["mean"] = [0.0, 0.0, 0.0]
+    (head / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ArtifactError, match=r"gives other features of the images in .*write the features again"):
+        read(head)
 
 
 def test_features_that_differ_in_one_bit_are_a_failure_of_parity(

@@ -185,7 +185,7 @@ def test_features_of_another_width_are_told() -> None:
 def test_pixels_take_the_type_of_the_network() -> None:
     text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N, 4] x) => (float[N, 4] y) { y = Identity(x) }'
     values = floats([[-3, 1.5, 2.5, 300]])
-    for kind, wanted in ((TensorProto.UINT8, [[0, 2, 2, 255]]), (TensorProto.FLOAT16, values.tolist())):
+    for kind, wanted in ((TensorProto.UINT8, [[0, 2, 3, 255]]), (TensorProto.FLOAT16, values.tolist())):
         pixels = parser.parse_model(text)
         give_pixels_as(pixels, kind)
         onnx.checker.check_model(pixels, full_check=True)

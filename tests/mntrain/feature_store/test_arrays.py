@@ -171,8 +171,34 @@ def test_arrays_that_do_not_fit(tmp_path: Path, arrays: dict[str, Any], words: s
 def test_splits_of_two_widths(tmp_path: Path) -> None:
     for name, width in (("train", 5), ("test", 4)):
         np.savez(tmp_path / f"{name}.npz", features=FEATURES[:, :width], labels=LABELS)
-    with pytest.raises(DataError, match=r"has 5 features a row, .* has 4"):
+    with pytest.raises(DataError, match=r"has 4 features a row, .* has 5"):
         write(tmp_path, tmp_path / "store")
+
+
+def test_a_classifier_of_classes_that_have_no_order(tmp_path: Path) -> None:
+    labels = np.array(["cow", "ant", "bee"])[LABELS]
+    np.savez(tmp_path / "a.npz", features=FEATURES, labels=labels, weight=WEIGHT)
+    with pytest.raises(DataError, match="give label_names in the order of its rows"):
+        write(tmp_path / "a.npz", tmp_path / "store")
+    names = np.array(["cow", "ant", "bee"])
+    np.savez(tmp_path / "a.npz", features=FEATURES, labels=labels, weight=WEIGHT, label_names=names)
+    store = write(tmp_path / "a.npz", tmp_path / "store")
+    assert store.label_names == ("cow", "ant", "bee")
+
+
+def test_splits_of_other_columns_or_names(tmp_path: Path) -> None:
+    columns = {f"f{i}": FEATURES[:, i] for i in range(WIDTH)} | {"label": LABELS}
+    for split in ("train", "validation"):
+        pq.write_table(pa.table(columns), tmp_path / f"{split}.parquet")
+    pq.write_table(pa.table(dict(reversed(columns.items()))), tmp_path / "test.parquet")
+    with pytest.raises(DataError, match=r"test\.parquet has the column 'f4' where .*train\.parquet has 'f0'"):
+        write(tmp_path, tmp_path / "store")
+    other = tmp_path / "named"
+    other.mkdir()
+    for split, names in (("train", NAMES), ("test", NAMES[::-1])):
+        np.savez(other / f"{split}.npz", features=FEATURES, labels=LABELS, label_names=names)
+    with pytest.raises(DataError, match="other label_names"):
+        write(other, tmp_path / "store")
 
 
 def test_lists_of_several_lengths(tmp_path: Path) -> None:

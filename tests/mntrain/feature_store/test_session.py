@@ -213,6 +213,19 @@ def test_networks_that_bring_no_data_ask_for_some(tmp_path: Path, monkeypatch: p
     config = choose_data(opened, {"path": "photos"})
     assert (config.source, config.image_size, config.image_fit, config.color) == ("images", 224, "crop", "RGB")
     assert choose_data(opened, {"path": "photos", "image_size": None}).image_size is None
+    tail = choose_data(opened, {"path": "photos", "imbalance": {"kind": "exponential", "ratio": 20.0}}).imbalance
+    assert (tail.kind, tail.ratio) == ("exponential", 20.0)
+    with pytest.raises(ConfigError, match=r"data\.pat is no field; did you mean path\?"):
+        choose_data(opened, {"path": "photos", "pat": "x"})
+
+
+def test_a_long_tail_is_drawn_of_the_training_split_alone(dot_artifact: Path, tmp_path: Path) -> None:
+    words = ["--data.imbalance.kind", "exponential", "--data.imbalance.ratio", "20"]
+    assert main(["features", str(dot_artifact), str(tmp_path / "store"), *words]) == 0
+    store = open_store(tmp_path / "store")
+    assert store.counts.tolist() == sorted(store.counts.tolist(), reverse=True)
+    assert store.counts[9] == store.counts[0] // 20
+    assert [len(store.validation), len(store.test)] == [144, 359]
 
 
 def test_an_artifact_of_rows_is_refused(tmp_path: Path) -> None:

@@ -48,6 +48,15 @@ def made(tmp_path_factory: pytest.TempPathFactory, write_features: WriteFeatures
     return Made(tmp_path_factory.mktemp("heads"), write_features)
 
 
+def test_a_head_is_evaluated_on_its_store_alone(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact = made.runs / "lt0-crt" / "artifact"
+    assert main(["evaluate", str(artifact), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["accuracy"] == pytest.approx(made.record("lt0-crt")["scores"]["test"]["all"]["accuracy"])
+    assert main(["evaluate", str(artifact), "--data-path", str(made.stores[1])]) == 1
+    assert "are not those the artifact was trained with" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("method", [*LINEAR, "bias-crt"])
 def test_the_artifact_of_a_linear_head_answers_as_its_record_says(made: Made, method: str) -> None:
     artifact, store = load_artifact(made.runs / f"lt0-{method}" / "artifact"), open_store(made.stores[0])
@@ -179,6 +188,8 @@ def test_unusable_stores_and_wrong_words_are_told(
         (["crt", str(empty)], 1, "1 class(es)", "'class 2'"),
         (["crt", str(damaged)], 1, "test rows of", "row 3"),
         (["bias", str(even)], 2, "fewer than 20", "Raise --head.few"),
+        (["joint,fixed", str(made.stores[0]), "--head.neighbors", "6"], 2, "takes 6 base class", "Lower"),
+        (["crt,alpha-crt", str(made.stores[0]), "--alpha.neighbors", "6"], 2, "takes 6 base", "--alpha.neighbors"),
         (["bias", str(made.stores[0]), "--head.feww", "3"], 2, "--head.few?", "no setting"),
         (["ctr", str(made.stores[0])], 2, "Did you mean 'crt'", "choose from"),
         (["crt", str(tmp_path / "none")], 1, "no feature store", "mntrain features"),
@@ -191,3 +202,4 @@ def test_unusable_stores_and_wrong_words_are_told(
         told = capsys.readouterr().err
         for part in parts:
             assert part in told
+    assert not (tmp_path / "runs").exists()

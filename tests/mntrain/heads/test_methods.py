@@ -125,6 +125,15 @@ def test_weights_are_divided_by_a_power_of_their_norm_and_biases_dropped(
     assert tuple(round(step / 10, 1) for step in range(21)) == TAUS
 
 
+def test_a_class_of_weights_0_keeps_them(base: HeadResult) -> None:
+    assert base.linear is not None
+    weight = base.linear.weight.copy()
+    weight[2] = 0
+    for value in (0.0, 2.0):
+        head = tau_normalised(replace(base.linear, weight=weight), base.scale, value)
+        assert not head.weight[2].any()
+
+
 def test_the_constant_stands_on_the_biases_of_few_alone(problem: HeadProblem, base: HeadResult) -> None:
     given = with_head(problem, base, constant=0.5)
     result = bias(given)

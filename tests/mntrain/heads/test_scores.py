@@ -85,3 +85,12 @@ def test_settings_are_ranked_by_the_score_that_is_chosen(
     assert np.mean(recalls) != right.mean()
     assert uneven.rank(base.predictor)[0] == pytest.approx(expected)
     assert uneven.rank_logits(base.predictor.logits(part.features)) == uneven.rank(base.predictor)
+
+
+def test_of_equal_scores_the_first_class_is_the_likelier() -> None:
+    # Votes of one neighbor: a class with the vote, and seven that are equal.
+    logits = np.zeros((8, 8), np.float32)
+    logits[:, 7] = 1.0
+    scores = logit_scores(logits, np.arange(8), ClassGroups(counts=np.full(8, 200)))
+    assert scores.groups["all"].accuracy == 1 / 8
+    assert scores.groups["all"].top5 == 5 / 8
