@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mntrain.artifact import TableArtifact, load_artifact, save_artifact
 from mntrain.config import ExperimentConfig
+from mntrain.feature_store.store import open_store
 from mntrain.networks.sample_images import NETWORK_IMAGES
 from mntrain.training.fit import fit
 from mntrain.training.run_folder import FitOptions
@@ -69,13 +70,20 @@ class FittedHead:
         return np.concatenate(parts)
 
     def save(self, path: Path, name: str, head: Mapping[str, Any]) -> None:
-        """Write the artifact under the name of a run, with ``head`` in its configuration.
+        """Write the artifact under the name of a run, with ``head`` and the store's digest in its configuration.
 
         Raises:
             ArtifactError: the folder cannot be written.
+            DataError: the store cannot be read any more.
         """
+        trained = self.artifact.config
+        store = trained.experiment.data.path
+        assert store is not None
         config = replace(
-            self.artifact.config, experiment=replace(self.artifact.config.experiment, name=name), head=dict(head)
+            trained,
+            experiment=replace(trained.experiment, name=name),
+            split=trained.split | {"sha256": open_store(store).sha256},
+            head=dict(head),
         )
         save_artifact(path, config, self.artifact.model.state_dict(), self.artifact.samples, self.files)
 

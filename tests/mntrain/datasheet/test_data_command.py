@@ -17,6 +17,9 @@ from mntrain.artifact import read_config
 from mntrain.artifact_config import ArtifactConfig
 from mntrain.commands.cli import main
 from mntrain.data.registry import SOURCES
+from mntrain.feature_store.store import FeatureSplit
+from mntrain.feature_store.writing import StoreContent, write_store
+from mntrain.networks.record import NetworkRecord
 
 Read = Callable[..., dict[str, Any]]
 SMALL = ["--training.epochs", "1", "--backbone.width", "0.25", "--meta_neighborhoods.entries", "20"]
@@ -74,19 +77,49 @@ def write_rows(file: Path) -> Path:
     return file
 
 
+def write_lists(folder: Path, pictures: Path) -> Path:
+    """Write lists of the pictures, as those of ImageNet-LT."""
+    folder.mkdir()
+    files = sorted(pictures.rglob("*.png"))
+    names = sorted({file.parent.name for file in files})
+    for split in ("train", "test"):
+        lines = [
+            f"{file.relative_to(pictures)} {names.index(file.parent.name)}"
+            for file in files
+            if file.relative_to(pictures).parts[0] == split
+        ]
+        (folder / f"Mine_LT_{split}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_features(folder: Path) -> Path:
+    """Write a store of 30, 10 and 10 rows."""
+    random = np.random.default_rng(3)
+    splits = {
+        name: FeatureSplit(features=random.normal(size=(rows, 4)).astype(np.float32), labels=np.arange(rows) % 2)
+        for name, rows in (("train", 30), ("validation", 10), ("test", 10))
+    }
+    network = NetworkRecord(kind="arrays", name="made up", sha256="0" * 64, features=4, pixels=None)
+    write_store(folder, StoreContent(network=network, label_names=("a", "b"), splits=splits))
+    return folder
+
+
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """Recipe and overrides for every source."""
     folder = tmp_path_factory.mktemp("sources")
     idx = str(write_idx(folder / "idx"))
     pictures, rows = str(write_folders(folder / "pictures")), str(write_rows(folder / "rows.csv"))
-    where = {"idx": idx, "fashion-mnist": idx, "table": rows}
+    lists, store = str(write_lists(folder / "lists", Path(pictures))), str(write_features(folder / "store"))
+    where = {"idx": idx, "fashion-mnist": idx, "table": rows, "features": store}
+    recipes = {"spiral": "spiral", "table": "uci", "features": "features"}
     return {
         name: [
-            {"spiral": "spiral", "table": "uci"}.get(name, "digits"),
+            recipes.get(name, "digits"),
             "--data.source",
             name,
             *([] if source.path == "none" else ["--data.path", where.get(name, pictures)]),
+            *(["--data.lists", lists] if name == "image-lists" else []),
         ]
         for name, source in SOURCES.items()
     }

@@ -176,7 +176,7 @@ def test_a_loss_that_is_not_finite_is_named_by_its_step_and_leaves_the_last_chec
 def test_a_validation_loss_that_is_not_finite_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last step of an epoch may have been the one that diverged."""
     evaluation = Evaluation(examples=10, metric="accuracy", score=0.1, loss=math.nan)
-    monkeypatch.setattr(Trainer, "evaluate", lambda *_: evaluation)
+    monkeypatch.setattr(Trainer, "_evaluate", lambda *_: evaluation)
     with pytest.raises(TrainingError, match=r"validation loss is nan after epoch 1.*learning_rate"):
         fit(tiny(), FitOptions(runs=tmp_path, quiet=True))
     assert not (tmp_path / "run" / "checkpoints").exists(), "such weights are never the best ones"
