@@ -68,7 +68,8 @@ class ExperimentConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that a recipe file may hold; the family's settings stand under its own name."""
         plain = dataclasses.asdict(self) | {"data": self.data.to_dict()}
-        plain["training"]["milestones"] = list(self.training.milestones)  # as a file has them
+        for name in ("milestones", "loggers"):  # as a file has them
+            plain["training"][name] = list(plain["training"][name])
         plain[self.family] = plain.pop("model")
         return plain
 
