@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -69,6 +70,10 @@ class CoefficientTraining:
         Raises:
             TrainingError: the loss is not finite.
         """
+        with _subnormal_as_zero():
+            return self._run(on_epoch)
+
+    def _run(self, on_epoch: EpochCallback | None) -> tuple[AlphaEpoch, ...]:
         config = self.config
         optimizer = _optimizer(self.network, config)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, config.drop_every, config.drop_factor)
@@ -107,6 +112,17 @@ class CoefficientTraining:
             own_coefficient=float(coefficients[:, 0].mean()),
             at_bounds=self.network.share_at_bounds(coefficients),
         )
+
+
+@contextmanager
+def _subnormal_as_zero() -> Iterator[None]:
+    """Take numbers below 1.2e-38 as 0: momentum of coefficients on a bound decays to them, and they are slow."""
+    before = float(torch.tensor(1e-38) * 0.1) == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 def _optimizer(network: nn.Module, config: AlphaConfig) -> torch.optim.Optimizer:
