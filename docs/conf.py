@@ -87,6 +87,7 @@ _TREE: Final = {
         "docs/decisions/mntrain-training",
         "docs/decisions/acting",
         "docs/decisions/data",
+        "docs/decisions/heads",
         "docs/decisions/mnexport",
         "docs/decisions/mnserve",
         "docs/decisions/mnserve-calls",
