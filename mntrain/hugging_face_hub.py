@@ -32,6 +32,10 @@ from huggingface_hub.errors import RepositoryNotFoundError as RepositoryNotFound
 from huggingface_hub.errors import RevisionNotFoundError as RevisionNotFoundError
 from huggingface_hub.utils.tqdm import disable_progress_bars as disable_progress_bars
 
+# The library reads the variable once, and another package may have imported it before this module has set it.
+if os.environ["HF_HUB_DISABLE_TELEMETRY"].lower() in ("1", "on", "yes", "true"):
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+
 _ERROR_OF_CLIENT: Final[type[Exception]] = HfHubHTTPError.__mro__[1]
 TRANSPORT_ERRORS: Final[tuple[type[Exception], ...]] = (_ERROR_OF_CLIENT, OSError)
 """Errors of a request without an answer: those of the library's HTTP client, whichever its version uses."""
