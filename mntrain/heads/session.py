@@ -116,6 +116,7 @@ def compare_heads(options: HeadOptions) -> HeadComparison:
     """
     _check_folders(options)
     opened = [usable_store(path) for path in options.stores]
+    _check_classes(opened)
     _check_groups(options, opened)
     records: list[HeadRecord] = []
     with RunProgress(len(options.folders()), quiet=options.quiet) as progress:
@@ -156,6 +157,19 @@ def usable_store(path: Path) -> FeatureStore:
         for _ in finite_chunks(store.part(name).features, f"{name} rows of {path}"):
             pass
     return store
+
+
+def _check_classes(stores: Sequence[FeatureStore]) -> None:
+    """Refuse stores of other classes, whose scores cannot be averaged."""
+    first, *others = stores
+    for store in others:
+        if store.label_names != first.label_names:
+            changed = [name for name in store.label_names if name not in first.label_names]
+            reason = f"such as {changed[0]!r}" if changed else "or the same in another order"
+            raise ConfigError(
+                f"{store.path} has other classes than {first.path}, {reason}; heads are compared over stores of the "
+                "same classes. Give stores of other classes a command of their own."
+            )
 
 
 def _check_groups(options: HeadOptions, stores: Sequence[FeatureStore]) -> None:

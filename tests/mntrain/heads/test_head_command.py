@@ -203,3 +203,12 @@ def test_unusable_stores_and_wrong_words_are_told(
         for part in parts:
             assert part in told
     assert not (tmp_path / "runs").exists()
+
+
+def test_stores_of_other_classes_are_refused_before_anything_is_made(
+    tmp_path: Path, made: Made, write_features: WriteFeatures, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = write_features(tmp_path / "more", counts=(150, 120, 60, 40, 30, 12, 8, 5, 5))
+    assert main(["head", "ncm", str(made.stores[0]), str(more), "--runs", str(tmp_path / "runs")]) == 2
+    assert "has other classes than" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
