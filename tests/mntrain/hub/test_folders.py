@@ -102,7 +102,7 @@ def test_only_files_of_ours_belong(kind: str, name: str, belongs: bool) -> None:
     assert may_belong(kind, name) == belongs  # type: ignore[arg-type]
 
 
-def test_words_for_places() -> None:
+def test_words_for_places(tmp_path: Path) -> None:
     assert read_place("me/digits", "next") == HubRepository(name="me/digits", revision="next")
     assert read_place("./me/digits") == Path("me/digits")
     for word in ("me/a/b", "a--b", "me/..", "-x", "file://elsewhere/x", "file:x"):
@@ -111,7 +111,7 @@ def test_words_for_places() -> None:
     with pytest.raises(ConfigError, match=r"did you mean me/digits\?"):
         read_place("https://huggingface.co/me/digits")
     with pytest.raises(ConfigError, match="no revisions"):
-        read_place("/tmp/x", "next")
+        read_place(str(tmp_path), "next")
 
 
 @pytest.mark.parametrize("given", [{"private": True}, {"message": "x"}])
