@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mntrain.heads.alpha.config import AlphaConfig
+from mntrain.heads.alpha.problem import AlphaProblem
+from mntrain.heads.alpha.stage import compose_few_classes
 from mntrain.heads.alpha.training import _subnormal_as_zero
 
 
@@ -30,3 +33,12 @@ def test_a_setting_of_the_program_stays() -> None:
         assert _is_zero()
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_coefficients_are_trained_so(problem: AlphaProblem) -> None:
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot take subnormal numbers as 0")
+    found: list[bool] = []
+    compose_few_classes(problem, AlphaConfig(epochs=2), 0, lambda epoch: found.append(_is_zero()))
+    assert found == [True, True]
+    assert not _is_zero()
