@@ -20,9 +20,9 @@ from mnserve.predicting.answers import AnswerReader, ClassScores
 from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.predictions import ClassPredictions, ValuePredictions
 from mnserve.predicting.predictor import MAX_CALL_BYTES
-from mnserve.predicting.python_inputs import read_pixels, read_rows
+from mnserve.predicting.python_inputs import read_pixels
+from mnserve.predicting.python_rows import row_batches
 from mnserve.predicting.row_answers import RowValueAnswer, RowValueAnswers, estimates_values
-from mnserve.predicting.row_values import encode
 from mnserve.predicting.training_images_file import read_training_images
 from mnserve.repository.row_layout import TableLayout, row_layout
 
@@ -90,24 +90,20 @@ class LocalModel(OpenedModel):
         return _joined(scores, taken.assumed + reader.notes)
 
     def _predict_rows(self, rows: Any, layout: TableLayout, *, explain: bool) -> ClassPredictions | ValuePredictions:
-        read, rows_reader = read_rows(rows, layout)
-        size = self.config.max_batch_size or 1
-        batches = [read[start : start + size] for start in range(0, len(read), size)]
+        batches, notes = row_batches(rows, layout, self.config.max_batch_size or 1)
         if not estimates_values(self.config):
             reader = AnswerReader(self.config, self.labels, explain=explain)
-            scores = [
-                reader.read_classes(self.infer(encode(layout, batch), reader.outputs), len(batch)) for batch in batches
-            ]
-            return _joined(scores, reader.notes + rows_reader.notes)
+            scores = [reader.read_classes(self.infer(batch.feeds, reader.outputs), batch.rows) for batch in batches]
+            return _joined(scores, reader.notes + notes)
         values = RowValueAnswers(self.config, layout, explain=explain)
         answers: list[RowValueAnswer] = []
         for batch in batches:
-            answers += values.read(self.infer(encode(layout, batch), values.outputs), len(batch))
+            answers += values.read(self.infer(batch.feeds, values.outputs), batch.rows)
         return ValuePredictions(
             values=np.array([answer.values for answer in answers]),
             targets=layout.targets,
             explanations=tuple(answers) if explain else (),
-            notes=values.notes + rows_reader.notes,
+            notes=values.notes + notes,
         )
 
 

@@ -28,7 +28,8 @@ _MISSING: Final = frozenset(
 )
 """Texts for a missing value, the same as in training (``mntrain.data.reading``); a test compares them."""
 _MISSING_NUMBERS: Final = _MISSING | {"?", "None", "none"}
-_LARGEST: Final = float(np.finfo(np.float32).max)
+LARGEST: Final = float(np.finfo(np.float32).max)
+"""Largest number that a model takes."""
 _TRUTH: Final = {"true": 1.0, "false": 0.0}
 _WHOLE: Final = re.compile(r"([+-]?\d+)\.0*", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -112,7 +113,7 @@ class RowReader:
             faults.append(f"column '{name}' is {shortened(cell)!r}, which is no number")
             return math.nan
         value = float(text)
-        if not abs(value) <= _LARGEST:
+        if not abs(value) <= LARGEST:
             faults.append(f"column '{name}' is {shortened(cell)}, which is more than 32-bit floating point can hold")
         return value
 

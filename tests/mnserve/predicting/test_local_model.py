@@ -218,6 +218,17 @@ def test_numbers_alone_may_be_an_array(onnx_model: Callable[..., Path]) -> None:
             model.predict(np.zeros((2, 3)))
         with pytest.raises(RowError, match="row 2: column 'a' has no value"):
             model.predict(np.array([[1, 2], [np.nan, 1]]))
+        for unusable, part in (
+            (np.inf, "'inf', which is no number"),
+            (1e39, "more than 32-bit floating point can hold"),
+        ):
+            with pytest.raises(RowError, match=f"row 3: column 'b' is .*{part}"):
+                model.predict(np.array([[1, 2], [3, 4], [5, unusable]]))
+        for empty in (np.zeros((0, 2)), []):
+            with pytest.raises(RowError, match="there are no rows"):
+                model.predict(empty)
+        with pytest.raises(RowError, match=r"float64 \[\]; the model takes numbers"):
+            model.predict(np.array(1.0))
         with pytest.raises(SettingsError, match="resize is about images"):
             model.predict(np.zeros((2, 2)), resize=True)
 
