@@ -10,6 +10,7 @@ from mntrain.errors import ConfigError, DataError
 
 _MISSING = ("RepositoryNotFoundError", "HFValidationError", "RevisionNotFoundError", "GatedRepoError")
 _LISTED = 50
+_SECONDS = 10.0
 
 
 def local_folder(name: str) -> Path | None:
@@ -67,6 +68,26 @@ def hub_error(name: str, error: Exception) -> ConfigError | DataError:
         )
     reason = " ".join(str(error).split())[:300]
     return DataError(f"hf:{name} cannot be opened ({type(error).__name__}: {reason}).")
+
+
+def answers(name: str) -> bool:
+    """Ask the hub once whether it has a network, and tell whether it answers at all.
+
+    A library that loads a network asks for every file, six times each, over half a minute where no network is.
+
+    Raises:
+        HfHubHTTPError: the hub has no such network, or does not show it.
+        HFValidationError: ``name`` can be no name.
+    """
+    from mntrain.hugging_face_hub import TRANSPORT_ERRORS, HfApi, HfHubHTTPError
+
+    try:
+        HfApi().model_info(name, timeout=_SECONDS)
+    except HfHubHTTPError:
+        raise
+    except TRANSPORT_ERRORS:
+        return False
+    return True
 
 
 def cached_names() -> list[str]:

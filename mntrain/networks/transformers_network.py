@@ -6,6 +6,7 @@ Shapes: B images, H' and W' of the input, T tokens, d features, C classes.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from mntrain.errors import ConfigError, DataError
 from mntrain.heads.classifier import LinearClassifier
 from mntrain.networks.frozen_network import TorchBody
-from mntrain.networks.hub import hub_error, local_folder
+from mntrain.networks.hub import answers, hub_error, local_folder
 from mntrain.networks.image_processor import default_rule, read_processor
 from mntrain.networks.libraries import transformers_library
 from mntrain.networks.opened import InputRule, OpenedNetwork
@@ -78,8 +79,10 @@ def open_transformers(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
     name = options.source.removeprefix(_PREFIX)
     folder = local_folder(name)
     try:
-        network, pooler_trained = _load(library, str(folder or name), folder, notify)
-        rule = _input_rule(library, str(folder or name), network.config, notify)
+        # Without an answer of the hub the files that were loaded before are read, and nothing is asked for.
+        here = {"local_files_only": folder is not None or not answers(name)}
+        network, pooler_trained = _load(library, str(folder or name), folder, here, notify)
+        rule = _input_rule(library, str(folder or name), network.config, here, notify)
     except (ConfigError, DataError):
         raise
     except Exception as error:
@@ -106,9 +109,11 @@ def open_transformers(options: NetworkOptions, notify: Notify) -> OpenedNetwork:
     )
 
 
-def _load(library: Any, place: str, folder: Path | None, notify: Notify) -> tuple[nn.Module, bool]:
+def _load(
+    library: Any, place: str, folder: Path | None, here: Mapping[str, bool], notify: Notify
+) -> tuple[nn.Module, bool]:
     """Load a network; returns it, and whether its pooled output was trained."""
-    config = library.AutoConfig.from_pretrained(place)
+    config = library.AutoConfig.from_pretrained(place, **here)
     named = (config.architectures or ("",))[0]
     classifies = named.endswith(_IMAGE_CLASSIFIER)
     kind = library.AutoModelForImageClassification if classifies else library.AutoModel
@@ -117,7 +122,7 @@ def _load(library: Any, place: str, folder: Path | None, notify: Notify) -> tupl
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
             return kind.from_config(config).float(), True
-    network, report = kind.from_pretrained(place, output_loading_info=True, dtype=torch.float32)
+    network, report = kind.from_pretrained(place, output_loading_info=True, dtype=torch.float32, **here)
     missing = sorted(report["missing_keys"])
     others = [key for key in missing if "pooler" not in key]
     if others:
@@ -172,9 +177,9 @@ def _patches(network: nn.Module, rule: InputRule) -> int | None:
     return (rule.size[0] // patch) * (rule.size[1] // patch)
 
 
-def _input_rule(library: Any, place: str, config: Any, notify: Notify) -> InputRule:
+def _input_rule(library: Any, place: str, config: Any, here: Mapping[str, bool], notify: Notify) -> InputRule:
     for name in _PROCESSORS:
-        file = library.utils.cached_file(place, name, _raise_exceptions_for_missing_entries=False)
+        file = library.utils.cached_file(place, name, _raise_exceptions_for_missing_entries=False, **here)
         if file is not None:
             try:
                 values = json.loads(read_text(Path(file)))
