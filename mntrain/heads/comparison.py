@@ -25,14 +25,14 @@ class HeadScores:
     Args:
         method: name.
         accuracy: group → test accuracy in every unit; a group without examples is left out.
-        top5: share of test examples of all classes among the five likeliest, in every unit; empty for few classes.
+        top_5: share of test examples of all classes among the five likeliest, in every unit; empty for few classes.
         seconds: of making the head, in every unit.
         differences: group → difference to the baseline; empty for the baseline itself.
     """
 
     method: str
     accuracy: Mapping[str, tuple[float, ...]]
-    top5: tuple[float, ...]
+    top_5: tuple[float, ...]
     seconds: tuple[float, ...]
     differences: Mapping[str, Difference]
 
@@ -130,7 +130,7 @@ def _scores(method: str, records: Sequence[HeadRecord], others: Sequence[HeadRec
     return HeadScores(
         method=method,
         accuracy={group: tuple(values.values()) for group, values in accuracy.items() if values},
-        top5=tuple(scores["top5"] for scores in of_all if scores["top5"] is not None),
+        top_5=tuple(scores["top_5"] for scores in of_all if scores["top_5"] is not None),
         seconds=tuple(record["seconds"] for record in records),
         differences=differences,
     )
@@ -167,4 +167,4 @@ def _plain(row: HeadScores) -> dict[str, Any]:
         for group, values in row.accuracy.items()
     }
     differences = {group: asdict(difference) for group, difference in row.differences.items()}
-    return {"accuracy": groups, "top5": list(row.top5), "seconds": list(row.seconds), "differences": differences}
+    return {"accuracy": groups, "top_5": list(row.top_5), "seconds": list(row.seconds), "differences": differences}

@@ -69,15 +69,15 @@ def tradeoff_svg(comparison: HeadComparison) -> str:
 def comparison_table(comparison: HeadComparison) -> ResultTable:
     """Make a table with a row for each method."""
     several, groups = len(comparison.rows) > 1, comparison.groups
-    top5 = any(row.top5 for row in comparison.rows)
+    top_5 = any(row.top_5 for row in comparison.rows)
     tested = [group for group in COMPARED if any(group in row.differences for row in comparison.rows)]
-    headings = ["method", *groups, *(["top-5"] if top5 else [])]
+    headings = ["method", *groups, *(["top-5"] if top_5 else [])]
     for group in tested:
         headings += [f"{group} minus {comparison.baseline}", "p", "p (Holm)"]
     rows = []
     for row in comparison.rows:
         cells = [row.method, *(mean_text(row.accuracy.get(group, ())) for group in groups)]
-        cells += [mean_text(row.top5)] if top5 else []
+        cells += [mean_text(row.top_5)] if top_5 else []
         for group in tested:
             cells += _difference(row.differences.get(group))
         rows.append([*cells, _seconds(row)])

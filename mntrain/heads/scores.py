@@ -38,7 +38,7 @@ class GroupScore:
         examples: examples of these classes.
         accuracy: share of right answers.
         balanced: mean over the classes of the share of right answers.
-        top5: share of examples whose class is among the five likeliest; None for five classes or fewer. Of equal scores
+        top_5: share of examples whose class is among the five likeliest; None for five classes or fewer. Of equal scores
             that of the first class counts as the likelier, as it does in the accuracy.
         loss: mean cross-entropy in nats.
     """
@@ -47,7 +47,7 @@ class GroupScore:
     examples: int
     accuracy: float
     balanced: float
-    top5: float | None
+    top_5: float | None
     loss: float
 
 
@@ -122,7 +122,7 @@ def _grouped(scores: _RowScores, labels: IndexArray, groups: ClassGroups) -> Spl
                 examples=int(rows.sum()),
                 accuracy=float(scores.hits[rows].mean()),
                 balanced=float(np.nanmean(recall[members])),
-                top5=float(scores.top[rows].mean()) if classes > _TOP else None,
+                top_5=float(scores.top[rows].mean()) if classes > _TOP else None,
                 loss=float(scores.losses[rows].mean()),
             )
     return SplitScores(groups=of_groups, recall=recall)

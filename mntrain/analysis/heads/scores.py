@@ -54,7 +54,7 @@ def _both(record: HeadRecord) -> Table:
                     mean_text([scores["accuracy"]]),
                     mean_text([] if base is None else [scores["accuracy"] - base["accuracy"]], sign=True),
                     mean_text([scores["balanced"]]),
-                    "" if scores["top5"] is None else mean_text([scores["top5"]]),
+                    "" if scores["top_5"] is None else mean_text([scores["top_5"]]),
                     f"{scores['loss']:.4f}",
                 )
             )

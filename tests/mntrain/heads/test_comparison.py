@@ -14,7 +14,7 @@ def record(method: str, seed: int, few: float | None, base: str = "joint") -> He
 
     def scores(of_few: float | None) -> HeadRecord:
         groups = {"all": 0.5} if of_few is None else {"few": of_few, "all": 0.5}
-        return {"test": {group: {"accuracy": value, "top5": None} for group, value in groups.items()}}
+        return {"test": {group: {"accuracy": value, "top_5": None} for group, value in groups.items()}}
 
     return {
         "method": method,

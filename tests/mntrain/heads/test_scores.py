@@ -28,7 +28,7 @@ def test_scores_of_a_group_are_those_of_its_rows_among_all_classes(
         of_group = scores.groups[group]
         assert (of_group.classes, of_group.examples) == (len(members), len(rows))
         assert of_group.accuracy == pytest.approx(np.mean(right))
-        assert of_group.top5 == pytest.approx(np.mean([test.labels[row] in ranks[row, :5] for row in rows]))
+        assert of_group.top_5 == pytest.approx(np.mean([test.labels[row] in ranks[row, :5] for row in rows]))
         losses = [-logits[row, test.labels[row]] + np.log(np.exp(logits[row]).sum()) for row in rows]
         assert of_group.loss == pytest.approx(np.mean(losses))
 
@@ -39,7 +39,7 @@ def test_classes_count_alike_in_the_balanced_accuracy_only() -> None:
     scores = logit_scores(logits, labels, ClassGroups(counts=np.array([200, 5])))
     assert scores.groups["all"].accuracy == 0.75
     assert scores.groups["all"].balanced == 0.5
-    assert scores.groups["all"].top5 is None
+    assert scores.groups["all"].top_5 is None
     assert "medium" not in scores.groups
     assert scores.rank("balanced")[0] == 0.5
     assert scores.rank("accuracy")[0] == 0.75
@@ -60,10 +60,10 @@ def test_of_equal_scores_only_five_classes_are_among_the_five_likeliest() -> Non
     labels = np.arange(10)
     logits = vote_logits(np.full((10, 1), 7), 10)
     scores = logit_scores(logits, labels, ClassGroups(counts=np.full(10, 200)))
-    assert scores.groups["all"].top5 == 0.5
+    assert scores.groups["all"].top_5 == 0.5
     assert scores.groups["all"].accuracy == 0.1
     five = logit_scores(np.eye(5, dtype=np.float32), np.arange(5), ClassGroups(counts=np.full(5, 200)))
-    assert five.groups["all"].top5 is None
+    assert five.groups["all"].top_5 is None
 
 
 @pytest.mark.parametrize("choice", ["balanced", "accuracy"])
@@ -93,4 +93,4 @@ def test_of_equal_scores_the_first_class_is_the_likelier() -> None:
     logits[:, 7] = 1.0
     scores = logit_scores(logits, np.arange(8), ClassGroups(counts=np.full(8, 200)))
     assert scores.groups["all"].accuracy == 1 / 8
-    assert scores.groups["all"].top5 == 5 / 8
+    assert scores.groups["all"].top_5 == 5 / 8
