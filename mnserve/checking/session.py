@@ -8,7 +8,6 @@ import os
 import sys
 import threading
 from collections.abc import Collection
-from pathlib import Path
 from typing import Final, NoReturn
 
 from rich.console import Console
@@ -21,6 +20,8 @@ from mnserve.checking.settings import CheckSettings
 from mnserve.checking.surroundings import look_around
 from mnserve.engines.device import server_devices
 from mnserve.models.load_options import LoadOptions
+from mnserve.object_store.local_copy import local_copy
+from mnserve.object_store.url import is_url, parse_url
 from mnserve.text.terminal import plain
 
 _ENDING_SECONDS: Final = 2.0
@@ -83,16 +84,22 @@ def examine(settings: CheckSettings) -> CheckReport:
     found = Repository(models=(), left_out={})
     if settings.repository:
         options = LoadOptions.of_server(server, devices=server_devices(server.engine_options))
-        found = asyncio.run(check_models(Path(settings.repository), options))
+        with local_copy(settings.repository, settings.store) as root:
+            found = asyncio.run(check_models(root, options))
     faults = [*_provider_faults(settings, providers), *_model_faults(settings, found.models)]
     return CheckReport(
         surroundings=surroundings,
         providers=providers,
-        repository=settings.repository,
+        repository=_shown(settings),
         models=found.models,
         left_out=found.left_out,
         faults=tuple(faults),
     )
+
+
+def _shown(settings: CheckSettings) -> str:
+    """Returns the repository as it may be shown: a URL without credentials."""
+    return parse_url(settings.repository).shown if is_url(settings.repository) else settings.repository
 
 
 def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, ...]) -> list[str]:
@@ -105,7 +112,7 @@ def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, .
 
 def _model_faults(settings: CheckSettings, models: tuple[ModelReport, ...]) -> list[str]:
     if settings.repository and not models:
-        return [f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"]
+        return [f"model repository '{_shown(settings)}' has no models; put each one into a folder NAME/1/model.onnx"]
     return [
         report.fault if report.fault.startswith("model '") else f"model '{report.name}': {report.fault}"
         for report in models

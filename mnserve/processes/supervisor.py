@@ -11,6 +11,7 @@ from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, StartError
+from mnserve.models.before_load import BeforeLoad
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsServer
@@ -40,11 +41,12 @@ class Supervisor:
 
     Args:
         settings: Settings of the command line.
+        before_load: Awaited before a caller's load of a model.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, before_load: BeforeLoad | None = None) -> None:
         self._settings = settings
-        self._fleet = Fleet(settings, self._grow)
+        self._fleet = Fleet(settings, self._grow, before_load)
         self._cpus = available_cpus()
         self._port: ReservedPort | None = None
         self._metrics: MetricsServer | None = None
