@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 3
 """Copies in a row of a model that arrives damaged, or changes while it is copied, before it is given up."""
+_LOST: Final = 3
+"""Models in one look that the store does not give, before the others are not asked for."""
 _FIRST_DELAY: Final = 0.5
 _LONGEST_DELAY: Final = 10.0
 
@@ -97,30 +99,37 @@ class Mirror:
         """
         deadline, delay = time.monotonic() + self._patience, _FIRST_DELAY
         while True:
+            lost: dict[str, StoreUnreachableError] = {}
             try:
-                return self._refresh()
+                lost = self._refresh()
+                fault = next(iter(lost.values()), None)
             except StoreUnreachableError as error:
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    raise
-                _log.warning("%s; it is tried again for %.0f s (--store-patience)", error, remaining)
-            pause = min(delay * random.uniform(0.75, 1.25), max(0.05, remaining))
-            if self._stopped.wait(pause):
+                fault = error
+            if fault is None:
+                return
+            if (remaining := deadline - time.monotonic()) <= 0:
+                break
+            _log.warning("%s; it is tried again for %.0f s (--store-patience)", fault, remaining)
+            if self._stopped.wait(min(delay * random.uniform(0.75, 1.25), max(0.05, remaining))):
                 raise StoppingError("the server is stopping before its models were copied")
             delay = min(2 * delay, _LONGEST_DELAY)
+        if not any(self._view.copy_of(name) for name in self._view.models()):
+            raise fault
+        for name, reason in lost.items():
+            self._tell_fault(name, str(reason))
 
     def poll(self) -> None:
         """Copies what has changed. Where the store does not answer, everything stays, and the log says so once."""
         try:
-            self._refresh()
+            lost = self._refresh()
+            fault: StoreError | None = next(iter(lost.values()), None)
         except StoreError as error:
-            if not self._away:
-                _log.error("what is served stays: %s", error)
-            self._away = True
-        else:
-            if self._away:
-                _log.info("the object store of %s answers again", self.shown)
-            self._away = False
+            fault = error
+        if fault is not None and not self._away:
+            _log.error("what is served stays: %s", fault)
+        if fault is None and self._away:
+            _log.info("the object store of %s answers again", self.shown)
+        self._away = fault is not None
 
     def fetch_model(self, name: str, override: ModelConfig | None = None) -> None:
         """Copies one model as it is in the store now, before it is loaded.
@@ -153,18 +162,20 @@ class Mirror:
         self.stop()
         self._view.close()
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> dict[str, StoreUnreachableError]:
         """Copies what has changed.
+
+        Returns:
+            The models that the store could not give now, with the reason.
 
         Raises:
             StoreError: The store does not answer, or refuses.
         """
         with self._serial:
             names, left_out = self._store.models()
-            if new := {name: reason for name, reason in left_out.items() if name not in self._left_out}:
-                _log.warning(
-                    "left out of the model repository: %s", listed([f"'{name}' ({new[name]})" for name in new])
-                )
+            if new := [name for name in left_out if name not in self._left_out]:
+                reasons = [f"'{name}' ({left_out[name]})" for name in new]
+                _log.warning("left out of the model repository: %s", listed(reasons))
             self._left_out = left_out
             present = self._view.models()
             if not names and present and self._keep_last:
@@ -172,11 +183,19 @@ class Mirror:
                     f"the repository {self.shown} has no model left; put models there, or start the server with "
                     "--allow-empty"
                 )
+            lost: dict[str, StoreUnreachableError] = {}
             for name in names:
-                self._refresh_model(name, present)
+                if len(lost) >= _LOST:
+                    lost[name] = next(iter(lost.values()))
+                    continue
+                try:
+                    self._refresh_model(name, present)
+                except StoreUnreachableError as error:
+                    lost[name] = error
             for name in present - set(names):
                 self._view.drop(name)
                 self._faults.pop(name, None)
+            return lost
 
     def _refresh_model(self, name: str, present: Collection[str]) -> None:
         if self._only is not None and name not in self._only:
@@ -185,7 +204,7 @@ class Mirror:
             return
         try:
             self._update(name)
-        except (StoreUnreachableError, StoppingError):
+        except StoreUnreachableError:
             raise
         except ModelNotFoundError:
             self._view.drop(name)  # an empty folder, which is no model
@@ -251,14 +270,14 @@ class Mirror:
     def _needed(self, name: str, override: ModelConfig | None) -> list[StoredFile]:
         """Lists the files of a model that are to be copied, with their tags."""
         files = self._store.files(name)
-        config = override
+        config, file = override, config_file(files)
+        if file is not None:
+            (file,) = self._store.with_tags([file])
         if config is None:
-            file = config_file(files)
-            if file is not None:
-                (file,) = self._store.with_tags([file])
             key = "" if file is None else file.key
             known, config = self._configs.get(name, (None, None))
             if config is None or known != key:
                 config = read_stored_config(self._store, name, file)
                 self._configs[name] = key, config
-        return self._store.with_tags(needed_files(config, files))
+        others = [item for item in needed_files(config, files) if file is None or item.path != file.path]
+        return [*([] if file is None else [file]), *self._store.with_tags(others)]

@@ -44,7 +44,8 @@ def make_room(cache: Cache, needed: int, limit: int, model: str) -> None:
         free = shutil.disk_usage(cache.folder).free
         raise ModelCacheError(
             f"model '{model}' needs {needed} bytes more in {cache.folder}, which has {bound} and {free} free on its "
-            f"disk, and {lacking} bytes are lacking; make room, raise the bound, or name another folder with --model-cache"
+            f"disk, and {lacking} bytes are lacking; make room, raise the bound, or "
+            "name another folder with --model-cache"
         )
 
 

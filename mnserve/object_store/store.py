@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from mnserve.errors import CorruptModelError, MnServeError, ModelNotFoundError, StoreError
 from mnserve.object_store.deadline import within
@@ -158,17 +158,14 @@ class Store:
                 for remote, info in tree.items()
                 if remote.startswith(base) and info.get("type") != "directory" and not remote.endswith("/")
             }
-        model_info = self._list(self._root()).get(model)
-        if model_info is None:
-            return {}
-        self._check_link(model, model_info)
+        folder = f"{self._root()}/{quote(model) if self.url.is_web else model}"
+        self._check_link(model, {"name": folder, "islink": True})
         found: dict[str, Mapping[str, Any]] = {}
-        folders = [("", str(model_info["name"]).rstrip("/"), 1)]
-        while folders:
+        folders, visited = [("", folder, 1)], 0
+        while folders and visited + len(found) <= _MAX_ENTRIES:
             prefix, folder, depth = folders.pop()
+            visited += 1
             for name, info in self._list(folder).items():
-                if len(found) > _MAX_ENTRIES:
-                    return found
                 self._check_link(model, info)
                 if info.get("type") == "directory":
                     if depth < MAX_DEPTH and not name.startswith(".") and bad_name(name) is None:
