@@ -11,7 +11,7 @@ from typing import Any
 from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
 from mnserve.object_store.cache import explained
 from mnserve.object_store.entries import StoredFile
-from mnserve.object_store.store import Store
+from mnserve.object_store.store import CHUNK, Store
 
 
 def download(store: Store, model: str, file: StoredFile, target: Path, stopped: threading.Event) -> str:
@@ -53,6 +53,7 @@ def _append(store: Store, file: StoredFile, target: Path, offset: int, stopped: 
     with explained(target.parent):
         stream = open(target, "ab")  # noqa: SIM115 (errors of the store are no errors of the disk)
     with stream:
+        synced = offset
         for piece in pieces:
             if stopped.is_set():
                 raise StoppingError("the server is stopping while a model is copied")
@@ -61,8 +62,10 @@ def _append(store: Store, file: StoredFile, target: Path, offset: int, stopped: 
                 break
             with explained(target.parent):
                 stream.write(piece)
-                stream.flush()
-                os.fdatasync(stream.fileno())  # after a loss of power, no file has a hole before its end
+                if offset - synced >= CHUNK:  # a loss of power leaves no more than that in doubt
+                    stream.flush()
+                    os.fdatasync(stream.fileno())
+                    synced = offset
     if file.size is not None and offset < file.size:
         raise StoreUnreachableError(
             f"the object store of {store.url.shown} has ended the file '{file.path}' after {offset} of {file.size} "

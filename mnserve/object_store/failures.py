@@ -77,7 +77,7 @@ def _status(error: BaseException) -> int | None:
         found = response.get("HTTPStatusCode") if isinstance(response, dict) else None
     else:
         found = getattr(response, "status_code", None)
-    for value in (found, getattr(error, "status", None), getattr(error, "code", None)):
+    for value in (found, getattr(error, "status", None), vars(error).get("code")):
         if isinstance(value, int) and 400 <= value < 600:
             return value
     return None

@@ -21,6 +21,7 @@ from mnserve.errors import (
 from mnserve.object_store.cache import Cache, locked
 from mnserve.object_store.copies import CopySource, find_copy, make_copy
 from mnserve.object_store.entries import StoredFile, digest_of
+from mnserve.object_store.log_filter import LogFilter
 from mnserve.object_store.room import remove_copy
 from mnserve.object_store.selection import config_file, needed_files, read_stored_config
 from mnserve.object_store.settings import StoreSettings
@@ -88,6 +89,7 @@ class Mirror:
         self._away = False
         self._serial = threading.Lock()
         self._view = View(self._cache)
+        self._log_filter = LogFilter(parsed.redactor)
         self.folder: Path = self._view.folder
 
     def fetch(self) -> None:
@@ -147,7 +149,8 @@ class Mirror:
             try:
                 self._update(name, override)
             except ModelNotFoundError as error:
-                self._view.drop(name)
+                if name in self._view.models():
+                    self._view.drop(name)
                 raise UnknownModelError(str(error)) from error
             self._faults.pop(name, None)
             if self._only is not None:
@@ -161,6 +164,7 @@ class Mirror:
         """Removes the folder; the copies stay in the cache."""
         self.stop()
         self._view.close()
+        self._log_filter.close()
 
     def _refresh(self) -> dict[str, StoreUnreachableError]:
         """Copies what has changed.

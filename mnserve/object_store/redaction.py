@@ -79,7 +79,7 @@ def _values(text: str) -> Iterator[str]:
 def _leaves(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-        yield from value.split()
+        yield from value.split()[1:]  # the first word of a header names its kind
     elif isinstance(value, dict):
         for item in value.values():
             yield from _leaves(item)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
@@ -144,8 +145,19 @@ class Store:
             name = remote.rstrip("/").removeprefix(base)
             if not remote.startswith(base) or not name or (self.url.is_web and name[0] in "?#"):
                 continue  # the folder itself, and links to other pages
-            entries[self._local(name)] = {**info, "name": remote}
+            entries[self._local(name)] = {**info, **self._link_target(info), "name": remote}
         return entries
+
+    def _link_target(self, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Tells kind, size and time of what a link of a folder leads to."""
+        if self.url.scheme != "file" or not info.get("islink"):
+            return {}
+        try:
+            status = os.stat(info["name"])
+        except OSError:
+            return {"type": "other"}
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else "file" if stat.S_ISREG(status.st_mode) else "other"
+        return {"type": kind, "size": status.st_size, "mtime": status.st_mtime, "ino": status.st_ino}
 
     def _find(self, model: str) -> dict[str, Mapping[str, Any]]:
         """Lists the files of a model: path in its folder -> what the store tells."""
@@ -220,7 +232,9 @@ class Store:
 
 def _is_passed_over(parts: list[str]) -> bool:
     """Tells if a path is too deep for a part of a model, or belongs to a publish in progress."""
-    return len(parts) > MAX_DEPTH or any(part.startswith(".") and part not in (".", "..") for part in parts)
+    if any(part in ("", ".", "..") for part in parts):
+        return False  # refused later
+    return len(parts) > MAX_DEPTH or any(part.startswith(".") for part in parts)
 
 
 def _without_twins(names: list[str], left_out: dict[str, str]) -> list[str]:

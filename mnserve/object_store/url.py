@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from mnserve.errors import SettingsError
 from mnserve.object_store.redaction import Redactor
@@ -98,7 +98,7 @@ def parse_url(text: str) -> StoreUrl:
         )
     if (parts.query or parts.fragment or "#" in rest) and (kind not in WEB or parts.fragment):
         raise SettingsError(f"the repository {shown} has a query or a fragment; leave it out: {_NO_QUERY}")
-    _check_path(shown, kind, parts.netloc, parts.path)
+    _check_path(rest, shown, kind, parts)
     path = f"{parts.netloc}{parts.path}".rstrip("/")
     if kind in WEB:
         path = f"{kind}://{host}{parts.path}".rstrip("/")
@@ -116,9 +116,10 @@ def parse_url(text: str) -> StoreUrl:
     )
 
 
-def _check_path(shown: str, kind: str, netloc: str, path: str) -> None:
+def _check_path(text: str, shown: str, kind: str, parts: SplitResult) -> None:
+    netloc, path = parts.netloc, parts.path
     decoded = unquote(path) if kind in (*WEB, "file") else path
-    if any(part in (".", "..") for part in decoded.split("/")) or not decoded.isprintable():
+    if any(part in (".", "..") for part in decoded.split("/")) or not (decoded.isprintable() and text.isprintable()):
         raise SettingsError(
             f"the repository {shown} has '.' or '..' or unprintable characters in its path; write it out"
         )

@@ -37,12 +37,17 @@ class FileStore(ThreadingHTTPServer):
         self.pause = 0.0
         """Seconds before each 64 KiB of a body."""
         self.ranges = True
+        self.tagged = True
+        self.headers: dict[str, dict[str, str]] = {}
+        """File -> further headers."""
         self.user: tuple[str, str] | None = None
         """Name and password that are asked for."""
         self.token = ""
         """Value of the parameter ``token`` that is asked for."""
         self.requests: list[tuple[str, str]] = []
         """Method and path of every request."""
+        self.begun: dict[str, list[int]] = {}
+        """File -> first byte of each answer."""
         self._thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
 
     @property
@@ -114,8 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.server.files[path]
         tag = hashlib.sha1(content).hexdigest()
         content = self.server.tampered.get(path, content)
-        headers = {"ETag": f'"{tag}"', "Content-Type": "application/octet-stream"}
+        headers = {"Content-Type": "application/octet-stream"} | ({"ETag": f'"{tag}"'} if self.server.tagged else {})
+        headers |= self.server.headers.get(path, {})
         first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+        if self.command == "GET":
+            self.server.begun.setdefault(path, []).append(int(first or 0))
         if first and self.server.ranges:
             begin, end = int(first), min(int(last or len(content)) + 1, len(content))
             headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
