@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final, NoReturn
 
 from rich.console import Console
@@ -38,9 +39,14 @@ def check(settings: CheckSettings) -> int:
     Raises:
         RepositoryNotFoundError: The repository is no folder.
     """
+    with local_copy(settings.repository, settings.store) as root:  # libraries of stores have threads that stay
+        return _check(settings, root)
+
+
+def _check(settings: CheckSettings, root: Path) -> int:
     before = set(threading.enumerate())
     try:
-        report = examine(settings)
+        report = examine(settings, root)
     except KeyboardInterrupt:
         if _any_hangs(before):
             sys.stderr.write("mnserve: interrupted\n")
@@ -73,8 +79,12 @@ def _any_hangs(before: Collection[threading.Thread]) -> bool:
     return any(thread.is_alive() for thread in threads)
 
 
-def examine(settings: CheckSettings) -> CheckReport:
+def examine(settings: CheckSettings, root: Path | None = None) -> CheckReport:
     """Looks at the machine, the execution providers and the models.
+
+    Args:
+        settings: Settings of the command line.
+        root: The repository as a local folder; None for the one of the settings.
 
     Raises:
         RepositoryNotFoundError: The repository is no folder.
@@ -84,8 +94,7 @@ def examine(settings: CheckSettings) -> CheckReport:
     found = Repository(models=(), left_out={})
     if settings.repository:
         options = LoadOptions.of_server(server, devices=server_devices(server.engine_options))
-        with local_copy(settings.repository, settings.store) as root:
-            found = asyncio.run(check_models(root, options))
+        found = asyncio.run(check_models(root or Path(settings.repository), options))
     faults = [*_provider_faults(settings, providers), *_model_faults(settings, found.models)]
     return CheckReport(
         surroundings=surroundings,

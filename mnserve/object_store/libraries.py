@@ -66,11 +66,14 @@ def _options(url: StoreUrl, timeout: float) -> dict[str, Any]:
         return {}
     import aiohttp
 
-    options: dict[str, Any] = {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)}
-    if url.user_info is not None:
-        options["auth"] = aiohttp.BasicAuth(*url.user_info)
-    # Paths stay as the listing has them, in percent-encoding. A packed answer would have another size.
-    web: dict[str, Any] = {"encoded": True, "client_kwargs": options, "headers": {"Accept-Encoding": "identity"}}
+    limits = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
+    headers = {"Accept-Encoding": "identity"}  # a packed answer would have another size
+    if url.authorization:
+        headers["Authorization"] = (
+            url.authorization
+        )  # of requests, so that no redirection to another host takes it along
+    # Paths stay as the listing has them, in percent-encoding.
+    web: dict[str, Any] = {"encoded": True, "client_kwargs": {"timeout": limits}, "headers": headers}
     if url.parameters:
         web["params"] = list(url.parameters)
     return web

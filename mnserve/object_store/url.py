@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -35,7 +36,7 @@ class StoreUrl:
         scheme: Name of the file system in fsspec.
         path: Path of the repository there, as fsspec has it, without a slash at its end.
         shown: The URL without credentials.
-        user_info: Name and password of the URL; None without them.
+        authorization: Header for name and password of a web address; empty without them.
         parameters: Query of a web address, for every request.
         redactor: Removes the credentials from text.
     """
@@ -43,7 +44,7 @@ class StoreUrl:
     scheme: str
     path: str
     shown: str
-    user_info: tuple[str, str] | None = field(default=None, repr=False)
+    authorization: str = field(default="", repr=False)
     parameters: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     redactor: Redactor = field(default_factory=Redactor, repr=False, compare=False)
 
@@ -56,6 +57,14 @@ class StoreUrl:
 def is_url(repository: str) -> bool:
     """Tells if a repository is a URL, and no folder."""
     return "://" in repository
+
+
+def split_model(text: str) -> tuple[str, str]:
+    """Splits the URL of a model folder into the URL of its repository and the name of the model."""
+    address, mark, query = text.partition("?")
+    repository, _, name = address.rstrip("/").rpartition("/")
+    name = unquote(name) if text.partition(":")[0].lower() in (*WEB, "file") else name
+    return f"{repository}{mark}{query}", name
 
 
 def parse_url(text: str) -> StoreUrl:
@@ -105,12 +114,13 @@ def parse_url(text: str) -> StoreUrl:
     elif kind in ("file", "memory"):
         path = f"/{path.lstrip('/')}" if kind == "memory" else unquote(parts.path).rstrip("/")
     parameters = tuple(parse_qsl(parts.query, keep_blank_values=True))
-    secrets = [user, password, parts.query, *(value for _, value in parameters)] if kind in WEB else []
+    encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
+    secrets = [user, password, encoded, parts.query, *(value for _, value in parameters)] if kind in WEB else []
     return StoreUrl(
         scheme=kind,
         path=path,
         shown=shown,
-        user_info=(user, password) if has_user_info else None,
+        authorization=f"Basic {encoded}" if has_user_info else "",
         parameters=parameters,
         redactor=Redactor(secrets),
     )

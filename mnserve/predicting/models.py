@@ -16,7 +16,7 @@ from mnserve.errors import ServerUnreachableError, SettingsError
 from mnserve.models.opened_model import OpenedModel
 from mnserve.object_store.local_copy import local_copy
 from mnserve.object_store.settings import StoreSettings
-from mnserve.object_store.url import is_url
+from mnserve.object_store.url import is_url, split_model
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 Array = np.ndarray[Any, Any]
@@ -103,7 +103,7 @@ def open_model(
         MnServeError: There is no such model, or it cannot be loaded.
     """
     if is_url(model):
-        repository, _, name = model.rstrip("/").rpartition("/")
+        repository, name = split_model(model)
         with (
             local_copy(repository, store or StoreSettings(), only=[name]) as root,
             OpenedModel(root, name) as stored,

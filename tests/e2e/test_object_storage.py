@@ -121,7 +121,9 @@ def test_callers_load_the_model_as_it_is_in_the_store(
         assert ask(client) == 15
 
 
-def test_credentials_are_in_no_output(start_server: StartServer, store: FileStore, models: Path, tmp_path: Path) -> None:
+def test_credentials_are_in_no_output(
+    start_server: StartServer, store: FileStore, models: Path, tmp_path: Path
+) -> None:
     store.user, store.token = ("joe-the-reader", "sesame/open"), "token-of-the-url"
     url = f"{store.url.replace('://', '://joe-the-reader:sesame%2Fopen@')}/models?token=token-of-the-url"
     environment = {"AWS_SECRET_ACCESS_KEY": "secretOfEnvironment", "MNSERVE_MODEL_CACHE": str(tmp_path / "cache")}
@@ -173,7 +175,9 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(
 def test_a_repository_on_a_hub_is_served(start_server: StartServer, models: Path, tmp_path: Path) -> None:
     with HubServer() as hub:
         repository = hub.repositories["org/nets"] = Repository()
-        files = {f"served/{path.relative_to(models)}": path.read_bytes() for path in models.rglob("*") if path.is_file()}
+        files = {
+            f"served/{path.relative_to(models)}": path.read_bytes() for path in models.rglob("*") if path.is_file()
+        }
         repository.branches["main"].update(files)
         environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_DISABLE_TELEMETRY": ""}
         words = ("--model-cache", str(tmp_path / "cache"))

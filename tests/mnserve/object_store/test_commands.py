@@ -62,7 +62,7 @@ def test_predict_and_bench_copy_their_model_alone(
         (("check", "{url}", "--store-patience", "0"), 1, "cannot give the model folders now (HTTP 500)"),
         (("bench", "{url}", "colours", "--store-patience", "0"), 1, "cannot give the model folders now (HTTP 500)"),
         (("tune", "{url}", "colours", "--latency-ms", "5"), 2, "object stores are only read; give --dry-run"),
-        (("serve", "zip::{url}"), 2, "must be one of s3"),
+        (("serve", "zip::{url}"), 2, "is a chain of URLs"),
         (("serve", "s3://joe:sesame@bucket/models?key=tokenOfUrl"), 2, "has credentials in its URL"),
         (("serve", "{url}", "--store-timeout", "0"), 2, "--store-timeout is 0.0; it must be from 0.1"),
         (("serve", "{url}", "--model-cache-bytes", "-1"), 2, "--model-cache-bytes is -1"),

@@ -32,7 +32,9 @@ Content = Callable[[Path], dict[str, bytes]]
 LATEST = {"a/config.pbtxt", "a/labels.txt", "a/2/model.onnx", "b/1/model.onnx"}
 
 
-def test_only_the_versions_that_are_served_are_copied(store: FileStore, mirror_of: MakeMirror, content: Content) -> None:
+def test_only_the_versions_that_are_served_are_copied(
+    store: FileStore, mirror_of: MakeMirror, content: Content
+) -> None:
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
     copied = content(mirror.folder)
@@ -143,9 +145,7 @@ def test_a_store_that_never_answers_is_given_up(store: FileStore, mirror_of: Mak
         mirror.fetch()
 
 
-def test_an_unreadable_model_leaves_the_others_alone(
-    store: FileStore, mirror_of: MakeMirror, content: Content
-) -> None:
+def test_an_unreadable_model_leaves_the_others_alone(store: FileStore, mirror_of: MakeMirror, content: Content) -> None:
     store.files["models/a/config.pbtxt"] = b"no configuration"
     store.files["models/c/1/model.onnx"] = b"x"
     store.files["models/c/1/MODEL.onnx"] = b"y"
@@ -236,9 +236,7 @@ def test_a_model_that_changes_while_it_is_copied_is_copied_again(
 
 
 @pytest.mark.parametrize("name", ["../../outside", "..", "1/../../outside", "x\\y", "a\nb", "%00", "n" * 300])
-def test_names_that_lead_elsewhere_are_refused(
-    name: str, store: FileStore, mirror_of: MakeMirror, cache: Path
-) -> None:
+def test_names_that_lead_elsewhere_are_refused(name: str, store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
     link = name if "%" in name else "".join(f"%{byte:02x}" for byte in name.encode())
     store.links["models/a/1"] = [link]
     mirror = mirror_of(f"{store.url}/models")
