@@ -57,7 +57,7 @@ def test_an_interrupted_download_is_gone_on_with(
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
     assert not copies(cache, "b")
-    with pytest.raises(CorruptModelError, match="does not answer for the file '1/model.onnx'"):
+    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
         read_config(mirror.folder, "b")
     (partial,) = cache.glob("repositories/*/b/.partial/*")
     arrived = partial.stat().st_size
@@ -112,7 +112,7 @@ def test_a_checksum_of_the_store_is_compared(store: FileStore, mirror_of: MakeMi
     store.tampered["models/b/1/model.onnx"] = bytes([content[0] ^ 1]) + content[1:]
     mirror = mirror_of(f"{store.url}/models")
     mirror.fetch()
-    with pytest.raises(CorruptModelError, match="arrived with the MD5 .* upload it again"):
+    with pytest.raises(CorruptModelError, match=r"arrived with the MD5 .* upload it again"):
         read_config(mirror.folder, "b")
 
 

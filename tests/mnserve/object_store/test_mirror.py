@@ -141,7 +141,7 @@ def test_a_first_look_tells_what_is_wrong(store: FileStore, mirror_of: MakeMirro
 def test_a_store_that_never_answers_is_given_up(store: FileStore, mirror_of: MakeMirror) -> None:
     store.pause = 30.0
     mirror = mirror_of(f"{store.url}/models", store_timeout=0.5)
-    with pytest.raises(StoreUnreachableError, match="has not sent|does not answer"):
+    with pytest.raises(StoreUnreachableError, match=r"has not sent|does not answer"):
         mirror.fetch()
 
 
@@ -201,7 +201,7 @@ def test_hashes_of_a_publish_are_compared_and_a_damaged_version_is_not_fetched_i
     assert tries == 3
     mirror.poll()
     assert len(store.begun["models/a/3/model.onnx"]) == tries
-    with pytest.raises(CorruptModelError, match="has SHA-256 .* upload the version again"):
+    with pytest.raises(CorruptModelError, match=r"has SHA-256 .* upload the version again"):
         mirror.fetch_model("a")
     store.tampered.clear()
     mirror.fetch_model("a")
@@ -271,7 +271,7 @@ def test_a_huge_listing_is_refused(store: FileStore, mirror_of: MakeMirror) -> N
         mirror.fetch()
     store.links = {"models/a": [f"file{number}" for number in range(10_001)]}
     mirror.fetch()
-    with pytest.raises(CorruptModelError, match="model 'a' .* more than 10000 entries"):
+    with pytest.raises(CorruptModelError, match=r"model 'a' .* more than 10000 entries"):
         read_config(mirror.folder, "a")
 
 
