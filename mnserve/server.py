@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.front_end import FrontEnd, StopTimes

@@ -21,7 +21,6 @@ from mnserve.errors import (
     StoppingError,
     UnknownModelError,
 )
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.catalogue_view import CatalogueView
 from mnserve.models.draining import DrainingModels
 from mnserve.models.entry import ModelEntry
@@ -31,6 +30,7 @@ from mnserve.models.load_tasks import LoadTasks
 from mnserve.models.served import ServedModel
 from mnserve.models.statistics import ModelCounters
 from mnserve.models.version_lookup import LOADING
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.calls import Arguments, outcomes_of
 from mnserve.processes.engine_counters import EngineCounters

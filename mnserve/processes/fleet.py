@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.administration import Administration
 from mnserve.processes.child import Child

@@ -11,9 +11,9 @@ from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, StartError
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
 from mnserve.processes.engine_place import EnginePlace

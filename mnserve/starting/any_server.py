@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from mnserve.models.before_load import BeforeLoad
 from mnserve.models.catalogue import ModelState
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.settings import ServeSettings
 from mnserve.starting.addresses import Addresses
 
