@@ -36,6 +36,8 @@ class View:
         self._lock_file = cache.views / f"{name}.lock"
         self._lock = try_lock(self._lock_file)
         self.folder = cache.views / name
+        self._stand_ins: dict[str, Path] = {}
+        """Model -> folder that stands in for it, or did."""
         with explained(cache.folder):
             (self.folder / _STAND_INS).mkdir(parents=True)
 
@@ -72,6 +74,9 @@ class View:
             if reason:
                 (folder / UNAVAILABLE_NAME).write_text(printable(reason), encoding="utf-8")
         self.link(name, folder)
+        if (before := self._stand_ins.pop(name, None)) is not None:
+            shutil.rmtree(before, ignore_errors=True)
+        self._stand_ins[name] = folder
 
     def drop(self, name: str) -> None:
         """Takes a model out."""
