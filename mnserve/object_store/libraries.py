@@ -45,7 +45,12 @@ def _open(url: StoreUrl, timeout: float) -> Any:
         return _open_hub()
     import fsspec
 
-    return fsspec.filesystem(url.scheme, skip_instance_cache=True, use_listings_cache=False, **_options(url, timeout))
+    options = _options(url, timeout)
+    configured = fsspec.config.conf.get(url.scheme, {})  # by variables FSSPEC_… and files; fsspec would replace them
+    for name, value in options.items():
+        if isinstance(value, dict) and isinstance(configured.get(name), dict):
+            options[name] = {**value, **configured[name]}
+    return fsspec.filesystem(url.scheme, skip_instance_cache=True, use_listings_cache=False, **options)
 
 
 def _open_hub() -> Any:

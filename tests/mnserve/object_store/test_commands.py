@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_predict_and_bench_copy_their_model_alone(
     assert cli.main(["bench", url, "colours", "--seconds", "0.05", "--rounds", "2", "--json", "-"]) == 0
     assert '"colours"' in capfd.readouterr().out
     assert not [path for path in store.begun if "others" in path]
+
+
+def test_headers_of_the_environment_are_sent(
+    url: str, store: FileStore, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    import fsspec.config
+
+    header = f"Basic {base64.b64encode(b'joe:sesame').decode()}"
+    monkeypatch.setitem(fsspec.config.conf, "http", {"headers": {"Authorization": header}})
+    assert cli.main(["check", url.replace("joe:sesame@", "")]) == 0
+    assert header not in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
