@@ -12,7 +12,10 @@
     │   ├── ModelNotFoundError        no such model in the repository
     │   ├── VersionNotFoundError      the model has no such version
     │   ├── ModelConfigError          config.pbtxt is malformed, unsupported, or does not fit the model file
-    │   └── CorruptModelError         files are missing, unreadable, or not the ones that were published
+    │   ├── CorruptModelError         files are missing, unreadable, or not the ones that were published
+    │   ├── ModelCacheError           copies of models of an object store have no room, or cannot be written
+    │   └── StoreError                an object store refuses, or lacks what was asked for
+    │       └── StoreUnreachableError an object store does not answer, and could later
     ├── EngineError                   the engine failed
     │   ├── EngineLoadError           the engine could not load the model
     │   ├── EngineRunError            the engine could not run this batch
@@ -105,6 +108,18 @@ class ModelConfigError(RepositoryError):
 
 class CorruptModelError(RepositoryError):
     """Files of the model are missing, unreadable, or not the ones that were published."""
+
+
+class ModelCacheError(RepositoryError):
+    """The folder for copies of models has no room, or cannot be written to."""
+
+
+class StoreError(RepositoryError):
+    """An object store refuses, or has not what was asked for; the message has no credentials."""
+
+
+class StoreUnreachableError(StoreError):
+    """An object store does not answer; it could later."""
 
 
 class EngineError(MnServeError):

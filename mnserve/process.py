@@ -7,8 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from rich.console import Console
 from rich.table import Table
@@ -19,9 +18,11 @@ from mnserve.errors import MnServeError, SettingsError
 from mnserve.execution.engine_thread import EngineThread
 from mnserve.execution.garbage import keep_for_good
 from mnserve.models.catalogue import ModelState
+from mnserve.object_store.url import is_url
 from mnserve.processes.front_end_count import first_count, front_ends_work
 from mnserve.settings import ServeSettings
 from mnserve.starting.addresses import Addresses
+from mnserve.starting.any_server import AnyServer, MakeServer
 from mnserve.text.names import printable
 from mnserve.text.terminal import plain
 
@@ -61,10 +62,10 @@ def _end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
-async def _serve(make_server: Callable[[ServeSettings], _AnyServer], settings: ServeSettings) -> bool:
+async def _serve(make_server: MakeServer, settings: ServeSettings) -> bool:
     stop = asyncio.Event()
     _handle_signals(stop)
-    server = make_server(settings)
+    server = _made(make_server, settings)
     start = asyncio.ensure_future(server.start())
     signalled = asyncio.ensure_future(stop.wait())
     await asyncio.wait((start, signalled), return_when=asyncio.FIRST_COMPLETED)
@@ -85,18 +86,16 @@ async def _serve(make_server: Callable[[ServeSettings], _AnyServer], settings: S
     return await server.stop()
 
 
-class _AnyServer(Protocol):
-    """A server, of one process or of several."""
+def _made(make_server: MakeServer, settings: ServeSettings) -> AnyServer:
+    """Makes the server, around it the copies of an object store where the repository is in one."""
+    if not is_url(settings.repository):
+        return make_server(settings, None)
+    from mnserve.starting.stored_server import StoredServer
 
-    @property
-    def states(self) -> list[ModelState]: ...
-
-    async def start(self) -> Addresses: ...
-
-    async def stop(self) -> bool: ...
+    return StoredServer(make_server, settings)
 
 
-def _kind_of_server(settings: ServeSettings) -> Callable[[ServeSettings], _AnyServer]:
+def _kind_of_server(settings: ServeSettings) -> MakeServer:
     """Imports the server of as many processes as the settings say, or as make sense here."""
     count, engines = settings.front_ends, settings.engine_processes
     if count < 0:

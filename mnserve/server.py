@@ -11,6 +11,7 @@ from mnserve.access.call_limits import CallLimits
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.front_end import FrontEnd, StopTimes
@@ -28,10 +29,17 @@ class Server:
 
     Args:
         settings: Settings of the command line.
+        before_load: Awaited before a caller's load of a model.
         stop_times: Seconds of each step of a stop.
     """
 
-    def __init__(self, settings: ServeSettings, *, stop_times: StopTimes | None = None) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        before_load: BeforeLoad | None = None,
+        *,
+        stop_times: StopTimes | None = None,
+    ) -> None:
         self._settings = settings
         self._stop_times = stop_times
         self._models = Models(
@@ -39,6 +47,7 @@ class Server:
             LoadOptions.of_server(settings),
             self._changed,
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
+            before_load=before_load,
         )
         self._limits = CallLimits(settings.max_concurrent_requests)
         self._front_end: FrontEnd | None = None

@@ -11,6 +11,8 @@ from mnserve.access.settings import SecuritySettings
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
+from mnserve.object_store.settings import StoreSettings
+from mnserve.object_store.url import is_url, parse_url
 
 Control = Literal["none", "poll", "explicit"]
 """Source of the list of served models: the repository at the start, the repository as it changes, or callers."""
@@ -33,7 +35,7 @@ class ServeSettings:
     """
 
     repository: str
-    """Folder that holds one folder for each model, in Triton's layout."""
+    """Folder that holds one folder for each model, in Triton's layout, or its URL: s3, gs, hf, http and others."""
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 is every network interface."""
     grpc_port: int = 8001
@@ -109,10 +111,13 @@ class ServeSettings:
     """One line of text, or one JSON object, for each message."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     transport: TransportSettings = field(default_factory=TransportSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def __post_init__(self) -> None:
         if not self.repository:
             raise SettingsError("REPOSITORY is empty; give the folder that holds the model folders")
+        if is_url(self.repository):
+            parse_url(self.repository)
         if not 0 < len(self.server_name) <= _MAX_NAME or not self.server_name.isprintable():
             raise SettingsError(
                 f"--server-name is {self.server_name[:80]!r}; it must have 1 to {_MAX_NAME} printable characters"

@@ -24,6 +24,7 @@ from mnserve.errors import (
     RepositoryNotFoundError,
     StaleEndpointError,
     StoppingError,
+    StoreUnreachableError,
     TooManyCallsError,
     UnauthenticatedError,
     UnavailableError,
@@ -47,6 +48,7 @@ _CODES: Final[tuple[tuple[type[MnServeError], grpc.StatusCode], ...]] = (
     (UnsupportedError, grpc.StatusCode.UNIMPLEMENTED),
     (UnavailableError, grpc.StatusCode.UNAVAILABLE),
     (RepositoryNotFoundError, grpc.StatusCode.UNAVAILABLE),  # a drive that went away after the start
+    (StoreUnreachableError, grpc.StatusCode.UNAVAILABLE),
     (DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (RateLimitedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (MessageTooLargeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -61,6 +63,7 @@ _PUSHBACK_MS: Final[tuple[tuple[type[MnServeError], int], ...]] = (
     (EngineLostError, 1000),
     (StaleEndpointError, 100),
     (RepositoryNotFoundError, 1000),
+    (StoreUnreachableError, 1000),
 )
 
 

@@ -10,6 +10,7 @@ from code_structure.floors import FLOORS
 
 from mnserve.access.connection_limits import TransportSettings
 from mnserve.access.settings import SecuritySettings
+from mnserve.object_store.settings import StoreSettings
 from mnserve.settings import ServeSettings
 
 ROOT = Path(__file__).parent.parent
@@ -95,9 +96,9 @@ def test_every_page_is_on_the_map_of_the_readme() -> None:
 
 def test_the_page_on_configuration_has_every_option_of_the_server() -> None:
     table = (ROOT / "docs/serving/configuration.md").read_text("utf-8").partition("## Options")[2].partition("##")[0]
-    groups = (ServeSettings, SecuritySettings, TransportSettings)
+    groups = (ServeSettings, SecuritySettings, TransportSettings, StoreSettings)
     names = {field.name for group in groups for field in dataclasses.fields(group)}
-    options = {f"--{name.replace('_', '-')}" for name in names - {"repository", "security", "transport"}}
+    options = {f"--{name.replace('_', '-')}" for name in names - {"repository", "security", "transport", "store"}}
     assert not {option for option in options if f"`{option}`" not in table and not option.startswith("--keepalive-")}
     assert "`--keepalive-…`" in table
 

@@ -45,6 +45,9 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
         (("transformers",), ("mntrain", "features", "hf:a/b", "stores/a"), "transformers", "huggingface"),
         ((*TRAINING, *EXPORT), ("mnexport", "runs/a/artifact", "repository/a"), "onnx", "export"),
         (SERVING, ("mnserve", "serve", "repository"), f"({'|'.join(SERVING)})", "serve"),
+        (("aiohttp",), ("mnserve", "serve", "http://host/models"), "aiohttp", "storage"),
+        (("s3fs",), ("mnserve", "check", "s3://bucket/models"), "s3fs", "storage-s3"),
+        (("huggingface_hub",), ("mnserve", "check", "hf://owner/name/models"), "huggingface_hub", "storage-hf"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(

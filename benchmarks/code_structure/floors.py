@@ -62,7 +62,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("shared_catalogue", "starting"),
         ("models",),
         ("settings", "client", "batching"),
-        ("repository", "access", "execution"),
+        ("repository", "access", "execution", "object_store"),
         ("engines",),
         ("failing",),
         ("atomic_files", "channel", "codec", "status"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -13,6 +13,7 @@ from mnserve.bench.report import Report
 from mnserve.bench.results import BenchResult
 from mnserve.bench.settings import BenchSettings
 from mnserve.bench.table import print_table
+from mnserve.object_store.local_copy import local_copy
 
 
 def bench(settings: BenchSettings) -> int:
@@ -27,10 +28,10 @@ def bench(settings: BenchSettings) -> int:
         MnServeError: The measurement cannot be made, or a file cannot be written. Both are checked before the timing
             where possible.
     """
-    names = (settings.model, settings.against)
-    folders = [Path(settings.repository) / name for name in names if name is not None]
-    report = Report.to(settings.json, settings.plot, folders)
-    result = _measure_with_progress(settings)
+    names = [name for name in (settings.model, settings.against) if name is not None]
+    with local_copy(settings.repository, settings.store, only=names) as root:
+        report = Report.to(settings.json, settings.plot, [root / name for name in names])
+        result = _measure_with_progress(replace(settings, repository=str(root)))
     report.deliver(result.to_json(), lambda: draw(result), lambda console: print_table(result, console))
     return 0
 

@@ -21,6 +21,7 @@ from mnserve.client.settings import ConnectionSettings
 from mnserve.engines.base import MAX_THREADS, EngineOptions
 from mnserve.engines.providers import parse_option, provider_names
 from mnserve.errors import SettingsError
+from mnserve.object_store.settings import StoreSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class BenchSettings:
     """
 
     repository: str
-    """Model repository that holds both models."""
+    """Model repository that holds both models: a folder, or its URL."""
     model: str
     """Name of the model to time."""
     against: str | None = None
@@ -69,6 +70,7 @@ class BenchSettings:
     plot: str | None = None
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def __post_init__(self) -> None:
         if self.against == self.model:

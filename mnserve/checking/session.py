@@ -21,6 +21,8 @@ from mnserve.checking.settings import CheckSettings
 from mnserve.checking.surroundings import look_around
 from mnserve.engines.device import server_devices
 from mnserve.models.load_options import LoadOptions
+from mnserve.object_store.local_copy import local_copy
+from mnserve.object_store.url import is_url, parse_url
 from mnserve.text.terminal import plain
 
 _ENDING_SECONDS: Final = 2.0
@@ -37,9 +39,14 @@ def check(settings: CheckSettings) -> int:
     Raises:
         RepositoryNotFoundError: The repository is no folder.
     """
+    with local_copy(settings.repository, settings.store) as root:  # libraries of stores have threads that stay
+        return _check(settings, root)
+
+
+def _check(settings: CheckSettings, root: Path) -> int:
     before = set(threading.enumerate())
     try:
-        report = examine(settings)
+        report = examine(settings, root)
     except KeyboardInterrupt:
         if _any_hangs(before):
             sys.stderr.write("mnserve: interrupted\n")
@@ -72,8 +79,12 @@ def _any_hangs(before: Collection[threading.Thread]) -> bool:
     return any(thread.is_alive() for thread in threads)
 
 
-def examine(settings: CheckSettings) -> CheckReport:
+def examine(settings: CheckSettings, root: Path | None = None) -> CheckReport:
     """Looks at the machine, the execution providers and the models.
+
+    Args:
+        settings: Settings of the command line.
+        root: The repository as a local folder; None for the one of the settings.
 
     Raises:
         RepositoryNotFoundError: The repository is no folder.
@@ -83,16 +94,21 @@ def examine(settings: CheckSettings) -> CheckReport:
     found = Repository(models=(), left_out={})
     if settings.repository:
         options = LoadOptions.of_server(server, devices=server_devices(server.engine_options))
-        found = asyncio.run(check_models(Path(settings.repository), options))
+        found = asyncio.run(check_models(root or Path(settings.repository), options))
     faults = [*_provider_faults(settings, providers), *_model_faults(settings, found.models)]
     return CheckReport(
         surroundings=surroundings,
         providers=providers,
-        repository=settings.repository,
+        repository=_shown(settings),
         models=found.models,
         left_out=found.left_out,
         faults=tuple(faults),
     )
+
+
+def _shown(settings: CheckSettings) -> str:
+    """Returns the repository as it may be shown: a URL without credentials."""
+    return parse_url(settings.repository).shown if is_url(settings.repository) else settings.repository
 
 
 def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, ...]) -> list[str]:
@@ -105,7 +121,7 @@ def _provider_faults(settings: CheckSettings, providers: tuple[ProviderReport, .
 
 def _model_faults(settings: CheckSettings, models: tuple[ModelReport, ...]) -> list[str]:
     if settings.repository and not models:
-        return [f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"]
+        return [f"model repository '{_shown(settings)}' has no models; put each one into a folder NAME/1/model.onnx"]
     return [
         report.fault if report.fault.startswith("model '") else f"model '{report.name}': {report.fault}"
         for report in models

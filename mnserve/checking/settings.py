@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mnserve.object_store.settings import StoreSettings
 from mnserve.settings import ServeSettings
 
 
@@ -16,7 +17,7 @@ class CheckSettings:
     """
 
     repository: str = field(default="", metadata={"positional": True})
-    """Folder that holds one folder for each model; without it no models are looked at."""
+    """Folder that holds one folder for each model, or its URL; without it no models are looked at."""
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     """Execution providers that have to start, as for `mnserve serve`."""
     provider_options: tuple[str, ...] = ()
@@ -37,6 +38,7 @@ class CheckSettings:
     """Seconds that a run of an engine may take; 0 is no limit."""
     json: bool = False
     """Print JSON in place of the page."""
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def __post_init__(self) -> None:
         _ = self.serve_settings  # checks the rest
@@ -55,4 +57,5 @@ class CheckSettings:
             default_max_batch_size=self.default_max_batch_size,
             warm_up=self.warm_up,
             run_timeout=self.run_timeout,
+            store=self.store,
         )

@@ -30,6 +30,7 @@ from mnserve.models.load_tasks import LoadTasks
 from mnserve.models.served import ServedModel
 from mnserve.models.statistics import ModelCounters
 from mnserve.models.version_lookup import LOADING
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import list_models
@@ -52,6 +53,7 @@ class Models(CatalogueView[ServedModel]):
         options: Options for every model.
         on_change: Called when readiness changes.
         empty_is_ready: Be ready without any model that is to be served.
+        before_load: Awaited before :meth:`load`; its errors are those of the load.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class Models(CatalogueView[ServedModel]):
         on_change: Callable[[], None] = lambda: None,
         *,
         empty_is_ready: bool = True,
+        before_load: BeforeLoad | None = None,
     ) -> None:
         super().__init__(empty_is_ready=empty_is_ready)
         self._root = root
         self._options = options
         self._on_change = on_change
+        self._before_load = before_load
         self._loads = LoadTasks()
         self._draining = DrainingModels()
 
@@ -135,6 +139,8 @@ class Models(CatalogueView[ServedModel]):
             LoadFailedError: A version cannot be loaded.
             StoppingError: The server is stopping.
         """
+        if self._before_load is not None:
+            await self._before_load(name, override)
         try:
             await asyncio.to_thread(list_versions, self._root, name)
         except ModelNotFoundError as error:

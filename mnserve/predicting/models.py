@@ -14,6 +14,9 @@ from mnserve.client.blocking import Client
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import ServerUnreachableError, SettingsError
 from mnserve.models.opened_model import OpenedModel
+from mnserve.object_store.local_copy import local_copy
+from mnserve.object_store.settings import StoreSettings
+from mnserve.object_store.url import is_url, split_model
 from mnserve.protocol.model_config_pb2 import ModelConfig
 
 Array = np.ndarray[Any, Any]
@@ -85,14 +88,28 @@ def is_folder(model: str) -> bool:
 
 @contextmanager
 def open_model(
-    model: str, *, url: str, timeout: float, connection: ConnectionSettings | None = None
+    model: str,
+    *,
+    url: str,
+    timeout: float,
+    connection: ConnectionSettings | None = None,
+    store: StoreSettings | None = None,
 ) -> Iterator[CalledModel]:
     """Opens a model by its name on the server at ``url``, or by its folder REPOSITORY/NAME to run in this process.
+
+    The folder may be a URL of an object store.
 
     Raises:
         MnServeError: There is no such model, or it cannot be loaded.
     """
-    if is_folder(model):
+    if is_url(model):
+        repository, name = split_model(model)
+        with (
+            local_copy(repository, store or StoreSettings(), only=[name]) as root,
+            OpenedModel(root, name) as stored,
+        ):
+            yield stored
+    elif is_folder(model):
         folder = Path(model).resolve()
         if not os.path.isdir(folder):  # unlike Path.is_dir, False for names that are too long
             raise SettingsError(

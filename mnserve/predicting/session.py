@@ -45,7 +45,11 @@ def predict(settings: PredictSettings, *, max_page_images: int = MAX_IMAGES) -> 
         if path is not None:
             check_writable(Path(path))
     with open_model(
-        settings.model, url=settings.url, timeout=settings.timeout, connection=settings.connection
+        settings.model,
+        url=settings.url,
+        timeout=settings.timeout,
+        connection=settings.connection,
+        store=settings.store,
     ) as model:
         layout = row_layout(model.config)
         if layout is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mnserve.client.settings import ConnectionSettings
 from mnserve.errors import SettingsError
+from mnserve.object_store.settings import StoreSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,7 @@ class PredictSettings:
     """
 
     model: str
-    """Name of a model on a running server, or a folder REPOSITORY/NAME to run here without a server."""
+    """Name of a model on a running server, or a folder REPOSITORY/NAME or its URL to run here without a server."""
     files: list[str]
     """Image files, and folders whose image files are meant; for a model of rows, tables such as rows.csv."""
     url: str = "127.0.0.1:8001"
@@ -43,6 +44,7 @@ class PredictSettings:
     timeout: float = 60.0
     """Seconds to wait for each answer of the server."""
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def __post_init__(self) -> None:
         if not self.model:

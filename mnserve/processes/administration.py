@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.calls import Arguments, outcomes_of
 from mnserve.processes.engine_counters import EngineCounters
@@ -16,6 +17,7 @@ from mnserve.processes.engine_place import EnginePlace, StartOrders
 from mnserve.processes.front_end_place import FrontEndPlace
 from mnserve.processes.journal import Journal
 from mnserve.processes.request_counters import RequestCounters
+from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.remote.mirror import CatalogueMirror
 
 _PATIENCE: Final = 10.0
@@ -33,6 +35,7 @@ class Administration:
         front_ends: The front ends.
         orders: What new engine processes are told.
         log: Log settings of the supervisor.
+        before_load: Awaited before a load of a model.
     """
 
     def __init__(
@@ -42,12 +45,14 @@ class Administration:
         front_ends: Sequence[FrontEndPlace],
         orders: StartOrders,
         log: LogControl,
+        before_load: BeforeLoad | None = None,
     ) -> None:
         self._models, self._engines, self._front_ends, self._orders = models, engines, front_ends, orders
         self.requests = RequestCounters()
         self.batches = EngineCounters()
         self.journal = Journal(log)
         self._changing = asyncio.Lock()
+        self._before_load = before_load
 
     async def answer(self, asking: FrontEndPlace, method: str, arguments: Arguments) -> Any:
         """Answers a call.
@@ -76,6 +81,8 @@ class Administration:
 
     async def _load(self, arguments: Arguments) -> None:
         name, config = arguments["name"], arguments["config"]
+        if self._before_load is not None:
+            await self._before_load(name, None if config is None else ModelConfig.FromString(b64decode(config)))
         self._orders.left_out.pop(name, None)
         try:
             await self._everywhere("load", arguments)

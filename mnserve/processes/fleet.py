@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.log_settings import LogControl
 from mnserve.processes.administration import Administration
 from mnserve.processes.child import Child
@@ -36,9 +37,12 @@ class Fleet:
     Args:
         settings: Settings of the command line.
         on_faster: Called when ``rows_per_second`` has grown.
+        before_load: Awaited before a caller's load of a model.
     """
 
-    def __init__(self, settings: ServeSettings, on_faster: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: ServeSettings, on_faster: Callable[[], None], before_load: BeforeLoad | None = None
+    ) -> None:
         self._on_faster = on_faster
         self.engines: list[EnginePlace] = []
         self.front_ends: list[FrontEndPlace] = []
@@ -53,7 +57,7 @@ class Fleet:
         self.rows_per_second = 0.0
         """What the fastest model that was loaded can answer; 0 where it is not known."""
         self.administration = Administration(
-            self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format)
+            self.models, self.engines, self.front_ends, self.orders, LogControl(settings.log_format), before_load
         )
         self._catalogue = MergedCatalogue(self.administration.requests)
         self._limits = CommonLimits()

@@ -13,6 +13,7 @@ from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, StartError
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
+from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
 from mnserve.processes.engine_place import EnginePlace
@@ -40,11 +41,12 @@ class Supervisor:
 
     Args:
         settings: Settings of the command line.
+        before_load: Awaited before a caller's load of a model.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, before_load: BeforeLoad | None = None) -> None:
         self._settings = settings
-        self._fleet = Fleet(settings, self._grow)
+        self._fleet = Fleet(settings, self._grow, before_load)
         self._cpus = available_cpus()
         self._port: ReservedPort | None = None
         self._metrics: MetricsServer | None = None

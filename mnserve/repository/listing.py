@@ -122,16 +122,16 @@ def is_model(folder: Path) -> bool:
     except OSError as error:
         return error.errno not in _NOTHING_THERE  # gone meanwhile
     return CONFIG_NAME in names or any(
-        os.path.isdir(folder / name) or _leads_nowhere(folder / name) for name in names if _is_version(name)
+        os.path.isdir(folder / name) or _leads_nowhere(folder / name) for name in names if is_version(name)
     )
 
 
 def version_numbers(folder: Path, names: Iterable[str]) -> list[int]:
     """Picks the version folders among the entries of a model's folder: positive integers of up to 18 digits."""
-    return sorted(int(name) for name in names if _is_version(name) and os.path.isdir(folder / name))
+    return sorted(int(name) for name in names if is_version(name) and os.path.isdir(folder / name))
 
 
-def _is_version(name: str) -> bool:
+def is_version(name: str) -> bool:
     return name.isascii() and name.isdigit() and name[0] != "0" and len(name) <= MAX_VERSION_DIGITS
 
 

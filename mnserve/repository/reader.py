@@ -31,6 +31,8 @@ from mnserve.text.names import is_text, listed, printable, shortened, shortened_
 from mnserve.text.text_files import read_text
 
 MODEL_NAME = "model.onnx"
+UNAVAILABLE_NAME = ".mnserve-unavailable"
+"""File that stands in for a model which could not be copied from its object store; it has the reason."""
 
 
 def list_versions(root: Path, name: str) -> list[int]:
@@ -63,8 +65,11 @@ def read_config(root: Path, name: str) -> ModelConfig:
     Raises:
         ModelNotFoundError: There is no such model.
         ModelConfigError: The file does not parse, names another model, or is no regular file.
+        CorruptModelError: The model could not be copied from its object store.
     """
     path = _model_folder(root, name) / CONFIG_NAME
+    if os.path.isfile(stand_in := path.with_name(UNAVAILABLE_NAME)):
+        raise CorruptModelError(read_text(stand_in))
     config = ModelConfig()
     if os.path.lexists(path):
         if fault := file_fault(path):

@@ -16,6 +16,7 @@ from mnserve.bench.report import Report
 from mnserve.bench.termination import signals_unwind
 from mnserve.errors import BenchError, MnServeError, TuningError
 from mnserve.models.opened_model import OpenedModel
+from mnserve.object_store.local_copy import local_copy
 from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.listing import CONFIG_NAME
 from mnserve.text.terminal import plain_lines
@@ -42,7 +43,12 @@ def tune(settings: TuneSettings) -> int:
         MnServeError: The model cannot be measured, no configuration keeps the bound, or a file cannot be written.
             Faults are reported before the measurement where possible.
     """
-    root, folder = Path(settings.repository), Path(settings.repository) / settings.model
+    with local_copy(settings.repository, settings.store, only=[settings.model]) as root:
+        return _tune(settings, root)
+
+
+def _tune(settings: TuneSettings, root: Path) -> int:
+    folder = root / settings.model
     report = Report.to(settings.json, settings.plot, [folder])
     with OpenedModel(root, settings.model, settings.engine_options) as model:
         config = model.config

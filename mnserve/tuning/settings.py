@@ -20,6 +20,9 @@ from mnserve.bench.options import (
 from mnserve.engines.base import EngineOptions
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.providers import parse_option, provider_names
+from mnserve.errors import SettingsError
+from mnserve.object_store.settings import StoreSettings
+from mnserve.object_store.url import is_url, parse_url
 from mnserve.tuning.scores import Goal
 from mnserve.tuning.space import SearchLimits
 
@@ -37,7 +40,7 @@ class TuneSettings:
     """
 
     repository: str
-    """Model repository that holds the model."""
+    """Model repository that holds the model: a folder, or with --dry-run its URL."""
     model: str
     """Name of the model to tune."""
     latency_ms: float = 0.0
@@ -77,6 +80,7 @@ class TuneSettings:
     """File to write the result to as JSON; - writes it to standard output."""
     plot: str | None = None
     """File to draw the result in; the ending chooses the format (png, svg, pdf)."""
+    store: StoreSettings = field(default_factory=StoreSettings)
 
     def __post_init__(self) -> None:
         hours = MAX_SECONDS // 3600
@@ -109,6 +113,11 @@ class TuneSettings:
         for count in self.loads:
             check_callers("--callers", count)
         check_plot(self.plot)
+        if is_url(self.repository) and not self.dry_run:
+            raise SettingsError(
+                f"{parse_url(self.repository).shown} is a URL, and object stores are only read; give --dry-run, and "
+                "write what it prints into config.pbtxt there"
+            )
         _ = self.shapes, self.engine_options
 
     @property

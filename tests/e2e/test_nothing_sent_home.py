@@ -73,6 +73,12 @@ def test_names_and_files_would_be_seen(observe: Callable[..., list[dict[str, Any
 
 def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models: Path) -> None:
     repository, image = str(models), str(models.parent / "image.png")
+    hub = (
+        "from mnserve.object_store.libraries import open_filesystem\n"
+        "from mnserve.object_store.url import parse_url\n"
+        "open_filesystem(parse_url('hf://owner/name/models'), 1.0)\n"
+        "import huggingface_hub.constants as hub; assert hub.HF_HUB_DISABLE_TELEMETRY"
+    )
     library = (
         "import numpy, mnserve\n"
         f"with mnserve.LocalModel.open(__import__('pathlib').Path({repository!r}), 'colours') as model:\n"
@@ -84,6 +90,8 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
         ["-m", "mnserve", "predict", str(models / "colours"), image],
         ["-m", "mnserve", "bench", repository, "colours", "--batch", "1", "--seconds", "0.1"],
         ["-c", library],
+        ["-c", hub],
+        ["-m", "mnserve", "check", f"file://{repository}", "--model-cache", str(models.parent / "cache")],
     ):
         is_silent(seen)
 

@@ -155,16 +155,35 @@ class _Handler(BaseHTTPRequestHandler):
         if what == "revision":
             self._json({"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]})
         elif what == "tree":
-            self._json([self._entry(path, content) for path, content in files.items()])
+            self._tree(files, "/".join(parts[2:]))
         elif what == "preupload":
             self._json({"files": [self._upload(file["path"]) for file in json.loads(body)["files"]]})
         else:
             self._commit(repository, revision, [json.loads(line) for line in body.splitlines()])
             self._json({"commitUrl": f"{self.server.url}/{name}/commit/x", "commitOid": repository.commit(revision)})
 
-    @staticmethod
-    def _entry(path: str, content: bytes) -> dict[str, Any]:
-        return {"type": "file", "path": path, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+    def _tree(self, files: Files, folder: str) -> None:
+        """Lists the files below a folder, or with ``recursive=false`` what is in it."""
+        prefix = f"{folder}/" if folder else ""
+        below = {path: content for path, content in files.items() if path.startswith(prefix)}
+        if folder and not below:
+            self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+            return
+        entries = [self._entry(path, content) for path, content in below.items()]
+        if parse_qs(urlsplit(self.path).query).get("recursive", ["true"])[0].lower() == "false":
+            inner = {path.removeprefix(prefix).split("/")[0] for path in below if "/" in path.removeprefix(prefix)}
+            folders = [{"type": "directory", "path": prefix + name, "size": 0, "oid": "0" * 40} for name in inner]
+            entries = [*folders, *(entry for entry in entries if "/" not in entry["path"].removeprefix(prefix))]
+        self._json(entries)
+
+    @classmethod
+    def _entry(cls, path: str, content: bytes) -> dict[str, Any]:
+        blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
+        entry: dict[str, Any] = {"type": "file", "path": path, "size": len(content), "oid": blob}
+        if cls._upload(path)["uploadMode"] == "lfs":
+            digest = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
+        return entry
 
     @staticmethod
     def _upload(path: str) -> dict[str, Any]:
@@ -196,7 +215,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = self.server.tampered.get(path, found[1][path])
         headers = {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": found[0]}
-        self._send(200, content, headers)
+        first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
+        if first:
+            headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+            self._send(206, content[int(first) : int(last) + 1], headers)
+        else:
+            self._send(200, content, headers)
 
     def _json(self, value: Any, status: int = 200) -> None:
         self._send(status, json.dumps(value).encode(), {"Content-Type": "application/json"})

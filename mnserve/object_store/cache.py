@@ -1,0 +1,108 @@
+"""Folder of the copies: one for each repository and model, with a lock, and one for each process that uses copies.
+
+::
+
+    CACHE/repositories/ID/NAME/DIGEST/…        a copy of a model, complete and verified, never changed
+    CACHE/repositories/ID/NAME/DIGEST.json     sizes, entity tags and SHA-256 of its files; its time is the last use
+    CACHE/repositories/ID/NAME/.partial/KEY    a file on its way, to be gone on with
+    CACHE/repositories/ID/NAME/.lock           held by the process that copies the model, or removes copies
+    CACHE/views/RANDOM/NAME                    link to the copy that a process serves
+    CACHE/views/RANDOM.lock                    held by that process
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mnserve.errors import ModelCacheError, StoppingError
+from mnserve.object_store.url import StoreUrl
+
+_LOCK_SECONDS: Final = 0.1
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "FSSPEC_S3_ENDPOINT_URL", "FSSPEC_S3", "HF_ENDPOINT")
+"""Variables that say which store a URL is about."""
+
+
+class Cache:
+    """Folder of the copies of all repositories of a user.
+
+    Args:
+        folder: The folder; it is made where it is missing.
+
+    Raises:
+        ModelCacheError: The folder cannot be made or written to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.repositories = folder / "repositories"
+        self.views = folder / "views"
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self.repositories.mkdir(exist_ok=True, mode=0o700)
+            self.views.mkdir(exist_ok=True, mode=0o700)
+        if not os.access(self.views, os.W_OK):
+            raise ModelCacheError(
+                f"the folder {folder} for copies of models is not writable; name another with --model-cache"
+            )
+
+    def model_folder(self, url: StoreUrl, name: str) -> Path:
+        """Returns the folder of the copies of one model; makes it where it is missing."""
+        place = "\0".join([url.scheme, url.path, *(os.environ.get(name, "") for name in _ENDPOINTS)])
+        folder = self.repositories / hashlib.sha256(place.encode()).hexdigest()[:16] / name
+        with explained(self.folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder
+
+
+@contextlib.contextmanager
+def locked(folder: Path, stopped: threading.Event) -> Iterator[None]:
+    """Holds the lock of a model's folder; waits while another process copies the model.
+
+    Raises:
+        StoppingError: ``stopped`` was set meanwhile.
+    """
+    while (handle := try_lock(folder / ".lock")) is None:
+        if stopped.wait(_LOCK_SECONDS):
+            raise StoppingError("the server is stopping while another process copies the model")
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def try_lock(path: Path) -> int | None:
+    """Takes a lock, for as long as the returned file is open; None where another process has it."""
+    with explained(path.parent):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
+
+
+@contextlib.contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Makes errors of the disk ours.
+
+    Raises:
+        ModelCacheError: The folder cannot be written to, or its disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ModelCacheError(
+            f"cannot write the copy of a model in {folder}: {error.strerror or error}; make room or let this user "
+            "write there, or name another folder with --model-cache"
+        ) from error

@@ -1,0 +1,171 @@
+"""Copies on the disk: interrupted, damaged, made by several processes at once, and removed for others."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from file_store import FileStore
+
+from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
+from mnserve.object_store.mirror import Mirror
+from mnserve.repository.reader import read_config
+
+MakeMirror = Callable[..., Mirror]
+Content = Callable[[Path], dict[str, bytes]]
+FETCH = """
+import sys
+from mnserve.object_store.mirror import Mirror
+from mnserve.object_store.settings import StoreSettings
+mirror = Mirror(sys.argv[1], StoreSettings(model_cache=sys.argv[2]))
+mirror.fetch()
+print(sorted(path.name for path in mirror.folder.iterdir()))
+mirror.close()
+"""
+
+
+def fetch_elsewhere(url: str, cache: Path) -> subprocess.Popen[str]:
+    """Starts a process that copies a repository."""
+    return subprocess.Popen([sys.executable, "-c", FETCH, url, str(cache)], stdout=subprocess.PIPE, text=True)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def copies(cache: Path, name: str = "a") -> list[Path]:
+    """Complete copies of a model."""
+    return sorted(path.with_suffix("") for path in cache.glob(f"repositories/*/{name}/*.json"))
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_an_interrupted_download_is_gone_on_with(
+    ranges: bool, store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
+    store.cut, store.ranges = 200_000, ranges
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    assert not copies(cache, "b")
+    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
+        read_config(mirror.folder, "b")
+    (partial,) = cache.glob("repositories/*/b/.partial/*")
+    arrived = partial.stat().st_size
+    assert 0 < arrived <= 200_000
+    store.cut = 0
+    store.begun.clear()
+    mirror.poll()
+    mirror.poll()
+    assert content(mirror.folder)["b/1/model.onnx"] == model
+    assert store.begun["models/b/1/model.onnx"] == ([arrived] if ranges else [arrived, 0])
+
+
+def test_a_download_that_was_killed_is_gone_on_with(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
+    model = store.files["models/a/2/model.onnx"] = os.urandom(24 * 2**20)
+    store.pause = 0.005
+    process = fetch_elsewhere(f"{store.url}/models", cache)
+    wait_until(lambda: any(path.stat().st_size > 2**20 for path in cache.glob("repositories/*/a/.partial/*")))
+    process.kill()
+    process.communicate()
+    assert not copies(cache), "half a model is no copy"
+    assert len(list((cache / "views").iterdir())) == 2
+    arrived = max(path.stat().st_size for path in cache.glob("repositories/*/a/.partial/*"))
+    store.pause = 0.0
+    store.begun.clear()
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    assert store.begun["models/a/2/model.onnx"][0] == arrived
+    assert (mirror.folder / "a" / "2" / "model.onnx").read_bytes() == model
+    assert len(list((cache / "views").iterdir())) == 2, "the folder of the killed process is gone"
+    assert not list(cache.glob("repositories/*/a/.*/*"))
+
+
+def test_a_copy_that_was_damaged_on_the_disk_is_made_again(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    mirror_of(f"{store.url}/models").fetch()
+    (copy,) = copies(cache)
+    model = copy / "2" / "model.onnx"
+    model.write_bytes(b"S" + model.read_bytes()[1:])
+    store.begun.clear()
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    assert content(mirror.folder)["a/2/model.onnx"] == store.files["models/a/2/model.onnx"]
+    assert "models/a/2/model.onnx" in store.begun
+    assert "models/b/1/model.onnx" not in store.begun
+
+
+def test_a_checksum_of_the_store_is_compared(store: FileStore, mirror_of: MakeMirror) -> None:
+    content = store.files["models/b/1/model.onnx"]
+    digest = base64.b64encode(hashlib.md5(content).digest()).decode()
+    store.headers["models/b/1/model.onnx"] = {"Content-MD5": digest}
+    store.tampered["models/b/1/model.onnx"] = bytes([content[0] ^ 1]) + content[1:]
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    with pytest.raises(CorruptModelError, match=r"arrived with the MD5 .* upload it again"):
+        read_config(mirror.folder, "b")
+
+
+def test_several_processes_copy_a_model_once(store: FileStore, cache: Path) -> None:
+    store.pause = 0.05
+    processes = [fetch_elsewhere(f"{store.url}/models", cache) for _ in range(3)]
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    assert outputs == ["['.stand-ins', 'a', 'b']\n"] * 3
+    assert {name: len(begun) for name, begun in store.begun.items() if "model.onnx" in name} == {
+        "models/a/2/model.onnx": 1,
+        "models/b/1/model.onnx": 1,
+    }
+    assert not list((cache / "views").iterdir())
+
+
+def test_the_copy_that_was_unused_for_longest_makes_room(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    store.files = {f"models/{name}/1/model.onnx": os.urandom(100_000) for name in "abc"}
+    for name in "ab":
+        mirror = mirror_of(f"{store.url}/models", only=[name])
+        mirror.fetch()
+        mirror.close()
+    (first,), (second,) = copies(cache, "a"), copies(cache, "b")
+    os.utime(first.with_suffix(".json"), (1, 1))
+    mirror = mirror_of(f"{store.url}/models", only=["c"], model_cache_bytes=250_000)
+    mirror.fetch()
+    assert not first.exists()
+    assert second.exists()
+    fourth = mirror_of(f"{store.url}/models", only=["a", "b"], model_cache_bytes=250_000)
+    fourth.fetch()
+    assert copies(cache, "c"), "a copy in use stays"
+    with pytest.raises(CorruptModelError, match="model 'b' needs 100000 bytes more"):
+        read_config(fourth.folder, "b")
+    assert set(content(fourth.folder)) > {"a/1/model.onnx"}
+
+
+def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
+    import fcntl
+
+    mirror = mirror_of(f"{store.url}/models")
+    mirror.fetch()
+    (copy,) = copies(cache)
+    with open(copy.parent / ".lock") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        store.files["models/a/3/model.onnx"] = b"third"
+        mirror.stop()
+        with pytest.raises(StoppingError):
+            mirror.fetch_model("a")
+
+
+def test_a_store_that_sends_too_little_or_too_much(store: FileStore, mirror_of: MakeMirror) -> None:
+    mirror = mirror_of(f"{store.url}/models", only=["b"])
+    store.cut = 2
+    with pytest.raises(StoreUnreachableError, match="does not answer for the file"):
+        mirror.fetch()
