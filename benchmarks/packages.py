@@ -3,9 +3,9 @@
     python benchmarks/packages.py                                       # with the Pythons 3.11 to 3.13 that are found
     python benchmarks/packages.py --pythons python3.11 python3.13 --json packages.json
 
-For each Python and archive: an environment with nothing but pip, `pip install ARCHIVE[serve]`, then `mnserve serve` with a
-tiny model, a prediction over gRPC, and SIGTERM. A Python that is not found, or fails, makes the exit code 1. The
-archives stay in build/packages.
+For each Python and archive: an environment with nothing but pip, `pip install ARCHIVE[serve]`, then `mnserve serve`
+with a tiny model, a prediction over gRPC, and SIGTERM. A Python that is not found, or fails, makes the exit code 1.
+The archives stay in build/packages.
 """
 
 import json
