@@ -1,7 +1,8 @@
 """Build wheel and source archive, install each with the serving extra in empty environments, and serve from there.
 
-    python benchmarks/packages.py                                       # with the Pythons 3.11 to 3.13 that are found
-    python benchmarks/packages.py --pythons python3.11 python3.13 --json packages.json
+    make packages                                               # with the Pythons 3.11 to 3.13
+    make packages PYTHONS="python3.11 /opt/python/bin/python3.13"
+    cd benchmarks && python -m distribution.packages --pythons python3.11 --json packages.json
 
 For each Python and archive: an environment with nothing but pip, `pip install ARCHIVE[serve]`, then `mnserve serve`
 with a tiny model, a prediction over gRPC, and SIGTERM. A Python that is not found, or fails, makes the exit code 1.
@@ -18,13 +19,13 @@ from typing import Any
 from common.figures import write_json
 from common.loopback import exempt_loopback
 from common.options import add_json, script_parser
-from distribution.environments import InstallError, build_archives, install, make_environment, run
 from rich.console import Console
 from soaking.models import write_repository
 
+from distribution.environments import InstallError, build_archives, install, make_environment, run
 from mntrain.result_table import ResultTable
 
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _PYTHONS = ("python3.11", "python3.12", "python3.13")
 
 
