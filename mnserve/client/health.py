@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import cast
+from typing import Any, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -40,7 +40,7 @@ def ask_health(settings: HealthSettings) -> str:
     """
     address = parse_address(settings.url)
     with open_channel(address, settings.connection) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
+        stub: Any = health_pb2_grpc.HealthStub(channel)
         request = health_pb2.HealthCheckRequest(service=settings.service)
         try:
             response = stub.Check(request, timeout=settings.timeout)

@@ -91,3 +91,31 @@ def test_the_extras_for_serving_bring_no_training(metadata: Message) -> None:
     needed = [text for text in metadata.get_all("Requires-Dist") or () if "'serve'" in text or '"serve"' in text]
     assert any("onnxruntime" in text for text in needed)
     assert not any("torch" in text for text in needed)
+
+
+def test_the_bill_of_materials_has_what_an_environment_has(archives: dict[str, Path], tmp_path: Path) -> None:
+    """The command of `make sbom`, on an environment with the wheel alone."""
+    environment, file = tmp_path / "environment", tmp_path / "bill.json"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    interpreter = str(environment / "bin" / "python")
+    install = [sys.executable, "-m", "pip", "--python", interpreter, "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*install, str(archives["wheel"])], check=True, capture_output=True)
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (line,) = [line.strip() for line in text.splitlines() if "cyclonedx-py environment" in line]
+    replaced = {
+        "$(BIN)/cyclonedx-py": "",
+        "build/sbom/environment": str(environment),
+        "pyproject.toml": str(ROOT / "pyproject.toml"),
+        "build/sbom/serve.cdx.json": str(file),
+    }
+    words = [replaced.get(word, word) for word in line.split()]
+    command = [sys.executable, "-m", "cyclonedx_py", *filter(None, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    bill = json.loads(file.read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    (component,) = {
+        item["name"]: item for item in (bill["metadata"]["component"], *bill.get("components", ()))
+    }.values()
+    assert (component["name"], component["version"]) == ("mn-runtime", "0.1.0")
+    assert "Apache-2.0" in json.dumps(component["licenses"])
