@@ -69,7 +69,8 @@ class Fleet:
     @property
     def gigabits(self) -> tuple[float, float]:
         """Gigabits a second of all requests, and of all answers."""
-        return tuple(8e-9 * self.demand.rate * size for size in (self.demand.request, self.demand.answer))  # type: ignore[return-value]
+        bits = 8e-9 * self.demand.rate
+        return bits * self.demand.request, bits * self.demand.answer
 
     def seconds_to_fill(self, rows: int) -> float:
         """Seconds until queues of so many rows are full where two zones of the fleet are lost; infinite for never."""

@@ -33,6 +33,7 @@ def main() -> int:
     finally:
         server.send_signal(signal.SIGTERM)
         code = server.wait(60)
+    spec = importlib.util.find_spec("mnserve")
     found = {
         "right": bool((answer == 2 * rows).all()),
         "exit_code": code,
@@ -41,7 +42,7 @@ def main() -> int:
         "license": importlib.metadata.metadata("mn-runtime")["License-Expression"],
         "packages": len(list(importlib.metadata.distributions())),
         "torch": importlib.util.find_spec("torch") is not None,
-        "installed": Path(importlib.util.find_spec("mnserve").origin).is_relative_to(sys.prefix),  # type: ignore[union-attr, arg-type]
+        "installed": spec is not None and Path(str(spec.origin)).is_relative_to(sys.prefix),
     }
     print(json.dumps(found))
     return code
