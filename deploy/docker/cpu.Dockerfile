@@ -2,6 +2,8 @@
 # docker run --read-only --tmpfs /tmp -v $PWD/repository:/models:ro -p 127.0.0.1:8001:8001 mnserve:0.1.0-cpu
 
 FROM python:3.13.9-slim-bookworm AS build
+# Extras, such as one more for object storage.
+ARG EXTRAS=serve
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY mntrain/ mntrain/
@@ -10,7 +12,7 @@ COPY mnserve/ mnserve/
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/mnserve \
     && pip --python /opt/mnserve/bin/python install --no-cache-dir --only-binary=:all: --constraint constraints.txt \
-        "$(echo /wheels/*.whl)[serve]"
+        "$(echo /wheels/*.whl)[${EXTRAS}]"
 
 FROM python:3.13.9-slim-bookworm
 LABEL org.opencontainers.image.title="mnserve" \

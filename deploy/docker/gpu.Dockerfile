@@ -2,6 +2,8 @@
 # docker run --gpus all --read-only --tmpfs /tmp -v $PWD/repository:/models:ro -p 127.0.0.1:8001:8001 mnserve:0.1.0-gpu
 
 FROM python:3.13.9-slim-bookworm AS build
+# Extras, such as one more for object storage.
+ARG EXTRAS=serve-gpu
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt deploy/docker/gpu-constraints.txt ./
 COPY mntrain/ mntrain/
@@ -11,7 +13,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/mnserve \
     && pip --python /opt/mnserve/bin/python install --no-cache-dir --only-binary=:all: \
         --constraint constraints.txt --constraint gpu-constraints.txt \
-        "$(echo /wheels/*.whl)[serve-gpu]"
+        "$(echo /wheels/*.whl)[${EXTRAS}]"
 
 FROM python:3.13.9-slim-bookworm
 LABEL org.opencontainers.image.title="mnserve" \

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-OVERLAYS = ("base", "autoscaling", "gpu", "secured")
+OVERLAYS = ("base", "autoscaling", "gpu", "object-storage", "secured")
 
 
 @pytest.fixture(scope="session")

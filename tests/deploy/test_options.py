@@ -72,7 +72,7 @@ def check_times(container: dict[str, Any], settings: ServeSettings, grace: float
     assert grace >= settings.transport.max_connection_age_grace
 
 
-@pytest.mark.parametrize("overlay", ["base", "autoscaling", "gpu", "secured"])
+@pytest.mark.parametrize("overlay", ["base", "autoscaling", "gpu", "object-storage", "secured"])
 def test_the_deployment_starts_the_server_that_its_probes_and_ports_expect(
     rendered: dict[str, Any], parse: Parse, tmp_path: Path, overlay: str
 ) -> None:
@@ -88,7 +88,8 @@ def test_the_deployment_starts_the_server_that_its_probes_and_ports_expect(
     ports = {item["name"]: item["containerPort"] for item in container["ports"]}
     assert ports == {"grpc": settings.grpc_port, "metrics": settings.metrics_port}
     assert settings.host == "0.0.0.0"  # a pod's own address is not known before
-    assert settings.repository == mounts["models"]
+    assert settings.repository == mounts.get("models", "s3://models/repository")
+    assert ("models" in mounts) == (overlay != "object-storage")
     check_probes(container, settings, parse)
     check_times(container, settings, pod["terminationGracePeriodSeconds"])
     security = settings.security
