@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,7 @@ def main() -> int:
     try:
         words = server.stdout.readline().replace(",", " ").split()
         url = next(word for word in words if word.startswith("grpc://"))
-        rows = np.arange(16, dtype=np.float32).reshape(2, 8)
+        rows: np.ndarray[Any, Any] = np.arange(16, dtype=np.float32).reshape(2, 8)
         with Client(url) as client:
             answer = client.infer("twice", {"x": rows})["y"]
     finally:
