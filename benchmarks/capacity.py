@@ -2,13 +2,15 @@
 
     python benchmarks/capacity.py --measure model.onnx --json costs.json
     python benchmarks/capacity.py --costs costs.json --plot capacity.svg
+    python benchmarks/capacity.py --costs benchmarks/capacity_model/epyc.json --fleet 1000000
     python benchmarks/capacity.py --check mlp.onnx resnet56.onnx --json check.json
     python benchmarks/capacity.py --check resnet56.onnx --providers cuda cpu --cores 16 --front-ends 1,2,4,8 \\
         --callers 64,256,1024 --client-threads 4
 
 `--measure` starts `mnserve serve` with one front end, loads it with h2load (Debian's nghttp2-client) on the same
 cores, and finds from the CPU of each thread what a call costs in each part. `--costs` simulates (SimPy) a machine with
-such costs and one GPU, for networks that take FIRST + MORE · (rows - 1) microseconds a run.
+such costs and one GPU, for networks that take FIRST + MORE · (rows - 1) microseconds a run. With `--fleet` it says how
+many such machines answer so many calls a second, where one of `--zones` may be lost.
 
 `--check` measures servers with one and with more front ends on each number of cores, and sets beside it what the
 simulation says. It takes its costs from the first model, with one front end, at 1 and 64 callers on the most cores.
@@ -16,6 +18,7 @@ Everything else is predicted: other callers, more front ends, fewer cores. Of ot
 """
 
 import argparse
+import math
 import os
 import shutil
 import sys
@@ -25,6 +28,7 @@ from typing import Any
 from capacity_model.checking import Measured, Plan, costs_of, measure_plan, predicted
 from capacity_model.costs import Costs, CostsError, read_costs
 from capacity_model.drawing import draw
+from capacity_model.fleet import Demand, Fleet, plan_fleet
 from capacity_model.load import LoadError
 from capacity_model.prediction import FRONT_ENDS, NETWORKS, Network, forecast, front_ends_needed
 from common.figures import write_json
@@ -60,12 +64,20 @@ def main() -> int:
     parser.add_argument("--instances", type=positive_integer, default=1, help="engines side by side (%(default)s)")
     parser.add_argument("--networks", type=_network, nargs="+", default=NETWORKS, metavar="FIRST+MORE", help="in µs")
     parser.add_argument("--plot", type=writable_file, help="picture of --costs (.svg, .png)")
+    parser.add_argument(
+        "--fleet", type=positive_number, metavar="RATE", help="with --costs: calls a second of many servers"
+    )
+    parser.add_argument("--zones", type=positive_integer, default=3, help="of --fleet; one may be lost (%(default)s)")
     add_json(parser)
     arguments = parser.parse_args()
     if arguments.costs is None and shutil.which("h2load") is None:
         parser.error("there is no h2load; install Debian's package nghttp2-client")
+    if arguments.fleet and (not arguments.costs or arguments.zones < 2):
+        parser.error("--fleet goes with --costs, and with at least 2 --zones")
     try:
-        if arguments.costs:
+        if arguments.fleet:
+            _plan_fleets(arguments)
+        elif arguments.costs:
             _forecast(arguments)
         elif arguments.measure:
             _measure(arguments)
@@ -195,6 +207,45 @@ def _forecast(arguments: argparse.Namespace) -> None:
             max_batch=arguments.max_batch,
         )
     write_json(arguments.json, {"costs": costs.to_json(), "forecasts": [asdict(one) for one in found]})
+
+
+def _plan_fleets(arguments: argparse.Namespace) -> None:
+    costs = read_costs(arguments.costs)
+    demand = Demand(rate=arguments.fleet, zones=arguments.zones)
+    fleets = [plan_fleet(costs, network, demand, max_batch=arguments.max_batch) for network in arguments.networks]
+    rows = [
+        [
+            fleet.network.label,
+            str(fleet.front_ends),
+            f"{fleet.full.rate:,.0f}",
+            str(fleet.servers),
+            f"{fleet.servers * fleet.cores:,}",
+            *(
+                f"{outcome.rate / fleet.full.rate:.0%}, {outcome.p50 * 1e3:.1f} / {outcome.p99 * 1e3:.1f}"
+                for outcome in (fleet.usual, fleet.reduced)
+            ),
+            f"{fleet.in_progress:,.0f}",
+            f"{_seconds(fleet, 64 * arguments.max_batch)}",
+        ]
+        for fleet in fleets
+    ]
+    headings = (
+        *("run", "front ends", "calls/s of one", "servers", "cores", "usual: load, p50 / p99 ms", "a zone lost"),
+        *("calls in progress", "two lost: queues full after"),
+    )
+    received, sent = fleets[0].gigabits
+    caption = (
+        f"{demand.rate:,.0f} calls a second in {demand.zones} zones, a GPU and its cores a server. Network: "
+        f"{received:.1f} Gbit/s in, {demand.request:,} bytes a request; {sent:.1f} out, {demand.answer:,} an answer."
+    )
+    table = ResultTable(headings=headings, rows=rows, caption=caption)
+    table.show(Console(width=170), title="many servers")
+    write_json(arguments.json, {"costs": costs.to_json(), "fleets": [asdict(fleet) for fleet in fleets]})
+
+
+def _seconds(fleet: Fleet, rows: int) -> str:
+    found = fleet.seconds_to_fill(rows)
+    return "never" if math.isinf(found) else f"{found * 1e3:,.0f} ms"
 
 
 if __name__ == "__main__":

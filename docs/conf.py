@@ -11,8 +11,8 @@ from sphinx.application import Sphinx
 project = "mn-runtime"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"]
-exclude_patterns = [".*", "build", "runs", "dist", "benchmarks", "examples", "mn*", "protos", "tests"]
+include_patterns = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/**"]
+exclude_patterns = [".*", "build", "runs", "dist", "benchmarks", "deploy", "examples", "mn*", "protos", "tests"]
 
 myst_heading_anchors = 4
 # An input may be written as `key: "value"` in a block that names no language; guesses would be wrong colors.
@@ -66,6 +66,7 @@ _TREE: Final = {
         "docs/serving/operations",
         "docs/serving/processes",
         "docs/serving/tuning",
+        "docs/serving/beyond-one-machine",
         "docs/predicting",
     ),
     "Benchmarks": (
@@ -94,7 +95,9 @@ _TREE: Final = {
         "docs/decisions/mnserve-calls",
         "docs/decisions/beyond",
         "docs/decisions/tools-and-tests",
+        "docs/decisions/beyond",
         "CONTRIBUTING",
+        "SECURITY",
         "CHANGELOG",
     ),
 }

@@ -14,7 +14,7 @@ from mnserve.object_store.settings import StoreSettings
 from mnserve.settings import ServeSettings
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
 MOST_WORDS = 1800
 FOLDERS = ("mntrain", "mnexport", "mnserve", "benchmarks", "docs", "examples", "protos", "tests")
 SOURCES = {str(path.relative_to(ROOT)) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}

@@ -34,7 +34,7 @@ def draw(result: BenchResult) -> Figure:
     """Draws the latency for each batch size, and beside it the ratio of two models or the throughput of one."""
     from matplotlib.figure import Figure  # without pyplot: no window system, no global state
 
-    figure = Figure(figsize=(10.0, 4.8), layout="constrained")
+    figure = Figure(figsize=(max(10.0, 1.8 * len(result.batches)), 5.0), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_latency(left, result)
     if result.against is None:
@@ -48,10 +48,9 @@ def draw(result: BenchResult) -> Figure:
         axes.grid(axis="y", color="0.9")
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    other = "" if result.against is None else f" against {result.against.name}"
-    figure.suptitle(plain(f"Latency of {result.model.name}{other} ({result.path})"))
-    caption = "\n".join(textwrap.wrap(plain(result.caption), 130))
-    figure.supxlabel(caption, fontsize=8, color="0.35")
+    # Names may have hundreds of characters: they stand where a line may be as long as the picture is wide.
+    figure.legend(loc="outside upper center", ncols=1, frameon=False, fontsize=9, title=f"Latency ({result.path})")
+    figure.supxlabel(wrapped(result.caption, 130), fontsize=8, color="0.35")
     return figure
 
 
@@ -70,7 +69,7 @@ def _draw_latency(axes: Axes, result: BenchResult) -> None:
         medians = [latency.p50_ms for latency in latencies]
         tails = [max(latency.p99_ms - latency.p50_ms, 0.0) for latency in latencies]
         spans = [[0.0] * len(tails), tails]
-        axes.errorbar(positions, medians, yerr=spans, fmt="o", color=color, capsize=4, label=plain(name))
+        axes.errorbar(positions, medians, yerr=spans, fmt="o", color=color, capsize=4, label=wrapped(name, 70))
         for position, median in zip(positions, medians, strict=True):
             axes.annotate(
                 f"{median:.3g}",
@@ -87,7 +86,6 @@ def _draw_latency(axes: Axes, result: BenchResult) -> None:
     axes.yaxis.set_minor_formatter("")
     axes.set_ylabel("latency of a call (ms, log scale)")
     axes.set_title("Median, whisker to the 99th percentile", fontsize=10)
-    axes.legend(frameon=False, loc="upper left")
 
 
 def _draw_ratio(axes: Axes, result: BenchResult) -> None:
@@ -107,8 +105,7 @@ def _draw_ratio(axes: Axes, result: BenchResult) -> None:
         )
     axes.axhline(1.0, color=_AGAINST_COLOR, linewidth=1.5)
     axes.set_ylim(bottom=0.0)
-    assert result.against is not None
-    axes.set_ylabel(plain(f"latency of {result.model.name} / {result.against.name}"))
+    axes.set_ylabel("latency, first model / second")
     axes.set_title("Ratio by round: median, quartiles, extremes", fontsize=10)
 
 
@@ -118,6 +115,11 @@ def _draw_throughput(axes: Axes, result: BenchResult) -> None:
     axes.bar_label(bars, labels=[f"{value:,.0f}" for value in values], fontsize=8)
     axes.set_ylabel("throughput (images/s)")
     axes.set_title("Throughput", fontsize=10)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Breaks a text, words too, into lines of at most ``width`` characters, with dollar signs escaped."""
+    return plain("\n".join(textwrap.wrap(text, width)))
 
 
 def plain(text: str) -> str:

@@ -1,7 +1,7 @@
 """Health service ``grpc.health.v1``, answered from the real state of the models.
 
 Services: the empty name and ``inference.GRPCInferenceService`` for the server as a whole (every model ready, not
-stopping), and the name of each model.
+stopping), the name of each model, and ``inference.GRPCInferenceService/ServerLive`` for the process itself.
 
 The servicer of ``grpcio-health-checking`` is not used. It holds a lock while it writes to a watcher, so that a watcher
 that reads nothing stops the health of the whole server. Once one watcher of a service has left, the others are told
@@ -25,6 +25,10 @@ from mnserve.text.names import printable, shortened
 Context = grpc.aio.ServicerContext[Any, Any]
 
 SERVER_SERVICES: Final = ("", service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name)
+
+LIVE_SERVICE: Final = f"{SERVER_SERVICES[1]}/ServerLive"
+"""Says what the call ServerLive says, for liveness probes: models that are not ready are no reason to restart a server.
+No model can have the name, which has a slash."""
 
 MAX_NAME: Final = 1024
 """Most characters of a service's name. The longest name of a model has 255 bytes."""
@@ -93,13 +97,15 @@ class Health(health_pb2_grpc.HealthServicer):
     async def List(self, request: Any, context: Context) -> Any:
         """Tells of every service at once; ``grpcio-health-checking`` has the call from version 1.82 on."""
         response: Any = vars(health_pb2)["HealthListResponse"]
-        names = (*SERVER_SERVICES, *sorted(self._names))
+        names = (*SERVER_SERVICES, LIVE_SERVICE, *sorted(self._names))
         return response(statuses={name: _response(self._status(name)) for name in names})
 
     def _status(self, service: str) -> bool | None:
         """Finds if a service can be used; None for an unknown one."""
         if service in SERVER_SERVICES:
             return self._models.ready
+        if service == LIVE_SERVICE:
+            return True
         if service in self._names:  # also of models that are gone: they may be watched
             return self._models.is_ready(service)
         return None

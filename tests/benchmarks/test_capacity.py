@@ -14,6 +14,7 @@ from capacity_model.batching import no_moment
 from capacity_model.calibration import MANY, fit
 from capacity_model.cores import Cores, Steps
 from capacity_model.costs import Costs, Runs, Work, read_costs
+from capacity_model.fleet import Demand, plan_fleet, servers_needed
 from capacity_model.load import Load
 from capacity_model.prediction import Network, forecast, front_ends_needed, gpu_rate
 from capacity_model.serving import Cpu
@@ -170,6 +171,29 @@ def test_the_script_reads_costs_and_draws(run_script: Callable[..., Any], tmp_pa
     assert "4 front ends by the rule of thumb" in done.stdout
     assert len(json.loads((tmp_path / "out.json").read_text())["forecasts"]) == 2
     assert picture.read_text().startswith("<?xml")
+
+
+def test_a_fleet_loses_a_zone_without_a_server_that_is_over_its_ease() -> None:
+    for zones, needed in ((2, 26), (3, 21), (4, 20)):  # 13 servers at 80 % answer 104,000 calls a second
+        assert servers_needed(Demand(rate=104_000, zones=zones), 10_000) == needed
+    demand = Demand(rate=39_000, zones=3)
+    fleet = plan_fleet(COSTS, Network(1e-3, 10e-6), demand, max_batch=32, seconds=0.1)
+    assert fleet.servers % 3 == 0
+    assert fleet.usual.rate == pytest.approx(39_000 / fleet.servers, rel=0.1)
+    assert fleet.reduced.rate == pytest.approx(1.5 * fleet.usual.rate, rel=0.1)
+    assert fleet.reduced.rate <= 0.85 * fleet.full.rate
+    assert fleet.usual.p50 < fleet.full.p50
+    assert fleet.in_progress == pytest.approx(39_000 * fleet.usual.mean)
+    assert fleet.gigabits == pytest.approx((39_000 * 3500 * 8e-9, 39_000 * 300 * 8e-9))
+    assert 0 < fleet.seconds_to_fill(2048) < 10
+
+
+def test_the_script_plans_a_fleet_with_the_costs_of_the_page(run_script: Callable[..., Any]) -> None:
+    costs = Path(__file__).parents[2] / "benchmarks/capacity_model/epyc.json"
+    done = run_script("capacity", "--costs", costs, "--fleet", "9000", "--networks", "2000+50", "--zones", "2")
+    assert done.code == 0, done.stderr
+    assert "9,000 calls a second in 2 zones" in done.stdout
+    assert run_script("capacity", "--costs", costs, "--fleet", "9000", "--zones", "1").code == 2
 
 
 @pytest.mark.parametrize(

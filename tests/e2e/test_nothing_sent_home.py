@@ -84,6 +84,7 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
         f"with mnserve.LocalModel.open(__import__('pathlib').Path({repository!r}), 'colours') as model:\n"
         "    model.infer({'image': numpy.zeros((1, 3, 4, 6), numpy.uint8)}, ['logits'])"
     )
+    health = "from mnserve.commands.cli import main; raise SystemExit(main(['health', '--url', '127.0.0.1:9']) != 1)"
     for seen in observe(
         ["-m", "mnserve", "serve", repository, "--grpc-port", "0", "--metrics-port", "0"],
         ["-m", "mnserve", "check", repository],
@@ -92,6 +93,7 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
         ["-c", library],
         ["-c", hub],
         ["-m", "mnserve", "check", f"file://{repository}", "--model-cache", str(models.parent / "cache")],
+        ["-c", health],  # of a server that is not there
     ):
         is_silent(seen)
 

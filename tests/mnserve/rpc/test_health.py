@@ -58,7 +58,8 @@ async def stub(health: Health) -> AsyncIterator[Any]:
 async def test_list_tells_of_the_server_and_of_all_models(stub: Any) -> None:
     statuses = (await stub.List(vars(health_pb2)["HealthListRequest"]())).statuses
     assert {name: item.status for name, item in statuses.items()} == {
-        "": SERVING, "inference.GRPCInferenceService": SERVING, "m": SERVING,
+        "": SERVING, "inference.GRPCInferenceService": SERVING, "inference.GRPCInferenceService/ServerLive": SERVING,
+        "m": SERVING,
     }  # fmt: skip
 
 
@@ -67,6 +68,7 @@ async def test_check_tells_the_state_of_server_and_models(stub: Any, models: Mod
         assert (await stub.Check(question(service))).status == SERVING
     await models.unload("m")
     assert (await stub.Check(question("m"))).status == NOT_SERVING
+    assert (await stub.Check(question("inference.GRPCInferenceService/ServerLive"))).status == SERVING
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stub.Check(question("x\n" + "y" * 100))
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND

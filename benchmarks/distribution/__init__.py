@@ -1,0 +1,1 @@
+"""Wheel and source archive of this project, installed where nothing else is."""

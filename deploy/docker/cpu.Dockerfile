@@ -1,0 +1,31 @@
+# docker build -f deploy/docker/cpu.Dockerfile -t mnserve:0.1.0-cpu .
+# docker run --read-only --tmpfs /tmp -v $PWD/repository:/models:ro -p 127.0.0.1:8001:8001 mnserve:0.1.0-cpu
+
+FROM python:3.13.9-slim-bookworm AS build
+# Extras, such as one more for object storage.
+ARG EXTRAS=serve
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY mntrain/ mntrain/
+COPY mnexport/ mnexport/
+COPY mnserve/ mnserve/
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
+    && python -m venv --without-pip /opt/mnserve \
+    && pip --python /opt/mnserve/bin/python install --no-cache-dir --only-binary=:all: --constraint constraints.txt \
+        "$(echo /wheels/*.whl)[${EXTRAS}]"
+
+FROM python:3.13.9-slim-bookworm
+LABEL org.opencontainers.image.title="mnserve" \
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /opt/mnserve /opt/mnserve
+# The root may be read-only; what is cached, such as models from object storage, goes to /tmp.
+ENV PATH=/opt/mnserve/bin:$PATH \
+    HOME=/tmp \
+    XDG_CACHE_HOME=/tmp/cache \
+    PYTHONDONTWRITEBYTECODE=1
+USER 10001:10001
+EXPOSE 8001 8002
+HEALTHCHECK --interval=30s --timeout=10s --start-period=120s --retries=3 CMD ["mnserve", "health"]
+ENTRYPOINT ["mnserve"]
+CMD ["serve", "/models", "--host", "0.0.0.0"]
