@@ -43,7 +43,7 @@ async def _infer(request: Request) -> HttpAnswer:
         message, form = await asyncio.to_thread(read_request, *arguments)
     else:
         message, form = read_request(*arguments)
-    response: pb.ModelInferResponse = await request.services.calls.ModelInfer(message, request.context)
+    response: pb.ModelInferResponse = await request.ask(request.calls.ModelInfer, message)
     if sum(map(len, response.raw_output_contents)) > _INLINE_BYTES:
         return await asyncio.to_thread(write_answer, response, form)
     return write_answer(response, form)

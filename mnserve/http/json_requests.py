@@ -61,7 +61,7 @@ def read_request(
         )
     content = _parsed(body if json_bytes is None else body[:json_bytes])
     request = pb.ModelInferRequest(model_name=model, model_version=version, id=_text(content, "id", "the request"))
-    parameters = _object(content, "parameters", "the request")
+    parameters = json_object(content, "parameters", "the request")
     binary = _truth(parameters.pop(_BINARY_OUTPUT, False), _BINARY_OUTPUT)
     set_parameters(request.parameters, parameters, "the request")
     position = len(body) if json_bytes is None else json_bytes
@@ -76,7 +76,7 @@ def read_request(
     named: dict[str, bool] = {}
     for tensor in _list(content, "outputs"):
         name = _text(tensor, "name", "an output")
-        parameters = _object(tensor, "parameters", f"output '{_shown(name)}'")
+        parameters = json_object(tensor, "parameters", f"output '{_shown(name)}'")
         if _BINARY in parameters:
             named[name] = _truth(parameters.pop(_BINARY), _BINARY)
         output = request.outputs.add(name=name)
@@ -108,7 +108,7 @@ def _add_input(request: pb.ModelInferRequest, tensor: dict[str, Any], body: memo
     what = f"input '{_shown(name)}'"
     datatype_name = _text(tensor, "datatype", what)
     shape = _shape(tensor.get("shape"), what)
-    parameters = _object(tensor, "parameters", what)
+    parameters = json_object(tensor, "parameters", what)
     size = parameters.pop(_BINARY_SIZE, None)
     added = request.inputs.add(name=name, datatype=datatype_name, shape=shape)
     set_parameters(added.parameters, parameters, what)
@@ -185,7 +185,17 @@ def _text(owner: Mapping[str, Any], key: str, what: str) -> str:
     return value
 
 
-def _object(owner: Mapping[str, Any], key: str, what: str) -> dict[str, Any]:
+def json_object(owner: Mapping[str, Any], key: str, what: str) -> dict[str, Any]:
+    """Returns a copy of the object in a field; an empty one where there is none.
+
+    Args:
+        owner: Object that has the field.
+        key: Name of the field.
+        what: Name of the owner, for messages.
+
+    Raises:
+        InvalidRequestError: The field has something else.
+    """
     value = owner.get(key)
     if value is None:
         return {}

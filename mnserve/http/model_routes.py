@@ -32,20 +32,20 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
 
 
 async def _metadata(request: Request) -> HttpAnswer:
-    return message_answer(await request.services.calls.ServerMetadata(pb.ServerMetadataRequest(), request.context))
+    return message_answer(await request.ask(request.calls.ServerMetadata, pb.ServerMetadataRequest()))
 
 
 async def _model_metadata(request: Request) -> HttpAnswer:
     message = pb.ModelMetadataRequest(name=request.path["model"], version=request.path.get("version", ""))
-    return message_answer(await request.services.calls.ModelMetadata(message, request.context))
+    return message_answer(await request.ask(request.calls.ModelMetadata, message))
 
 
 async def _config(request: Request) -> HttpAnswer:
     message = pb.ModelConfigRequest(name=request.path["model"], version=request.path.get("version", ""))
-    response = await request.services.calls.ModelConfig(message, request.context)
+    response = await request.ask(request.calls.ModelConfig, message)
     return message_answer(response.config)
 
 
 async def _statistics(request: Request) -> HttpAnswer:
     message = pb.ModelStatisticsRequest(name=request.path.get("model", ""), version=request.path.get("version", ""))
-    return message_answer(await request.services.calls.ModelStatistics(message, request.context))
+    return message_answer(await request.ask(request.calls.ModelStatistics, message))
