@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
+from mnserve.http.metrics import MetricsServer
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
-from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.front_end import FrontEnd, StopTimes
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
@@ -81,7 +81,7 @@ class Server:
         url = await front_end.start(offered, port=settings.grpc_port)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         metrics = f"http://{join_address(settings.host, self._metrics.port)}/metrics"
-        return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end))
+        return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end, self._metrics))
 
     async def stop(self) -> bool:
         """Stops the server in order: not ready, a delay, no new requests, the queue drained, everything closed.
@@ -107,7 +107,7 @@ class Server:
             await asyncio.to_thread(self._tracing.close)
         return finished
 
-    async def _start_http(self, front_end: FrontEnd) -> str | None:
+    async def _start_http(self, front_end: FrontEnd, metrics: MetricsServer) -> str | None:
         """Opens the HTTP port, if there is to be one; returns its URL."""
         if self._settings.http_port == OFF:
             return None
@@ -120,6 +120,7 @@ class Server:
             calls=front_end.servicer,
             limits=self._limits,
             authorization=front_end.authorization,
+            metrics=lambda accept: asyncio.to_thread(metrics.page.render, accept),
         )
         self._http = HttpFrontEnd(services)
         return await self._http.start(port=self._settings.http_port)

@@ -14,8 +14,11 @@ from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.bodies import SMALL_BYTES, ClientLeftError, read_body
-from mnserve.http.context import HttpContext, Scope
+from mnserve.http.compression import compressed, decompressed
+from mnserve.http.context import HttpContext
 from mnserve.http.failures import failure
+from mnserve.http.headers import Scope
+from mnserve.http.origins import check_origin
 from mnserve.http.services import HttpServices
 from mnserve.rpc.servicer import Servicer
 
@@ -23,6 +26,8 @@ Message = TypeVar("Message")
 Response = TypeVar("Response")
 
 _MAX_FIELDS: Final = 64
+_INLINE_BYTES: Final = 2**15
+"""Answers up to this size are compressed on the event loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +114,7 @@ class Call:
         """Answers one request."""
         context = HttpContext(scope)
         try:
+            check_origin(scope, local=self._services.is_open_locally)
             if self._right is not None:
                 self._services.authorize(self._right, context)
             if self._places is None:
@@ -124,10 +130,16 @@ class Call:
             return
         except Exception as error:  # noqa: BLE001 (every error becomes an answer)
             answer = failure(error)
+        if len(answer.body) > _INLINE_BYTES and context.header(b"accept-encoding") is not None:
+            answer = await asyncio.to_thread(compressed, answer, scope)
+        else:
+            answer = compressed(answer, scope)
         await answer.send(send)
 
     async def _answered(self, scope: Scope, receive: Any, context: HttpContext) -> HttpAnswer:
         body = await read_body(receive, context, self._most)
+        if (encoding := context.header(b"content-encoding")) is not None:
+            body = await asyncio.to_thread(decompressed, body, encoding, self._most)
         request = Request(
             services=self._services,
             context=context,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httptools
 import orjson
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 _STATUS_LINES: Final = {
@@ -145,6 +145,7 @@ class Connection(HttpToolsProtocol):
             now: Monotonic time.
         """
         limits, transport = self._limits, self.transport
+        cycle: RequestResponseCycle | None = self.cycle
         if self._answer_is_stuck(now):
             transport.abort()
         elif transport.is_closing():
@@ -152,13 +153,13 @@ class Connection(HttpToolsProtocol):
         elif self._in_head:
             if now - self._head_began > limits.head_seconds:
                 self._refuse(408, f"the head of the request was not there after {limits.head_seconds:g} s")
-        elif self.cycle is None:
+        elif cycle is None:
             if now - self._began > limits.head_seconds:
                 transport.close()
-        elif self.cycle.response_complete and self._in_body:  # the rest of a body that was refused
+        elif cycle.response_complete and self._in_body:  # the rest of a body that was refused
             if now - self._answered > limits.idle_seconds:
                 transport.abort()
-        elif limits.age_seconds and self.cycle.response_complete and now - self._began > limits.age_seconds:
+        elif limits.age_seconds and cycle.response_complete and now - self._began > limits.age_seconds:
             transport.close()
 
     def end(self) -> None:

@@ -13,6 +13,7 @@ from mnserve.http.connections import ConnectionLimits
 from mnserve.http.listener import HttpListener
 from mnserve.http.services import HttpServices
 from mnserve.http.sockets import bind_port
+from mnserve.http.tls import server_context
 from mnserve.settings import ServeSettings
 
 _LAST_ANSWERS: Final = 5.0
@@ -24,10 +25,14 @@ class HttpFrontEnd:
     Args:
         services: What calls are answered from.
         routes: Further routes, beside those of the protocol.
+
+    Raises:
+        CredentialsError: A file of certificates cannot be used.
     """
 
     def __init__(self, services: HttpServices, routes: Sequence[BaseRoute] = ()) -> None:
         self._services, self._routes = services, routes
+        self._tls = server_context(services.settings.security)
         self._listener: HttpListener | None = None
 
     async def start(self, *, port: int, share_port: bool = False) -> str:
@@ -48,9 +53,10 @@ class HttpFrontEnd:
             settings.host, port, "cannot listen on {}: {}; choose another --http-port or --host", share=share_port
         )
         application = make_application(self._services, self._routes)
-        self._listener = HttpListener(application, sockets, connection_limits(settings))
+        self._listener = HttpListener(application, sockets, connection_limits(settings), self._tls)
         self._listener.start()
-        return f"http://{join_address(settings.host, self._listener.port)}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{join_address(settings.host, self._listener.port)}"
 
     async def close(self) -> None:
         """Ends once computed answers have left."""

@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute, Route
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.calls import Call, Request
 from mnserve.http.message_answers import message_answer
+from mnserve.http.metrics import metrics_answer
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -19,6 +20,7 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
     config = Call(services, _config, right="ModelConfig")
     statistics = Call(services, _statistics, right="ModelStatistics")
     return [
+        Route("/metrics", Call(services, _metrics, right="ServerMetadata"), methods=_READ),
         Route("/v2", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
         Route("/v2/", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
         Route("/v2/models/stats", statistics, methods=_READ),
@@ -33,6 +35,10 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
 
 async def _metadata(request: Request) -> HttpAnswer:
     return message_answer(await request.ask(request.calls.ServerMetadata, pb.ServerMetadataRequest()))
+
+
+async def _metrics(request: Request) -> HttpAnswer:
+    return metrics_answer(*await request.services.metrics(request.context.header(b"accept") or ""))
 
 
 async def _model_metadata(request: Request) -> HttpAnswer:

@@ -121,7 +121,7 @@ class FrontEndPlace:
 
     def begin_to_listen(self) -> None:
         """Has the process listen now."""
-        self.child.send("listen", **self._ports)
+        self.child.send("listen", port=self._ports["port"], http_port=self._ports["http_port"])
 
     def steer(self, shares: Sequence[float] | None) -> None:
         """Has the process tell the kernel how new connections are shared."""

@@ -142,6 +142,7 @@ class FrontEndProcess:
             calls=self._front_end.servicer,
             limits=self._limits,
             authorization=self._front_end.authorization,
+            metrics=self._metrics,
         )
         self._http = HttpFrontEnd(services)
         return await self._http.start(port=port, share_port=True)
@@ -161,6 +162,11 @@ class FrontEndProcess:
 
     async def _spread(self, method: str, message: bytes) -> None:
         await self._authority.call("spread", {"method": method, "message": b64encode(message).decode()})
+
+    async def _metrics(self, accept: str) -> tuple[bytes, str]:
+        """Asks the supervisor, which adds the counters of all processes up."""
+        text, media_type = await self._authority.call("metrics", {"accept": accept})
+        return text.encode(), media_type
 
     async def _apply(self, arguments: Arguments) -> None:
         self._process_settings.apply(arguments["method"], b64decode(arguments["message"]))

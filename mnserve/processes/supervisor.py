@@ -11,9 +11,9 @@ from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, StartError
+from mnserve.http.metrics import MetricsServer
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
-from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
 from mnserve.processes.engine_place import EnginePlace
 from mnserve.processes.engine_shares import engine_shares
@@ -93,6 +93,7 @@ class Supervisor:
         check_loaded(settings, self.states)
         refused = AllRefused(fleet.administration.requests)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
+        fleet.administration.page = self._metrics.page
         self._listening = True
         self._listen(fleet.front_ends, self._port)
         self._log_counts()
