@@ -8,13 +8,13 @@ from typing import Any, Final
 from starlette.routing import BaseRoute, Router
 
 from mnserve.http.answers import json_answer
-from mnserve.http.control_routes import control_routes
-from mnserve.http.health_routes import health_routes
-from mnserve.http.inference_routes import inference_routes
-from mnserve.http.memory_routes import memory_routes
-from mnserve.http.model_routes import model_routes
+from mnserve.http.routes.health import health_routes
+from mnserve.http.routes.inference import inference_routes
+from mnserve.http.routes.memory import memory_routes
+from mnserve.http.routes.models import model_routes
+from mnserve.http.routes.repository import control_routes
+from mnserve.http.routes.settings import setting_routes
 from mnserve.http.services import HttpServices
-from mnserve.http.setting_routes import setting_routes
 
 _ROUTES: Final = (
     inference_routes,

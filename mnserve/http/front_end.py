@@ -9,11 +9,11 @@ from starlette.routing import BaseRoute
 
 from mnserve.access.addresses import join_address
 from mnserve.http.application import make_application
-from mnserve.http.connections import ConnectionLimits
-from mnserve.http.listener import HttpListener
+from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.listener import HttpListener
+from mnserve.http.listening.sockets import bind_port
+from mnserve.http.listening.tls import server_context
 from mnserve.http.services import HttpServices
-from mnserve.http.sockets import bind_port
-from mnserve.http.tls import server_context
 from mnserve.settings import ServeSettings
 
 _LAST_ANSWERS: Final = 5.0

@@ -12,10 +12,10 @@ from typing import Any, Final
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.compression import compressed
-from mnserve.http.connections import ConnectionLimits
 from mnserve.http.headers import header_of
-from mnserve.http.listener import HttpListener
-from mnserve.http.sockets import bind_port
+from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.listener import HttpListener
+from mnserve.http.listening.sockets import bind_port
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import MetricsPage
 

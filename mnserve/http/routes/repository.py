@@ -9,8 +9,8 @@ from starlette.routing import BaseRoute, Route
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
-from mnserve.http.json_requests import json_object, set_parameters
-from mnserve.http.message_answers import message_content
+from mnserve.http.payloads.fields import object_of, set_parameters
+from mnserve.http.payloads.messages import message_content
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -41,13 +41,13 @@ async def _index(request: Request) -> HttpAnswer:
 
 async def _load(request: Request) -> HttpAnswer:
     message = pb.RepositoryModelLoadRequest(model_name=request.path["model"])
-    set_parameters(message.parameters, json_object(request.json(), "parameters", "the call"), "the call")
+    set_parameters(message.parameters, object_of(request.json(), "parameters", "the call"), "the call")
     await request.ask(request.calls.RepositoryModelLoad, message)
     return json_answer({})
 
 
 async def _unload(request: Request) -> HttpAnswer:
     message = pb.RepositoryModelUnloadRequest(model_name=request.path["model"])
-    set_parameters(message.parameters, json_object(request.json(), "parameters", "the call"), "the call")
+    set_parameters(message.parameters, object_of(request.json(), "parameters", "the call"), "the call")
     await request.ask(request.calls.RepositoryModelUnload, message)
     return json_answer({})

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
-from mnserve.http.message_answers import message_content
+from mnserve.http.payloads.messages import message_content
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 

@@ -6,8 +6,8 @@ from starlette.routing import BaseRoute, Route
 
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.calls import Call, Request
-from mnserve.http.message_answers import message_answer
 from mnserve.http.metrics import metrics_answer
+from mnserve.http.payloads.messages import message_answer
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from uvicorn.server import ServerState
 
-from mnserve.http.connections import Connection, ConnectionLimits, make_config
+from mnserve.http.listening.connections import Connection, ConnectionLimits, make_config
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
-from mnserve.http.json_answers import parameters_of
+from mnserve.http.payloads.answers import parameters_of
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 from mnserve.text.names import printable, shortened

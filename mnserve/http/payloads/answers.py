@@ -8,8 +8,8 @@ import orjson
 
 from mnserve.codec.shared_tensors import REGION
 from mnserve.http.answers import BINARY, JSON, HttpAnswer
-from mnserve.http.json_requests import AnswerForm
-from mnserve.http.json_tensors import raw_to_json
+from mnserve.http.payloads.requests import AnswerForm
+from mnserve.http.payloads.tensors import raw_to_json
 from mnserve.protocol import service_pb2 as pb
 
 
