@@ -16,7 +16,7 @@ class JsonRoute(Route):
     async def handle(self, scope: Scope, receive: Any, send: Any) -> None:
         """See :meth:`starlette.routing.Route.handle`."""
         if not self.methods or scope["method"] in self.methods:
-            await self.app(scope, receive, send)  # type: ignore[arg-type]
+            await self.app(scope, receive, send)
             return
         methods = ", ".join(sorted(self.methods))
         error = {"error": f"{scope['method']} is no method of {scope['path'][:80]}; it has {methods}"}
