@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from starlette.routing import BaseRoute, Router
 
+from mnserve.http.routes.description import description_routes
 from mnserve.http.routes.health import health_routes
 from mnserve.http.routes.inference import inference_routes
 from mnserve.http.routes.memory import memory_routes
@@ -23,6 +24,7 @@ _ROUTES: Final = (
     control_routes,
     memory_routes,
     setting_routes,
+    description_routes,
 )
 
 
