@@ -35,8 +35,9 @@ def make_application(services: HttpServices, routes: Sequence[BaseRoute] = ()) -
         services: What calls are answered from.
         routes: Further routes, such as those of a page; those of the protocol come first.
     """
-    return Router(
-        [*(route for make in _ROUTES for route in make(services)), *routes],
-        redirect_slashes=False,
-        default=not_found,
-    )
+    return Router([*protocol_routes(services), *routes], redirect_slashes=False, default=not_found)
+
+
+def protocol_routes(services: HttpServices) -> list[BaseRoute]:
+    """Returns the routes of the protocol."""
+    return [route for make in _ROUTES for route in make(services)]
