@@ -7,10 +7,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError
+from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError, StoppingError
 from mnserve.models.statistics import ModelCounters
 from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.log_settings import LogControl
+from mnserve.observability.metrics import MetricsPage
 from mnserve.processes.calls import Arguments, outcomes_of
 from mnserve.processes.engine_counters import EngineCounters
 from mnserve.processes.engine_place import EnginePlace, StartOrders
@@ -53,6 +54,8 @@ class Administration:
         self.journal = Journal(log)
         self._changing = asyncio.Lock()
         self._before_load = before_load
+        self.page: MetricsPage | None = None
+        """Text of the metrics; there once the server listens."""
 
     async def answer(self, asking: FrontEndPlace, method: str, arguments: Arguments) -> Any:
         """Answers a call.
@@ -66,6 +69,8 @@ class Administration:
             return await self._unload(arguments)
         if method == "statistics":
             return await self._statistics(arguments)
+        if method == "metrics":
+            return await self._metrics(arguments)
         return await self._spread(asking, arguments)
 
     def counters(self) -> list[ModelCounters]:
@@ -133,6 +138,12 @@ class Administration:
             for counters in self.counters()
             if name in ("", counters.name) and (wanted is None or counters.version in wanted)
         ]
+
+    async def _metrics(self, arguments: Arguments) -> tuple[str, str]:
+        if self.page is None:
+            raise StoppingError("the server has only begun to start; ask again")
+        text, media_type = await asyncio.to_thread(self.page.render, arguments["accept"])
+        return text.decode(), media_type
 
     async def _ask_for_batches(self, engine: EnginePlace) -> None:
         generation = engine.generation

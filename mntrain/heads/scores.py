@@ -38,8 +38,8 @@ class GroupScore:
         examples: examples of these classes.
         accuracy: share of right answers.
         balanced: mean over the classes of the share of right answers.
-        top_5: share of examples whose class is among the five likeliest; None for five classes or fewer. Of equal scores
-            that of the first class counts as the likelier, as it does in the accuracy.
+        top_5: share of examples whose class is among the five likeliest; None for five classes or fewer. Of equal
+            scores that of the first class counts as the likelier, as it does in the accuracy.
         loss: mean cross-entropy in nats.
     """
 
