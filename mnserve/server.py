@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from pathlib import Path
 
 from mnserve.access.addresses import check_port_free, join_address
@@ -13,6 +14,7 @@ from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
+from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.front_end import FrontEnd, StopTimes
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
 from mnserve.settings import ServeSettings
@@ -29,10 +31,14 @@ class Server:
     Args:
         settings: Settings of the command line.
         stop_times: Seconds of each step of a stop.
+        only: Names of the models to load; None loads those that the settings ask for.
     """
 
-    def __init__(self, settings: ServeSettings, *, stop_times: StopTimes | None = None) -> None:
+    def __init__(
+        self, settings: ServeSettings, *, stop_times: StopTimes | None = None, only: Collection[str] | None = None
+    ) -> None:
         self._settings = settings
+        self._only = only
         self._stop_times = stop_times
         self._models = Models(
             Path(settings.repository),
@@ -40,7 +46,9 @@ class Server:
             self._changed,
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
         )
-        self._limits = CallLimits(settings.max_concurrent_requests)
+        self.limits: CallLimits = CallLimits(settings.max_concurrent_requests)
+        """Bounds of the calls in progress."""
+        self._offered: ServiceOptions | None = None
         self._front_end: FrontEnd | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
@@ -50,6 +58,16 @@ class Server:
     def states(self) -> list[ModelState]:
         """States of all models, served or not."""
         return self._models.states()
+
+    @property
+    def models(self) -> Models:
+        """Models of the repository."""
+        return self._models
+
+    @property
+    def offered(self) -> ServiceOptions:
+        """Services beside inference; there are none before the start."""
+        return self._offered or ServiceOptions()
 
     async def start(self) -> Addresses:
         """Loads the models, then listens.
@@ -64,15 +82,15 @@ class Server:
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
         self._front_end = front_end = FrontEnd(
-            settings, self._models, self._limits, rate_limits(settings), self._stop_times
+            settings, self._models, self.limits, rate_limits(settings), self._stop_times
         )
-        poller = await load_at_start(self._models, settings)
+        poller = await load_at_start(self._models, settings, only=self._only)
         check_loaded(settings, self._models.states())
         if poller is not None:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
-        offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
-        url = await front_end.start(offered, port=settings.grpc_port)
-        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
+        self._offered = offered_services(settings, self._tracing, rate_limits(settings), self.limits.refused)
+        url = await front_end.start(self._offered, port=settings.grpc_port)
+        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self.limits.refused)
         return Addresses(grpc=url, metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
 
     async def stop(self) -> bool:

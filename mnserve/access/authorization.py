@@ -53,6 +53,44 @@ def right_for(method: str) -> Right | None:
     return "control" if method.startswith(_SERVICE) and method not in INFERENCE else "infer"
 
 
+class TokenCheck:
+    """Tells if the token of a call is good for it.
+
+    Args:
+        file: File of the tokens; checked for changes before every call.
+
+    Raises:
+        CredentialsError: The file cannot be used.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
+
+    def check(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
+        """Checks a call.
+
+        Args:
+            method: Full name of its method.
+            metadata: What its caller sent with it.
+
+        Raises:
+            UnauthenticatedError: The call has no token, or an unknown one.
+            PermissionDeniedError: The token is not good for this call.
+        """
+        needed = right_for(method)
+        if needed is None:
+            return
+        self._tokens.refresh()
+        right = self._tokens.content.right(bearer_token(metadata))
+        if right is None:
+            raise UnauthenticatedError("the token is not one of this server's; ask its operator for one")
+        if needed == "control" and right != "control":
+            raise PermissionDeniedError(
+                f"the token is good for inference, and {method.rpartition('/')[2][:64]} needs one that is good for "
+                "control; ask the server's operator for one"
+            )
+
+
 class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
     """Lets calls pass whose token has the right that they need. Has to be the first interceptor.
 
@@ -68,7 +106,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, file: Path, failures: RateLimits | None = None, refused: RefusedCalls | None = None) -> None:
         self._failures = failures
         self._refused = RefusedCalls() if refused is None else refused
-        self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
+        self._tokens = TokenCheck(file)
 
     async def intercept_service(
         self,
@@ -77,7 +115,7 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
     ) -> Handler | None:
         """See :meth:`grpc.aio.ServerInterceptor.intercept_service`."""
         try:
-            self._check(handler_call_details.method, handler_call_details.invocation_metadata or ())
+            self._tokens.check(handler_call_details.method, handler_call_details.invocation_metadata or ())
         except RequestError as error:
             failed = error.with_traceback(None)
             return refusing(lambda context: self._refusal(failed, context))
@@ -93,17 +131,3 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
             return limited.with_traceback(None)
         self._refused.count("TOKEN")
         return error
-
-    def _check(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
-        needed = right_for(method)
-        if needed is None:
-            return
-        self._tokens.refresh()
-        right = self._tokens.content.right(bearer_token(metadata))
-        if right is None:
-            raise UnauthenticatedError("the token is not one of this server's; ask its operator for one")
-        if needed == "control" and right != "control":
-            raise PermissionDeniedError(
-                f"the token is good for inference, and {method.rpartition('/')[2][:64]} needs one that is good for "
-                "control; ask the server's operator for one"
-            )

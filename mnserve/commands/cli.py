@@ -18,6 +18,7 @@ from mnserve.commands.check import CHECK
 from mnserve.commands.command import CommandSpec
 from mnserve.commands.dataclass_options import SettingsParser, settings_from
 from mnserve.commands.predict import PREDICT
+from mnserve.commands.ray import RAY
 from mnserve.commands.serve import SERVE
 from mnserve.commands.streams import flushed, show_any_text
 from mnserve.commands.tune import TUNE
@@ -27,7 +28,7 @@ from mnserve.text.names import printable
 
 _log = logging.getLogger(__name__)
 
-COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE, CHECK)
+COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, RAY, PREDICT, BENCH, TUNE, CHECK)
 
 _WITH_COMMAS: Final = ("provider_options",)
 _COMMA_LISTS: Final = ("batch", "callers")
