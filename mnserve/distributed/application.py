@@ -20,6 +20,8 @@ _NO_LIMIT: Final = 65_536
 """Most calls of a replica in Ray Serve's count, where ours has no limit."""
 _WAIT_LOOP_SECONDS: Final = 0.2
 """How often Ray Serve looks if a replica that ends has calls in progress."""
+_HEALTH_SECONDS: Final = 2.0
+"""Time between two looks at the health of a replica, which take no time; the third failure has it replaced."""
 _ROUTER_CPUS: Final = 0.1
 """Set aside for a replica that only hands calls over."""
 
@@ -78,6 +80,7 @@ def _deployment(name: str, settings: RaySettings) -> Any:
         user_config={"revision": placement.revision or revision_of(Path(settings.repository))},
         max_ongoing_requests=settings.max_concurrent_requests or _NO_LIMIT,
         ray_actor_options={"num_cpus": placement.cpus, "num_gpus": placement.gpus},
+        health_check_period_s=_HEALTH_SECONDS,
         graceful_shutdown_timeout_s=settings.drain_delay + settings.drain_timeout + 10.0,
         graceful_shutdown_wait_loop_s=_WAIT_LOOP_SECONDS,
         **options,

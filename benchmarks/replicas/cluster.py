@@ -1,0 +1,114 @@
+"""A Ray cluster of two small nodes on this machine, for tests and benchmarks; it ends with its context."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from mnserve.client.replicas import list_replicas
+
+_STORE_BYTES = 80 * 2**20
+"""Memory of shared objects; requests are too small for it."""
+
+
+class RayCluster:
+    """Two nodes, each with room for one replica.
+
+    Attributes:
+        proxies: Address of the gRPC proxy of each node.
+        http: Address of the HTTP proxy of the first node.
+    """
+
+    def __init__(self, ports: dict[str, int]) -> None:
+        self.ports = ports
+        self.proxies = [f"127.0.0.1:{ports['grpc']}", f"127.0.0.1:{ports['other_grpc']}"]
+        self.http = f"http://127.0.0.1:{ports['http']}"
+
+    def deploy(self, app: str = "mnserve", **arguments: Any) -> None:
+        """Runs an application, or updates it, as `serve run` does; returns once it is ready.
+
+        Args:
+            app: name of the application.
+            arguments: options of `mnserve ray`; `repository` among them.
+        """
+        from mnserve.distributed.application import build
+        from mnserve.distributed.runtime import serve
+
+        arguments = {"app": app, "replicas": 2, "direct": True, "log_level": "error", **arguments}
+        serve.run(build(arguments), name=app, route_prefix=f"/{app}")
+
+    def replicas(self, app: str = "mnserve") -> list[str]:
+        """Returns the addresses of the replicas of an application."""
+        with grpc.insecure_channel(self.proxies[0]) as channel:
+            return list_replicas(channel, (("application", app),))
+
+    def kill(self, replica: str, deployment: str = "mnserve") -> None:
+        """Ends the process of a replica at once, as a machine does that fails."""
+        from mnserve.distributed.runtime import ray
+
+        actor = ray.get_actor(f"SERVE_REPLICA::mnserve#{deployment}#{replica}", namespace="serve")
+        ray.kill(actor, no_restart=True)
+
+
+@contextmanager
+def ray_cluster(cpus: int = 1) -> Iterator[RayCluster]:
+    """Starts a cluster, with Ray Serve on it, and ends all of its processes afterwards, also on Ctrl-C.
+
+    Args:
+        cpus: CPUs that each node says it has.
+    """
+    ports = dict(zip(("http", "grpc", "other_http", "other_grpc"), _free_ports(4), strict=True))
+    # Two nodes of one machine need ports of their own for their proxies.
+    os.environ["RAY_SERVE_WORKER_PROXY_HTTP_PORT"] = str(ports["other_http"])
+    os.environ["RAY_SERVE_WORKER_PROXY_GRPC_PORT"] = str(ports["other_grpc"])
+    os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
+    from ray.cluster_utils import Cluster
+
+    from mnserve.distributed.runtime import ray, serve
+    from mnserve.distributed.session import SERVICER
+
+    before = signal.getsignal(signal.SIGTERM)
+    cluster = None
+    # Unix sockets of Ray have long names, so the folder has to have a short one.
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        node = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES}
+        try:
+            cluster = Cluster()
+            cluster.add_node(**node, include_dashboard=False, temp_dir=folder)
+            cluster.add_node(**node)
+            ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+            serve.start(
+                proxy_location="EveryNode",
+                http_options={"port": ports["http"]},
+                grpc_options={
+                    "port": ports["grpc"],
+                    "grpc_servicer_functions": [SERVICER],
+                    "enable_reflection": False,
+                },
+            )
+            yield RayCluster(ports)
+        finally:
+            if ray.is_initialized():
+                serve.shutdown()
+                ray.shutdown()
+            if cluster is not None:
+                cluster.shutdown()
+            signal.signal(signal.SIGTERM, before)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
