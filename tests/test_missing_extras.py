@@ -45,6 +45,7 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
         (("transformers",), ("mntrain", "features", "hf:a/b", "stores/a"), "transformers", "huggingface"),
         ((*TRAINING, *EXPORT), ("mnexport", "runs/a/artifact", "repository/a"), "onnx", "export"),
         (SERVING, ("mnserve", "serve", "repository"), f"({'|'.join(SERVING)})", "serve"),
+        (("ray",), ("mnserve", "ray", "repository"), "ray", "ray"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(

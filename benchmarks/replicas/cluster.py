@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import grpc
@@ -69,8 +71,11 @@ def ray_cluster(cpus: int = 1) -> Iterator[RayCluster]:
     os.environ["RAY_SERVE_WORKER_PROXY_HTTP_PORT"] = str(ports["other_http"])
     os.environ["RAY_SERVE_WORKER_PROXY_GRPC_PORT"] = str(ports["other_grpc"])
     os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
-    from ray.cluster_utils import Cluster
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # on a machine that has other work
+    # The token of this cluster, which Ray would leave in the folder of the user.
+    os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(16)
 
+    cluster_class = import_module("ray.cluster_utils").Cluster  # after ours, which switches reports of usage off
     from mnserve.distributed.runtime import ray, serve
     from mnserve.distributed.session import SERVICER
 
@@ -80,7 +85,7 @@ def ray_cluster(cpus: int = 1) -> Iterator[RayCluster]:
     with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
         node = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES}
         try:
-            cluster = Cluster()
+            cluster = cluster_class()
             cluster.add_node(**node, include_dashboard=False, temp_dir=folder)
             cluster.add_node(**node)
             ray.init(address=cluster.address, log_to_driver=False, logging_level="error")

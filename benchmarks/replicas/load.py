@@ -53,7 +53,7 @@ def measure(target: str, message: bytes, *, application: str, callers: int, seco
     command = [sys.executable, "-m", "replicas.load", target, application, str(callers), str(seconds)]
     done = subprocess.run(command, input=message, capture_output=True, check=False)
     if done.returncode:
-        raise SystemExit(f"ray_replicas: the load on {target} failed: {done.stderr.decode()[-400:]}")
+        raise SystemExit(f"replicas: the load on {target} failed: {done.stderr.decode()[-400:]}")
     return Measured(**json.loads(done.stdout))
 
 

@@ -94,7 +94,7 @@ class ProxiedCalls:
     """
 
     def __init__(self, servicer: Servicer, health: Health, limits: CallLimits, token_file: str | None = None) -> None:
-        self._limits = limits
+        self._limits, self._health = limits, health
         self._tokens = None if token_file is None else TokenCheck(Path(token_file))
         registered: dict[str, Handler] = {}
         collector = _Collector(registered)
@@ -118,6 +118,8 @@ class ProxiedCalls:
         handler = self._handlers[name]
         try:
             self._admit(name, proxied)
+            if name == HEALTH_CHECK:
+                self._health.update()  # names of models that were loaded since
             response = await handler.unary_unary(data, proxied)
             serialized: bytes = response if isinstance(response, bytes) else handler.response_serializer(response)
             return serialized

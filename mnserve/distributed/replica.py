@@ -79,7 +79,7 @@ class Replica(ProtocolMethods):
         self._server = server
         _log.info("replica %s serves on %s", serve.get_replica_context().replica_id.unique_id, self._addresses.grpc)
 
-    def check_health(self) -> None:
+    async def check_health(self) -> None:
         """Tells Ray Serve if this replica has to be replaced.
 
         Raises:
@@ -90,12 +90,16 @@ class Replica(ProtocolMethods):
         if not self._stopping and (reasons := self._server.models.broken()):
             raise ModelNotReadyError("; ".join(reasons))
 
-    def record_autoscaling_stats(self) -> dict[str, float]:
+    async def record_autoscaling_stats(self) -> dict[str, float]:
         """Reports the load of this replica to the autoscaler."""
         return {QUEUED_ROWS: 0 if self._server is None else self._server.models.waiting_rows()}
 
-    async def __del__(self) -> None:
-        """Drains the server; Ray Serve calls this once no call through its proxies is in progress here."""
+    def __del__(self) -> Any:
+        """Ends as Ray Serve asks for it, and waits for, once no call through its proxies is in progress here."""
+        return None if self._stopping else self.stop()
+
+    async def stop(self) -> None:
+        """Drains the server."""
         self._stopping = True
         if self._server is not None:
             await self._server.stop()
@@ -137,7 +141,7 @@ class Replica(ProtocolMethods):
         """Lists the replicas of this deployment with their addresses."""
         return await self._ask_all("describe")
 
-    def describe(self) -> dict[str, Any]:
+    async def describe(self) -> dict[str, Any]:
         """Describes this replica."""
         if self._server is None or self._addresses is None:
             return {}

@@ -195,9 +195,9 @@ class Models(CatalogueView[ServedModel]):
         return sum(model.batcher.waiting_rows for entry in self._entries.values() for model in entry.served.values())
 
     def broken(self) -> list[str]:
-        """Lists why models that were served cannot run any more, one reason each."""
+        """Lists why models that were served cannot run any more, one sentence each."""
         served = [model for entry in self._entries.values() for model in entry.served.values()]
-        return [model.fault for model in served if model.fault is not None]
+        return [f"model '{model.name}': {model.fault}" for model in served if model.fault is not None]
 
     async def statistics(self, name: str = "", version: str = "") -> list[pb.ModelStatistics]:
         """Tells the counters of one model, or of all where no name is given."""

@@ -1,7 +1,7 @@
 """Measure one and two replicas on Ray, through its proxies and past them, beside `mnserve serve`.
 
-    python benchmarks/ray_replicas.py
-    python benchmarks/ray_replicas.py --callers 1 32 --seconds 10 --rounds 5 --json replicas.json
+    PYTHONPATH=benchmarks python -m replicas
+    PYTHONPATH=benchmarks python -m replicas --callers 1 32 --seconds 10 --rounds 5 --json replicas.json
 
 A cluster of two nodes on this machine has two applications, with one replica and with two. In each round every way has
 its turn, and callers ask again as soon as they are answered. The model is a layer of 1,024 by 1,024 with --depth of
@@ -22,8 +22,6 @@ from common.figures import write_json
 from common.loopback import exempt_loopback
 from common.options import add_json, add_timing, positive_integer, script_parser
 from onnx import TensorProto, helper, numpy_helper
-from replicas.cluster import ray_cluster
-from replicas.load import Measured, measure
 from rich.console import Console
 
 from mnserve.bench.machine import describe_machine
@@ -31,6 +29,8 @@ from mnserve.bench.server_process import server_process
 from mnserve.client.balancing import balanced_target
 from mnserve.protocol import service_pb2 as pb
 from mntrain.result_table import ResultTable
+from replicas.cluster import ray_cluster
+from replicas.load import Measured, measure
 
 _WIDTH = 1024
 _MODEL = "layers"
