@@ -24,11 +24,14 @@ class RayCluster:
     """Two nodes, each with room for one replica.
 
     Attributes:
+        address: address of the cluster.
+        ports: ports of its proxies.
         proxies: Address of the gRPC proxy of each node.
         http: Address of the HTTP proxy of the first node.
     """
 
-    def __init__(self, ports: dict[str, int]) -> None:
+    def __init__(self, address: str, ports: dict[str, int]) -> None:
+        self.address = address
         self.ports = ports
         self.proxies = [f"127.0.0.1:{ports['grpc']}", f"127.0.0.1:{ports['other_grpc']}"]
         self.http = f"http://127.0.0.1:{ports['http']}"
@@ -98,7 +101,7 @@ def ray_cluster(cpus: int = 1) -> Iterator[RayCluster]:
                     "enable_reflection": False,
                 },
             )
-            yield RayCluster(ports)
+            yield RayCluster(cluster.address, ports)
         finally:
             if ray.is_initialized():
                 serve.shutdown()

@@ -11,7 +11,7 @@ from mnserve.distributed.revision import revision_of
 from mnserve.distributed.router import Router
 from mnserve.distributed.runtime import serve
 from mnserve.distributed.settings import RaySettings
-from mnserve.errors import StartError
+from mnserve.errors import SettingsError, StartError
 from mnserve.repository.listing import list_models
 
 INGRESS: Final = "mnserve"
@@ -47,6 +47,10 @@ def application(settings: RaySettings) -> Any:
     if not names:
         raise StartError(
             f"model repository '{settings.repository}' has no models; put each one into a folder NAME/1/model.onnx"
+        )
+    if INGRESS in names:
+        raise SettingsError(
+            f"--separate names a deployment after each model, and '{INGRESS}' is that of the calls; rename the model"
         )
     models = {name: _deployment(name, settings).bind(settings, (name,)) for name in names}
     router = serve.deployment(

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import queue
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -308,6 +310,28 @@ def test_a_replica_with_a_broken_engine_is_replaced(cluster: RayCluster, proxy: 
         GRPCInferenceServiceStub(once).ModelInfer(message, timeout=30)
     assert failed.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
     wait_until(lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and names != before, 40)
+
+
+def test_the_command_runs_an_application_until_a_signal(
+    cluster: RayCluster, proxy: grpc.Channel, repository: Path
+) -> None:
+    words = [sys.executable, "-m", "mnserve", "ray", str(repository), "--address", cluster.address, "--app", "second"]
+    words += ["--grpc-port", str(cluster.ports["grpc"]), "--http-port", str(cluster.ports["http"]), "--cpus", "0"]
+    metadata = (("application", "second"),)
+    stub = GRPCInferenceServiceStub(proxy)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert "serving by 1 replica on grpc://" in line
+            assert answer_of(stub.ModelInfer(request(), metadata=metadata, timeout=30)) == (2 * ROWS[0]).tolist()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    with pytest.raises(grpc.RpcError) as gone:
+        stub.ModelInfer(request(), metadata=metadata, timeout=20)
+    assert gone.value.code() is grpc.StatusCode.NOT_FOUND  # type: ignore[attr-defined]
 
 
 def test_models_with_replicas_of_their_own(cluster: RayCluster, repository: Path) -> None:
