@@ -68,7 +68,7 @@ def _ways(folder: Path, depth: int) -> Iterator[dict[str, tuple[str, str]]]:
     _write_model(repository, depth)
     with (
         server_process(repository, ["--intra-op-threads", "1", "--front-ends", "0"]) as plain,
-        ray_cluster(2) as cluster,
+        ray_cluster() as cluster,
     ):
         ways = {_SERVE: (f"ipv4:{plain}", "")}
         for application, count in _COUNTS.items():

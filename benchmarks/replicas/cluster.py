@@ -21,7 +21,7 @@ _STORE_BYTES = 80 * 2**20
 
 
 class RayCluster:
-    """Two nodes, each with room for one replica.
+    """Two nodes, each with room for one replica of the default size.
 
     Attributes:
         address: address of the cluster.
@@ -46,8 +46,16 @@ class RayCluster:
         from mnserve.distributed.application import build
         from mnserve.distributed.runtime import serve
 
-        arguments = {"app": app, "replicas": 2, "direct": True, "log_level": "error", **arguments}
+        arguments = {"app": app, "replicas": 2, "cpus": 1.5, "direct": True, "log_level": "error", **arguments}
         serve.run(build(arguments), name=app, route_prefix=f"/{app}")
+
+    def reload(self, app: str = "mnserve") -> list[str]:
+        """Has all replicas load their models again, as `mnserve ray` does; returns the faults."""
+        from mnserve.distributed.application import INGRESS
+        from mnserve.distributed.runtime import serve
+
+        faults: list[str] = serve.get_deployment_handle(INGRESS, app).reload_all.remote().result(timeout_s=60)
+        return faults
 
     def replicas(self, app: str = "mnserve") -> list[str]:
         """Returns the addresses of the replicas of an application."""
@@ -63,7 +71,7 @@ class RayCluster:
 
 
 @contextmanager
-def ray_cluster(cpus: int = 1) -> Iterator[RayCluster]:
+def ray_cluster(cpus: int = 2) -> Iterator[RayCluster]:
     """Starts a cluster, with Ray Serve on it, and ends all of its processes afterwards, also on Ctrl-C.
 
     Args:

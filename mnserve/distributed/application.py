@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +13,7 @@ from mnserve.distributed.replica import Replica
 from mnserve.distributed.revision import revision_of
 from mnserve.distributed.router import Router
 from mnserve.distributed.runtime import serve
-from mnserve.distributed.settings import RaySettings
+from mnserve.distributed.settings import ClusterSettings, RaySettings
 from mnserve.errors import SettingsError, StartError
 from mnserve.repository.listing import list_models
 
@@ -42,7 +45,32 @@ def build(arguments: dict[str, Any]) -> Any:
 def application(settings: RaySettings) -> Any:
     """Builds the application from settings; see :func:`build`."""
     if not settings.placement.separate:
-        return _deployment(INGRESS, settings).bind(settings)
+        return _deployment(INGRESS, settings).bind(settings, options_of(settings))
+    names = _names(settings)
+    options = options_of(settings)
+    models = {name: _deployment(name, settings).bind(settings, options, (name,)) for name in names}
+    router = serve.deployment(
+        name=INGRESS,
+        num_replicas=settings.placement.replicas,
+        max_ongoing_requests=_NO_LIMIT,
+        ray_actor_options={"num_cpus": _ROUTER_CPUS},
+        graceful_shutdown_wait_loop_s=_WAIT_LOOP_SECONDS,
+    )(Router)
+    return router.bind(models)
+
+
+def options_of(settings: RaySettings) -> str:
+    """Sums up the options that an application runs with; others need other replicas, and the same ones a reload alone.
+
+    Raises:
+        MnServeError: The models need deployments of their own, and cannot have them.
+    """
+    names = _names(settings) if settings.placement.separate else []
+    same = replace(settings, cluster=ClusterSettings(), placement=replace(settings.placement, revision=""))
+    return hashlib.sha256(f"{same!r} {names}".encode()).hexdigest()[:16]
+
+
+def _names(settings: RaySettings) -> Sequence[str]:
     names = list_models(Path(settings.repository))
     if not names:
         raise StartError(
@@ -52,15 +80,7 @@ def application(settings: RaySettings) -> Any:
         raise SettingsError(
             f"--separate names a deployment after each model, and '{INGRESS}' is that of the calls; rename the model"
         )
-    models = {name: _deployment(name, settings).bind(settings, (name,)) for name in names}
-    router = serve.deployment(
-        name=INGRESS,
-        num_replicas=settings.placement.replicas,
-        max_ongoing_requests=_NO_LIMIT,
-        ray_actor_options={"num_cpus": _ROUTER_CPUS},
-        graceful_shutdown_wait_loop_s=_WAIT_LOOP_SECONDS,
-    )(Router)
-    return router.bind(models)
+    return names
 
 
 def _deployment(name: str, settings: RaySettings) -> Any:

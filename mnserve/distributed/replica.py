@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 _GATHER_SECONDS: Final = 5.0
 """Time for all replicas to tell something."""
+RELOAD_SECONDS: Final = 3600.0
+"""Time for all replicas to load their models."""
 
 
 class Replica(ProtocolMethods):
@@ -35,11 +37,13 @@ class Replica(ProtocolMethods):
 
     Args:
         settings: Settings of the command line.
+        options: Sum of the options, by which the command knows an application that it has started before.
         only: Names of the models to load; None loads all.
     """
 
-    def __init__(self, settings: RaySettings, only: tuple[str, ...] | None = None) -> None:
+    def __init__(self, settings: RaySettings, options: str = "", only: tuple[str, ...] | None = None) -> None:
         self._settings = settings
+        self._options = options
         self._only = only
         self._server: Server | None = None
         self._addresses: Addresses | None = None
@@ -61,8 +65,23 @@ class Replica(ProtocolMethods):
         if self._server is None:
             await self._start()
         elif revision != self._revision:
-            self._reload_fault = await reload_models(self._server, self._settings.repository, self._only)
+            await self.reload()
         self._revision = revision
+
+    async def reload(self) -> str:
+        """Loads the models as they are in the repository now.
+
+        Returns:
+            Why some of them were not loaded, and are served as before; empty where all were.
+        """
+        if self._server is not None:
+            self._reload_fault = await reload_models(self._server, self._settings.repository, self._only)
+        return self._reload_fault
+
+    async def reload_all(self) -> list[str]:
+        """Has all replicas of this deployment load their models again; returns the different faults."""
+        faults = await self._ask_all("reload", seconds=RELOAD_SECONDS)
+        return sorted(set(faults))
 
     async def _start(self) -> None:
         settings = self._settings.of_replica(ray.util.get_node_ip_address())
@@ -150,6 +169,7 @@ class Replica(ProtocolMethods):
             "grpc": self._addresses.grpc if self._settings.placement.direct else "",
             "metrics": self._addresses.metrics,
             "models": sorted({state.name for state in self._server.models.states() if state.ready}),
+            "options": self._options,
             "fault": self._reload_fault,
         }
 
@@ -165,11 +185,11 @@ class Replica(ProtocolMethods):
         replicas = await self._ask_all("own_statistics", name, version)
         return join_statistics(pb.ModelStatisticsResponse.FromString(data).model_stats for data in replicas)
 
-    async def _ask_all(self, method: str, *args: str) -> list[Any]:
+    async def _ask_all(self, method: str, *args: str, seconds: float = _GATHER_SECONDS) -> list[Any]:
         """Calls a method of all replicas of this deployment; one that ends meanwhile tells nothing."""
         context = serve.get_replica_context()
         handle = serve.get_deployment_handle(context.deployment, context.app_name)
-        answers = await handle.broadcast(method, *args).results_async(timeout_s=_GATHER_SECONDS, return_exceptions=True)
+        answers = await handle.broadcast(method, *args).results_async(timeout_s=seconds, return_exceptions=True)
         return [answer for answer in answers if answer and not isinstance(answer, BaseException)]
 
     @property

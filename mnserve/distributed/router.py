@@ -45,7 +45,7 @@ class Router(ProtocolMethods):
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
-            return json.dumps({"replicas": await self._replicas()}).encode()
+            return json.dumps({"replicas": await self.replicas()}).encode()
         answer = await self._answer(name, data, context)
         if answer.status is not None:
             context.set_code(grpc.StatusCode[answer.status.code])
@@ -80,7 +80,19 @@ class Router(ProtocolMethods):
 
     async def __call__(self, _request: Any) -> Any:
         """Lists the replicas over HTTP, too."""
-        return {"replicas": await self._replicas()}
+        return {"replicas": await self.replicas()}
+
+    async def replicas(self) -> list[dict[str, Any]]:
+        """Lists the replicas of all models with their addresses."""
+        of_models = await asyncio.gather(
+            *(handle.replicas.remote() for handle in self._models.values()), return_exceptions=True
+        )
+        return [replica for replicas in of_models if not isinstance(replicas, BaseException) for replica in replicas]
+
+    async def reload_all(self) -> list[str]:
+        """Has all replicas of all models load them again; returns the different faults."""
+        of_models = await asyncio.gather(*(handle.reload_all.remote() for handle in self._models.values()))
+        return [fault for faults in of_models for fault in faults]
 
     async def _answer(self, name: str, data: bytes, context: ServeContext) -> _Answer:
         if (of_all := self._of_all(name, data)) is not None:
@@ -150,12 +162,6 @@ class Router(ProtocolMethods):
         except Exception:  # noqa: BLE001 (whatever Ray raises where a replica ends or cannot be reached)
             return _Answer(b"", LOST_STATUS)
         return _Answer(response, status)
-
-    async def _replicas(self) -> list[dict[str, Any]]:
-        of_models = await asyncio.gather(
-            *(handle.replicas.remote() for handle in self._models.values()), return_exceptions=True
-        )
-        return [replica for replicas in of_models if not isinstance(replicas, BaseException) for replica in replicas]
 
 
 def _streamed(request: bytes, answer: _Answer) -> bytes:

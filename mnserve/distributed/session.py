@@ -12,10 +12,11 @@ from typing import Any, Final, NoReturn
 
 from rich.console import Console
 
-from mnserve.distributed.application import application
+from mnserve.distributed.application import INGRESS, application, options_of
+from mnserve.distributed.replica import RELOAD_SECONDS
 from mnserve.distributed.runtime import ray, serve
 from mnserve.distributed.settings import RaySettings
-from mnserve.errors import StartError
+from mnserve.errors import LoadFailedError, StartError
 from mnserve.text.names import shortened
 
 _log = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 SERVICER: Final = "mnserve.distributed.ingress.add_to_server"
 """Import path of the function that adds the protocol to a proxy."""
 _SECOND_SIGNAL: Final = 130
+_LIST_SECONDS: Final = 30.0
 _OUR_ERROR: Final = re.compile(r"^.*?mnserve\.errors\.\w+: (?P<sentence>.+)$", re.MULTILINE)
 _REASON_CHARACTERS: Final = 300
 
@@ -46,7 +48,9 @@ def serve_on_ray(settings: RaySettings) -> int:
     keep = False
     try:
         _handle_signals()
-        _start(settings, target)
+        keep = bool(settings.cluster.address) and runs(settings.cluster.app)  # what goes wrong now ends nothing
+        if not (keep and _reload(settings)):
+            _start(settings, target)
         _announce(settings)
         keep = settings.cluster.detach
         if not keep:
@@ -87,6 +91,28 @@ def _start(settings: RaySettings, target: Any) -> None:
         match = _OUR_ERROR.search(str(error))
         reason = match["sentence"] if match else _first_line(error)
         raise StartError(f"the application '{cluster.app}' does not start: {reason}") from error
+
+
+def _reload(settings: RaySettings) -> bool:
+    """Has the running application load its models again; False where it has other options.
+
+    Raises:
+        LoadFailedError: Models were not loaded again, and are served as before.
+    """
+    app = settings.cluster.app
+    handle = serve.get_deployment_handle(INGRESS, app)
+    replicas = handle.replicas.remote().result(timeout_s=_LIST_SECONDS)
+    if not replicas or {replica["options"] for replica in replicas} != {options_of(settings)}:
+        return False
+    if faults := handle.reload_all.remote().result(timeout_s=RELOAD_SECONDS):
+        raise LoadFailedError("; ".join(faults))
+    return True
+
+
+def runs(app: str) -> bool:
+    """Tells if an application runs on the cluster."""
+    found = serve.status().applications.get(app)
+    return found is not None and str(found.status.value) == "RUNNING"
 
 
 def _first_line(error: Exception) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from mnserve.distributed.application import build
+from mnserve.distributed.application import build, options_of
+from mnserve.distributed.arguments import settings_from_arguments
 from mnserve.distributed.revision import revision_of
 from mnserve.errors import RepositoryNotFoundError, SettingsError, StartError
 
@@ -61,7 +62,7 @@ def test_replicas_scale_between_bounds_by_waiting_rows(repository: Path) -> None
 def test_models_apart_have_a_deployment_each(repository: Path) -> None:
     found = deployments(repository, separate=True, replicas=2)
     assert sorted(found) == ["digits-mn", "mnserve", "resnet"]
-    assert found["resnet"].init_args[1] == ("resnet",)
+    assert found["resnet"].init_args[2] == ("resnet",)
     assert found["mnserve"].ray_actor_options["num_cpus"] < 1
 
 
@@ -73,6 +74,21 @@ def test_the_revision_tells_one_state_of_the_repository_from_another(repository:
     assert revision_of(repository) != before
     (one,) = deployments(repository, revision="7").values()
     assert one.user_config == {"revision": "7"}
+
+
+def test_the_same_options_are_known_again(repository: Path) -> None:
+    def options(**arguments: Any) -> str:
+        return options_of(settings_from_arguments({"repository": str(repository), **arguments}))
+
+    same = options()
+    assert options(revision="8", address="auto", detach=True) == same
+    assert options(replicas=2) != same
+    assert options(max_queue_rows=9) != same
+    apart = options(separate=True)
+    (repository / "new" / "1").mkdir(parents=True)
+    (repository / "new" / "1" / "model.onnx").write_bytes(b"model")
+    assert options() == same
+    assert options(separate=True) != apart
 
 
 def test_a_repository_that_cannot_be_served_is_named(tmp_path: Path) -> None:

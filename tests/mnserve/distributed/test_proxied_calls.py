@@ -93,9 +93,9 @@ async def replicas(monkeypatch: pytest.MonkeyPatch, repository: Path) -> AsyncIt
 
     async def start(only: tuple[str, ...] | None = None, **arguments: Any) -> Replica:
         given = {"repository": str(repository), "log_level": "error", "drain_timeout": 2.0, **arguments}
-        made = Replica(settings_from_arguments(given), only)
+        made = Replica(settings_from_arguments(given), "", only)
 
-        async def ask_all(method: str, *args: str) -> list[Any]:
+        async def ask_all(method: str, *args: str, **_seconds: float) -> list[Any]:
             return [await getattr(made, method)(*args)]
 
         monkeypatch.setattr(made, "_ask_all", ask_all)
@@ -250,6 +250,9 @@ async def test_a_replica_loads_what_is_new_and_keeps_what_cannot_be_loaded(
     await served.reconfigure({"revision": "3"})
     assert served._server.models.find("double") is not before
     assert (await served.describe())["fault"] == ""
+    before = served._server.models.find("double")
+    assert await served.reload_all() == []
+    assert served._server.models.find("double") is not before
 
 
 async def test_a_broken_engine_is_unhealthy(replicas: Any, connect: Any) -> None:
@@ -311,6 +314,7 @@ async def test_each_call_goes_to_the_model_that_it_names(replicas: Any, connect:
     assert (await status_of(stub.ModelInfer(request(array=np.zeros((1, 5), np.float32)))))[0] == "INVALID_ARGUMENT"
     stream = stub.ModelStreamInfer(iter([request(), request("nothing"), request()]))
     assert [bool(answer.error_message) async for answer in stream] == [False, True, False]
+    assert await Router(handles).reload_all() == []
     handles["slow"].lost = True
     assert (await status_of(stub.ModelInfer(request("slow", turns=1))))[0] == "UNAVAILABLE"
     assert not (await stub.ServerReady(pb.ServerReadyRequest())).ready
