@@ -13,7 +13,7 @@ import grpc
 from mnserve.access.authorization import TokenCheck
 from mnserve.access.call_limits import CallLimits
 from mnserve.distributed.calls import HEALTH, HEALTH_CHECK, PROTOCOL, STREAM
-from mnserve.distributed.proxied_context import ProxiedContext, ProxiedStream, ServeContext
+from mnserve.distributed.proxied_context import ProxiedContext, ProxiedStream, ServeContext, StreamEndedError
 from mnserve.errors import MnServeError
 from mnserve.failing import ended, fail
 from mnserve.models.catalogue import Catalogue
@@ -133,15 +133,18 @@ class ProxiedCalls:
         """Answers a stream of requests, in their order.
 
         Raises:
-            grpc.aio.AbortError: The stream ends with the status in its context.
+            StreamEndedError: The stream ends with the status in its context.
         """
         stream = ProxiedStream(context, requests)
         try:
-            self._admit(STREAM, stream)
-        except MnServeError as error:
-            await fail(stream, error)  # type: ignore[arg-type]
-        async for response in stream.answers(self._handlers[STREAM]):
-            yield response
+            try:
+                self._admit(STREAM, stream)
+            except MnServeError as error:
+                await fail(stream, error)  # type: ignore[arg-type]
+            async for response in stream.answers(self._handlers[STREAM]):
+                yield response
+        except grpc.aio.AbortError:
+            raise StreamEndedError from None
 
     def _admit(self, name: str, context: ProxiedContext) -> None:
         """Checks the token of a call, and gives it a place among those in progress."""

@@ -11,6 +11,10 @@ import grpc
 from mnserve.distributed.calls import OWN_STATUS
 
 
+class StreamEndedError(Exception):
+    """A stream ends with the status in its context; Ray Serve takes it from there."""
+
+
 class ServeContext(Protocol):
     """What Ray Serve tells of a call, and takes of its end."""
 

@@ -19,6 +19,7 @@ import pytest
 
 from mnserve.distributed import ingress, replica
 from mnserve.distributed.arguments import settings_from_arguments
+from mnserve.distributed.proxied_context import StreamEndedError
 from mnserve.distributed.replica import Replica
 from mnserve.distributed.router import Router
 from mnserve.execution.engine_thread import EngineThread
@@ -75,9 +76,13 @@ class Proxy:
                 async for request in requests:
                     yield request
 
-            async for response in method(messages(), grpc_context=carried):
-                carried._set_on_grpc_context(context)
-                yield response.SerializeToString()
+            try:
+                async for response in method(messages(), grpc_context=carried):
+                    carried._set_on_grpc_context(context)
+                    yield response.SerializeToString()
+            except StreamEndedError:
+                context.set_code(carried.code())
+                context.set_details(carried.details())
 
         return answer_stream if streaming_type == self._stream else answer
 
@@ -96,7 +101,8 @@ async def replicas(monkeypatch: pytest.MonkeyPatch, repository: Path) -> AsyncIt
         made = Replica(settings_from_arguments(given), "", only)
 
         async def ask_all(method: str, *args: str, **_seconds: float) -> list[Any]:
-            return [await getattr(made, method)(*args)]
+            answer = await getattr(made, method)(*args)
+            return [answer] if answer else []
 
         monkeypatch.setattr(made, "_ask_all", ask_all)
         await made.reconfigure({"revision": "1"})
@@ -229,6 +235,16 @@ async def test_a_stream_answers_in_order(replicas: Any, connect: Any) -> None:
     answers = [answer async for answer in stream]
     assert [bool(answer.error_message) for answer in answers] == [name == "nothing" for name in names]
     assert answer_of(answers[-1].infer_response)[0] == 2 * 21
+
+
+async def test_a_stream_ends_at_what_is_no_message(replicas: Any, connect: Any) -> None:
+    channel = await connect(Proxy(await replicas()))
+    call = channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer")
+    stream = call(iter([request().SerializeToString(), b"\xff\xff"]))
+    assert not pb.ModelStreamInferResponse.FromString(await stream.read()).error_message
+    code, words, _ = await status_of(stream.read())
+    assert code == "INVALID_ARGUMENT"
+    assert "not a valid ModelInferRequest" in words
 
 
 async def test_a_replica_loads_what_is_new_and_keeps_what_cannot_be_loaded(
