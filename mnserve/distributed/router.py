@@ -100,6 +100,8 @@ class Router(ProtocolMethods):
         if name not in NAME_FIELDS:  # what a server tells of itself, and calls that are refused, are the same at all
             return await self._forward(next(iter(self._models)), name, data, context)
         model = named_model(name, data)
+        if name == HEALTH_CHECK and model not in self._models:  # a service that is no model, or one that nobody has
+            return await self._forward(next(iter(self._models)), name, data, context)
         if model is None or model not in self._models:
             known = listed(sorted(self._models))
             wanted = printable(shortened(model or ""))

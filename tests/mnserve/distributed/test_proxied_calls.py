@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mnserve.distributed import ingress, replica
 from mnserve.distributed.arguments import settings_from_arguments
@@ -330,6 +331,10 @@ async def test_each_call_goes_to_the_model_that_it_names(replicas: Any, connect:
     assert (await status_of(stub.ModelInfer(request(array=np.zeros((1, 5), np.float32)))))[0] == "INVALID_ARGUMENT"
     stream = stub.ModelStreamInfer(iter([request(), request("nothing"), request()]))
     assert [bool(answer.error_message) async for answer in stream] == [False, True, False]
+    health = health_pb2_grpc.HealthStub(channel)
+    for service in ("", "slow"):
+        assert (await health.Check(health_pb2.HealthCheckRequest(service=service))).status == 1
+    assert (await status_of(health.Check(health_pb2.HealthCheckRequest(service="nothing"))))[0] == "NOT_FOUND"
     assert await Router(handles).reload_all() == []
     handles["slow"].lost = True
     assert (await status_of(stub.ModelInfer(request("slow", turns=1))))[0] == "UNAVAILABLE"
