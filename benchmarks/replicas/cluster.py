@@ -87,6 +87,9 @@ def ray_cluster(cpus: int = 2) -> Iterator[RayCluster]:
     os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(16)
 
     cluster_class = import_module("ray.cluster_utils").Cluster  # after ours, which switches reports of usage off
+    core = import_module("ray._raylet")
+    core.Config.initialize("")  # Ray may have been imported before the variables were set
+    core.AuthenticationTokenLoader.instance().reset_cache()
     from mnserve.distributed.runtime import ray, serve
     from mnserve.distributed.session import SERVICER
 

@@ -17,8 +17,8 @@ from mnserve.status import PUSHBACK_KEY
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
-_PUSHBACK_MS: Final = 50
-"""Other replicas are there at once."""
+_PUSHBACK_MS: Final = 250
+"""Other replicas are there at once, and the proxy has to hear of the loss."""
 LOST_STATUS: Final = Status(
     code=grpc.StatusCode.UNAVAILABLE.name,
     details="the replica that had the request has ended, or cannot be reached; try again, another one takes it",

@@ -12,12 +12,13 @@ from mnserve.distributed.calls import LIST
 from mnserve.distributed.joined_statistics import join_statistics
 from mnserve.distributed.protocol_methods import ProtocolMethods
 from mnserve.distributed.proxied_calls import ProxiedCalls, ProxiedOptions, ProxiedServicer
-from mnserve.distributed.proxied_context import ForwardedContext, ServeContext, Status
+from mnserve.distributed.proxied_context import ForwardedContext, ProxiedContext, ServeContext, Status
 from mnserve.distributed.reloading import reload_models
 from mnserve.distributed.runtime import ray, serve
 from mnserve.distributed.scaling import QUEUED_ROWS
 from mnserve.distributed.settings import RaySettings
-from mnserve.errors import MnServeError, ModelNotReadyError, StartError
+from mnserve.errors import MnServeError, ModelNotReadyError, StartError, UnavailableError
+from mnserve.failing import ended
 from mnserve.observability.logs import configure
 from mnserve.protocol import service_pb2 as pb
 from mnserve.rpc.health import Health
@@ -126,7 +127,11 @@ class Replica(ProtocolMethods):
     async def answer(self, name: str, data: bytes, context: ServeContext) -> bytes:
         """See :meth:`ProtocolMethods.answer`."""
         if name == LIST:
-            return json.dumps({"replicas": await self.replicas()}).encode()
+            try:
+                return json.dumps({"replicas": await self.replicas()}).encode()
+            except MnServeError as error:
+                await ended(ProxiedContext(context), error)
+                return b""
         return await self._running.answer(name, data, context)
 
     async def answer_stream(self, requests: AsyncIterator[bytes], context: ServeContext) -> AsyncIterator[bytes]:
@@ -186,10 +191,18 @@ class Replica(ProtocolMethods):
         return join_statistics(pb.ModelStatisticsResponse.FromString(data).model_stats for data in replicas)
 
     async def _ask_all(self, method: str, *args: str, seconds: float = _GATHER_SECONDS) -> list[Any]:
-        """Calls a method of all replicas of this deployment; one that ends meanwhile tells nothing."""
+        """Calls a method of all replicas of this deployment; one that ends meanwhile tells nothing.
+
+        Raises:
+            UnavailableError: Not all answer in time.
+        """
         context = serve.get_replica_context()
         handle = serve.get_deployment_handle(context.deployment, context.app_name)
-        answers = await handle.broadcast(method, *args).results_async(timeout_s=seconds, return_exceptions=True)
+        try:
+            answers = await handle.broadcast(method, *args).results_async(timeout_s=seconds, return_exceptions=True)
+        except Exception as error:  # noqa: BLE001 (whatever Ray raises where it cannot reach them)
+            reason = f"the replicas did not answer together ({type(error).__name__}); try again"
+            raise UnavailableError(reason) from error
         return [answer for answer in answers if answer and not isinstance(answer, BaseException)]
 
     @property

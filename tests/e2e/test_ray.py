@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import queue
@@ -24,6 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from mnserve.client.balancing import BALANCED_OPTIONS, balanced_target
 from mnserve.client.replicas import ReplicaChannel, list_replicas
+from mnserve.errors import ServerUnreachableError
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceStub
 
@@ -35,7 +37,7 @@ if importlib.util.find_spec("ray") is None:
     pytest.skip("ray is not installed (pip install '.[ray]')", allow_module_level=True)
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(300),
     # Ray opens files and sockets for the life of the process, and leaves them to the collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -74,10 +76,17 @@ def proxy(cluster: RayCluster) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def wait_for_replicas(channel: grpc.Channel, count: int, seconds: float = 40.0) -> list[str]:
+def wait_for_replicas(channel: grpc.Channel, count: int, seconds: float = 90.0) -> list[str]:
     """Waits until the list has so many replicas."""
-    wait_until(lambda: len(list_replicas(channel)) == count, seconds)
-    return list_replicas(channel)
+    found: list[str] = []
+
+    def complete() -> bool:
+        with contextlib.suppress(ServerUnreachableError):  # one of them is ending
+            found[:] = list_replicas(channel)
+        return len(found) == count
+
+    wait_until(complete, seconds)
+    return found
 
 
 def wait_until(true: Callable[[], bool], seconds: float) -> None:
@@ -276,7 +285,7 @@ def test_a_killed_replica_fails_no_call_of_a_client_that_tries_again(
         cluster.kill(min(before))
         callers.more()
         wait_until(
-            lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and min(before) not in names, 40
+            lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and min(before) not in names, 90
         )
         callers.more()
     if channel is not proxy:
@@ -309,7 +318,7 @@ def test_a_replica_with_a_broken_engine_is_replaced(cluster: RayCluster, proxy: 
     with once, pytest.raises(grpc.RpcError) as failed:
         GRPCInferenceServiceStub(once).ModelInfer(message, timeout=30)
     assert failed.value.code() is grpc.StatusCode.UNAVAILABLE  # type: ignore[attr-defined]
-    wait_until(lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and names != before, 40)
+    wait_until(lambda: len(names := {item["replica"] for item in listed(proxy)}) == 2 and names != before, 90)
 
 
 def test_the_command_runs_an_application_until_a_signal(

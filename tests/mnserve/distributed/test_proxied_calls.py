@@ -204,7 +204,7 @@ async def test_a_lost_replica_may_be_tried_again(replicas: Any, connect: Any) ->
     code, words, trailing = await status_of(stub.ModelInfer(request()))
     assert code == "UNAVAILABLE"
     assert "try again" in words
-    assert trailing["grpc-retry-pushback-ms"] == "50"
+    assert trailing["grpc-retry-pushback-ms"] == "250"
 
 
 async def test_calls_beyond_the_places_are_told_when_to_come_back(replicas: Any, connect: Any) -> None:
