@@ -200,7 +200,7 @@ class Replica(ProtocolMethods):
         handle = serve.get_deployment_handle(context.deployment, context.app_name)
         try:
             answers = await handle.broadcast(method, *args).results_async(timeout_s=seconds, return_exceptions=True)
-        except Exception as error:  # noqa: BLE001 (whatever Ray raises where it cannot reach them)
+        except Exception as error:
             reason = f"the replicas did not answer together ({type(error).__name__}); try again"
             raise UnavailableError(reason) from error
         return [answer for answer in answers if answer and not isinstance(answer, BaseException)]
