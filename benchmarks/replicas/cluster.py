@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -82,7 +82,6 @@ def ray_cluster(cpus: int = 2) -> Iterator[RayCluster]:
     os.environ["RAY_SERVE_WORKER_PROXY_HTTP_PORT"] = str(ports["other_http"])
     os.environ["RAY_SERVE_WORKER_PROXY_GRPC_PORT"] = str(ports["other_grpc"])
     os.environ.setdefault("RAY_SERVE_LOG_TO_STDERR", "0")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # on a machine that has other work
     # The token of this cluster, which Ray would leave in the folder of the user.
     os.environ["RAY_AUTH_MODE"], os.environ["RAY_AUTH_TOKEN"] = "token", secrets.token_hex(16)
 
@@ -94,32 +93,38 @@ def ray_cluster(cpus: int = 2) -> Iterator[RayCluster]:
     from mnserve.distributed.session import SERVICER
 
     before = signal.getsignal(signal.SIGTERM)
-    cluster = None
-    # Unix sockets of Ray have long names, so the folder has to have a short one.
-    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        node = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES}
-        try:
-            cluster = cluster_class()
-            cluster.add_node(**node, include_dashboard=False, temp_dir=folder)
-            cluster.add_node(**node)
-            ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
-            serve.start(
-                proxy_location="EveryNode",
-                http_options={"port": ports["http"]},
-                grpc_options={
-                    "port": ports["grpc"],
-                    "grpc_servicer_functions": [SERVICER],
-                    "enable_reflection": False,
-                },
-            )
-            yield RayCluster(cluster.address, ports)
-        finally:
-            if ray.is_initialized():
-                serve.shutdown()
-                ray.shutdown()
-            if cluster is not None:
-                cluster.shutdown()
-            signal.signal(signal.SIGTERM, before)
+    # What is left out would compete with the agents of a node, for which the node waits 15 s at most.
+    node = {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, "include_dashboard": False, "no_monitor": True}
+    cluster = cluster_class()
+    try:
+        for _ in range(2):
+            cluster.add_node(**node, **_agent_ports(), include_log_monitor=False)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
+        serve.start(
+            proxy_location="EveryNode",
+            http_options={"port": ports["http"]},
+            grpc_options={
+                "port": ports["grpc"],
+                "grpc_servicer_functions": [SERVICER],
+                "enable_reflection": False,
+            },
+        )
+        yield RayCluster(cluster.address, ports)
+    finally:
+        folder = None if cluster.head_node is None else cluster.head_node.get_session_dir_path()
+        if ray.is_initialized():
+            serve.shutdown()
+            ray.shutdown()
+        cluster.shutdown()
+        signal.signal(signal.SIGTERM, before)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _agent_ports() -> dict[str, int]:
+    """Ports for the agents of a node."""
+    names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
+    return dict(zip(names, _free_ports(len(names)), strict=True))
 
 
 def _free_ports(count: int) -> list[int]:
