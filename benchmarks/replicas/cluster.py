@@ -62,6 +62,12 @@ class RayCluster:
         with grpc.insecure_channel(self.proxies[0]) as channel:
             return list_replicas(channel, (("application", app),))
 
+    def applications(self) -> list[str]:
+        """Returns the names of the applications."""
+        from mnserve.distributed.runtime import serve
+
+        return sorted(serve.status().applications)
+
     def kill(self, replica: str, deployment: str = "mnserve") -> None:
         """Ends the process of a replica at once, as a machine does that fails."""
         from mnserve.distributed.runtime import ray
