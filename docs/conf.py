@@ -66,6 +66,7 @@ _TREE: Final = {
         "docs/serving/object-storage",
         "docs/serving/operations",
         "docs/serving/processes",
+        "docs/serving/ray",
         "docs/serving/tuning",
         "docs/serving/beyond-one-machine",
         "docs/predicting",

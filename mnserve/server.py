@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
 from mnserve.object_store.before_load import BeforeLoad
 from mnserve.observability.tracing import Tracing
+from mnserve.rpc.control_calls import ServiceOptions
 from mnserve.rpc.front_end import FrontEnd, StopTimes
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
 from mnserve.settings import OFF, ServeSettings
@@ -35,6 +37,7 @@ class Server:
         settings: Settings of the command line.
         before_load: Awaited before a caller's load of a model.
         stop_times: Seconds of each step of a stop.
+        only: Names of the models to load; None loads those that the settings ask for.
     """
 
     def __init__(
@@ -43,8 +46,10 @@ class Server:
         before_load: BeforeLoad | None = None,
         *,
         stop_times: StopTimes | None = None,
+        only: Collection[str] | None = None,
     ) -> None:
         self._settings = settings
+        self._only = only
         self._stop_times = stop_times
         self._models = Models(
             Path(settings.repository),
@@ -53,7 +58,9 @@ class Server:
             empty_is_ready=settings.allow_empty or settings.model_control == "explicit",
             before_load=before_load,
         )
-        self._limits = CallLimits(settings.max_concurrent_requests)
+        self.limits: CallLimits = CallLimits(settings.max_concurrent_requests)
+        """Bounds of the calls in progress."""
+        self._offered: ServiceOptions | None = None
         self._front_end: FrontEnd | None = None
         self._http: HttpFrontEnd | None = None
         self._metrics: MetricsServer | None = None
@@ -64,6 +71,16 @@ class Server:
     def states(self) -> list[ModelState]:
         """States of all models, served or not."""
         return self._models.states()
+
+    @property
+    def models(self) -> Models:
+        """Models of the repository."""
+        return self._models
+
+    @property
+    def offered(self) -> ServiceOptions:
+        """Services beside inference; there are none before the start."""
+        return self._offered or ServiceOptions()
 
     async def start(self) -> Addresses:
         """Loads the models, then listens.
@@ -80,15 +97,15 @@ class Server:
         if settings.http_port != OFF:
             check_port_free(settings.host, settings.http_port, "--http-port")
         self._front_end = front_end = FrontEnd(
-            settings, self._models, self._limits, rate_limits(settings), self._stop_times
+            settings, self._models, self.limits, rate_limits(settings), self._stop_times
         )
-        poller = await load_at_start(self._models, settings)
+        poller = await load_at_start(self._models, settings, only=self._only)
         check_loaded(settings, self._models.states())
         if poller is not None:
             self._polling = asyncio.get_running_loop().create_task(poller.run())
-        offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
-        url = await front_end.start(offered, port=settings.grpc_port)
-        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
+        self._offered = offered_services(settings, self._tracing, rate_limits(settings), self.limits.refused)
+        url = await front_end.start(self._offered, port=settings.grpc_port)
+        self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self.limits.refused)
         metrics = f"http://{join_address(settings.host, self._metrics.port)}/metrics"
         return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end, self._metrics))
 
@@ -127,7 +144,7 @@ class Server:
             settings=self._settings,
             models=self._models,
             calls=front_end.servicer,
-            limits=self._limits,
+            limits=self.limits,
             authorization=front_end.authorization,
             metrics=lambda accept: asyncio.to_thread(metrics.page.render, accept),
         )

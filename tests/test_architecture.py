@@ -108,6 +108,7 @@ def test_serving_names_nothing_that_only_training_installs() -> None:
         ("pytorch_lightning", {"mntrain/training/lightning_loggers.py"}),  # imports mlflow and wandb
         ("wandb", {"mntrain/training/lightning_loggers.py"}),
         ("huggingface_hub", {"mntrain/hugging_face_hub.py", "mnserve/object_store/libraries.py"}),
+        ("ray", {"mnserve/distributed/runtime.py"}),
     ],
 )
 def test_libraries_that_report_usage_are_imported_where_that_is_switched_off(library: str, owners: set[str]) -> None:

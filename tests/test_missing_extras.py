@@ -51,6 +51,7 @@ def command(missing: tuple[str, ...], *words: str) -> subprocess.CompletedProces
         (("aiohttp",), ("mnserve", "serve", "http://host/models"), "aiohttp", "storage"),
         (("s3fs",), ("mnserve", "check", "s3://bucket/models"), "s3fs", "storage-s3"),
         (("huggingface_hub",), ("mnserve", "check", "hf://owner/name/models"), "huggingface_hub", "storage-hf"),
+        (("ray",), ("mnserve", "ray", "repository"), "ray", "ray"),
     ],
 )
 def test_a_command_names_the_extra_that_it_lacks(

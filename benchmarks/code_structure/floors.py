@@ -55,7 +55,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
     ),
     "mnserve": (
         ("commands",),
-        ("process",),
+        ("distributed", "process"),
         ("processes", "server"),
         ("http",),
         ("rpc", "tuning"),

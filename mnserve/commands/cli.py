@@ -19,6 +19,7 @@ from mnserve.commands.command import CommandSpec
 from mnserve.commands.dataclass_options import SettingsParser, settings_from
 from mnserve.commands.health import HEALTH
 from mnserve.commands.predict import PREDICT
+from mnserve.commands.ray import RAY
 from mnserve.commands.serve import SERVE
 from mnserve.commands.streams import flushed, show_any_text
 from mnserve.commands.tune import TUNE
@@ -28,7 +29,7 @@ from mnserve.text.names import printable
 
 _log = logging.getLogger(__name__)
 
-COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, PREDICT, BENCH, TUNE, CHECK, HEALTH)
+COMMANDS: Final[tuple[CommandSpec[Any], ...]] = (SERVE, RAY, PREDICT, BENCH, TUNE, CHECK, HEALTH)
 
 _WITH_COMMAS: Final = ("provider_options",)
 _COMMA_LISTS: Final = ("batch", "callers")

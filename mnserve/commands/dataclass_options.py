@@ -156,7 +156,9 @@ def _add_options(parser: ArgumentParser, group: Any, settings_class: type[Any], 
     """Adds the fields of a settings class to a group of a parser; fields that are settings themselves get groups."""
     texts = {
         parameter.arg_name: parameter.description
-        for parameter in docstring_parser.parse_from_object(settings_class).params
+        for part in reversed(settings_class.__mro__)
+        if dataclasses.is_dataclass(part)
+        for parameter in docstring_parser.parse_from_object(part).params
     }
     hints = get_type_hints(settings_class)
     for field in dataclasses.fields(settings_class):

@@ -196,6 +196,15 @@ class Models(CatalogueView[ServedModel]):
         """Lists the counters of the models that were loaded."""
         return [state.served.counters for state in self.states() if state.served is not None]
 
+    def waiting_rows(self) -> int:
+        """Counts the rows that wait for an engine, of all models."""
+        return sum(model.batcher.waiting_rows for entry in self._entries.values() for model in entry.served.values())
+
+    def broken(self) -> list[str]:
+        """Lists why models that were served cannot run any more, one sentence each."""
+        served = [model for entry in self._entries.values() for model in entry.served.values()]
+        return [f"model '{model.name}': {model.fault}" for model in served if model.fault is not None]
+
     async def statistics(self, name: str = "", version: str = "") -> list[pb.ModelStatistics]:
         """Tells the counters of one model, or of all where no name is given."""
         if not name:

@@ -9,7 +9,14 @@ import grpc
 from mnserve.protocol.service_pb2_grpc import GRPCInferenceServiceServicer
 
 
-def _refusal(name: str, remedy: str) -> Any:
+def refused_call(name: str, remedy: str) -> Any:
+    """Makes the method of a servicer that refuses a call.
+
+    Args:
+        name: Name of the call.
+        remedy: What a caller may do instead.
+    """
+
     async def refuse(_self: Any, _request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
         await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"this server does not offer {name}; {remedy}")
 
@@ -19,6 +26,6 @@ def _refusal(name: str, remedy: str) -> Any:
 class UnimplementedCalls(GRPCInferenceServiceServicer):
     """Base of the servicer: refuses the calls that no subclass defines."""
 
-    CudaSharedMemoryRegister = _refusal(
+    CudaSharedMemoryRegister = refused_call(
         "CudaSharedMemoryRegister", "use system shared memory, or send tensors as they are"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,7 +15,11 @@ from mnserve.settings import ALL_MODELS, ServeSettings
 
 
 async def load_at_start(
-    models: Models, settings: ServeSettings, left_out: Mapping[str, str] = MappingProxyType({})
+    models: Models,
+    settings: ServeSettings,
+    left_out: Mapping[str, str] = MappingProxyType({}),
+    *,
+    only: Collection[str] | None = None,
 ) -> Poller | None:
     """Loads the models that a server has from its start.
 
@@ -23,6 +27,7 @@ async def load_at_start(
         models: Models of the repository, none of them loaded.
         settings: Settings of the command line.
         left_out: Name -> reason for which a model is not loaded now.
+        only: Names of the models to load; None loads those that the settings ask for.
 
     Returns:
         What follows the changes of the repository, to be run; None where nothing does.
@@ -41,7 +46,8 @@ async def load_at_start(
     every = settings.model_control != "explicit" or ALL_MODELS in settings.load_model
     try:
         patience = None if settings.strict else LOAD_PATIENCE
-        await models.load_all(None if every else settings.load_model, patience, left_out)
+        asked = None if every else settings.load_model
+        await models.load_all(asked if only is None else only, patience, left_out)
     except UnknownModelError as error:
         raise StartError(f"{error}; correct --load-model") from error
     return poller

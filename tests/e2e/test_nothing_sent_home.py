@@ -5,6 +5,7 @@ Each runs in a network namespace with a name server that listens, and with empty
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -95,6 +96,19 @@ def test_serving_is_silent(observe: Callable[..., list[dict[str, Any]]], models:
         ["-m", "mnserve", "check", f"file://{repository}", "--model-cache", str(models.parent / "cache")],
         ["-c", health],  # of a server that is not there
     ):
+        is_silent(seen)
+
+
+def test_ray_is_silent(observe: Callable[..., list[dict[str, Any]]]) -> None:
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("ray is not installed (pip install '.[ray]')")
+    library = (
+        "import mnserve.distributed.session\n"
+        "from ray._common.usage.usage_lib import usage_stats_enabled\n"
+        "assert not usage_stats_enabled()"
+    )
+    by_user = library.replace("not usage", "usage")
+    for seen in observe(["-c", library], ["RAY_USAGE_STATS_ENABLED=1", "-c", by_user]):
         is_silent(seen)
 
 
