@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,8 @@ Pixels = NDArray[np.uint8]
 # Pillow's modes of 8 bits and less, the same as in ``mntrain.data``.
 _MODES = frozenset(["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
 
+SENT_FORMATS = ("BMP", "GIF", "JPEG", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats that are decoded from callers of a server: the usual ones, none of which runs another program."""
 MAX_PIXELS = 64 * 1024 * 1024
 """Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""
 
@@ -95,6 +98,26 @@ def read_image(path: Path, size: PixelSize, *, fit: ImageFit | None = None) -> P
     return image_pixels(_open(path), path, size, fit=fit)
 
 
+def read_image_bytes(
+    data: bytes, name: str, size: PixelSize, *, fit: ImageFit | None = None, max_pixels: int = MAX_PIXELS
+) -> Pixels:
+    """Reads the content of a file from a caller into pixels uint8 [H, W, C], as :func:`read_image` does.
+
+    Args:
+        data: Content of an image file in one of ``SENT_FORMATS``.
+        name: Name of the image, for messages.
+        size: Channels, height and width of the result.
+        fit: Rule that brings an image of another size to ``size``; None refuses such an image.
+        max_pixels: Most pixels that are decoded.
+
+    Raises:
+        ImageError: As :func:`read_image`.
+    """
+    if not data:
+        raise ImageError(f"{name}: the file is empty (0 bytes); write or download it again")
+    return image_pixels(_decode(BytesIO(data), name, max_pixels, SENT_FORMATS), name, size, fit=fit)
+
+
 def image_pixels(image: Image.Image, name: Path | str, size: PixelSize, *, fit: ImageFit | None = None) -> Pixels:
     """Brings a decoded image to pixels uint8 [H, W, C], 0..255, as :func:`read_image` does; it may be turned upright.
 
@@ -133,11 +156,21 @@ def _open(path: Path) -> Image.Image:
     try:
         if path.stat().st_size == 0:
             raise ImageError(f"{path}: the file is empty (0 bytes); write or download it again")
+    except PermissionError:
+        raise ImageError(f"{path}: the file may not be read; check its permissions") from None
+    return _decode(path, path, MAX_PIXELS)
+
+
+def _decode(
+    file: Path | BytesIO, path: Path | str, max_pixels: int, formats: Sequence[str] | None = None
+) -> Image.Image:
+    """Decodes the first and only frame of a file, or of its content, which is named ``path`` in messages."""
+    try:
         with warnings.catch_warnings():
             # Pillow warns about large images and odd metadata; our own limit is checked before any decoding.
             warnings.simplefilter("ignore")
-            with Image.open(path) as image:
-                _check_header(image, path)
+            with Image.open(file, formats=formats) as image:
+                _check_header(image, path, max_pixels)
                 image.load()
                 return image
     except ImageError:
@@ -149,7 +182,7 @@ def _open(path: Path) -> Image.Image:
     except Image.DecompressionBombError:
         raise ImageError(
             f"{path}: the image claims more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the limit is "
-            f"{MAX_PIXELS:,}; scale it down first"
+            f"{max_pixels:,}; scale it down first"
         ) from None
     except PermissionError:
         raise ImageError(f"{path}: the file may not be read; check its permissions") from None
@@ -163,12 +196,12 @@ def _open(path: Path) -> Image.Image:
         raise ImageError(f"{path}: the image is damaged or incomplete ({reason}); write or download it again") from None
 
 
-def _check_header(image: Image.Image, path: Path) -> None:
+def _check_header(image: Image.Image, path: Path | str, max_pixels: int) -> None:
     """Checks size and frames, which are known before the pixels are decoded."""
-    if image.width * image.height > MAX_PIXELS:
+    if image.width * image.height > max_pixels:
         raise ImageError(
             f"{path}: the image has {image.width}x{image.height} = {image.width * image.height:,} pixels, "
-            f"the limit is {MAX_PIXELS:,}; scale it down first"
+            f"the limit is {max_pixels:,}; scale it down first"
         )
     # The second frame of an MPO file, which phones write, is a preview or a depth map, not a later moment.
     frames = 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))

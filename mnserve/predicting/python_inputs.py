@@ -73,7 +73,9 @@ def read_rows(rows: Any, layout: TableLayout) -> tuple[list[RowValues], RowReade
     """
     columns = layout.columns
     reader = RowReader(
-        layout, RowFile(name="rows", header=columns, columns=columns, separator=",", rows=iter(())), decimal="."
+        layout,
+        RowFile(source=Path("rows"), header=columns, columns=columns, separator=",", rows=iter(())),
+        decimal=".",
     )
     if _is_array(rows):
         rows = _mappings(np.asarray(rows), layout)

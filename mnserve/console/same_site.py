@@ -1,0 +1,107 @@
+"""Answers for pages of this server alone: other sites can neither call nor frame it, nor run code in its page.
+
+A browser sends what any site tells it to, from a place that may reach this server where the site does not. So a call
+that changes something is JSON, which another site may not send without being let to. Calls that a browser marks as
+another site's are refused. A server on the loopback address answers under names of this machine alone, since a site
+may have its own name lead there. Tokens, which no other site knows, stand in for these checks, so that any proxy works.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mnserve.access.addresses import is_loopback
+from mnserve.errors import PermissionDeniedError
+from mnserve.http.context import HttpContext, Scope
+from mnserve.http.failures import failure
+
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+HEADERS: Final = tuple(
+    (name.encode(), value.encode())
+    for name, value in (
+        ("content-security-policy", _POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
+    )
+)
+_SAFE: Final = ("GET", "HEAD")
+_OWN_SITES: Final = (None, "same-origin", "none")
+_API: Final = "/api/"
+_JSON: Final = "application/json"
+
+
+class SameSite:
+    """Guards an application of ASGI.
+
+    Args:
+        app: The application.
+        local: Only this machine can connect.
+        tokens: Calls need tokens.
+    """
+
+    def __init__(self, app: Any, *, local: bool, tokens: bool) -> None:
+        self._app, self._local, self._tokens = app, local, tokens
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answers one request, or refuses it."""
+
+        async def send_guarded(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name, value) for name, value in message["headers"] if name.lower() not in _NAMES]
+                kept = b"no-store" if _API in scope["path"] else b"no-cache"
+                message = message | {"headers": [*own, *HEADERS, (b"cache-control", kept)]}
+            await send(message)
+
+        try:
+            self._check(scope)
+        except PermissionDeniedError as error:
+            await failure(error).send(send_guarded)
+            return
+        await self._app(scope, receive, send_guarded)
+
+    def _check(self, scope: Scope) -> None:
+        context = HttpContext(scope)
+        changes = scope["method"] not in _SAFE
+        if changes and (context.header(b"content-type") or "").partition(";")[0].strip().lower() != _JSON:
+            raise PermissionDeniedError(f"calls of the console are JSON; send the header Content-Type: {_JSON}")
+        if self._tokens:
+            return
+        host = context.header(b"host") or ""
+        if self._local and not is_loopback(_without_port(host)):
+            raise PermissionDeniedError(
+                f"the console is called as '{host[:64]}', and this server answers as localhost or 127.0.0.1 alone; use "
+                "one of them, or start it with --token-file, or with another --host"
+            )
+        site = context.header(b"sec-fetch-site")
+        if site not in _OWN_SITES and (changes or _API in scope["path"]):  # the page itself may be linked to
+            raise PermissionDeniedError("the call comes from another site; open the console itself")
+        origin = context.header(b"origin")
+        if changes and origin is not None and origin.partition("://")[2] != host:
+            raise PermissionDeniedError(
+                f"the call comes from {origin[:80]}, and the console is {host[:64]}; open the console itself, or let "
+                "the proxy pass the header Host on"
+            )
+
+
+_NAMES: Final = frozenset((b"cache-control", *(name for name, _ in HEADERS)))
+
+
+def _without_port(host: str) -> str:
+    name, separator, port = host.rpartition(":")
+    return name if separator and port.isdigit() and (name.endswith("]") or ":" not in name) else host
