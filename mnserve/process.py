@@ -138,7 +138,8 @@ def _announce(addresses: Addresses, states: list[ModelState], console: Console) 
     if console.is_terminal:
         console.print(_table(states))
     models = "1 model" if ready == 1 else f"{ready} models"
-    console.print(f"serving {models} on {addresses.grpc}, metrics {addresses.metrics}", markup=False)
+    where = addresses.grpc if addresses.http is None else f"{addresses.grpc}, {addresses.http}"
+    console.print(f"serving {models} on {where}, metrics {addresses.metrics}", markup=False)
     console.file.flush()
 
 

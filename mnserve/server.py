@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
@@ -15,10 +16,13 @@ from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.front_end import FrontEnd, StopTimes
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
-from mnserve.settings import ServeSettings
+from mnserve.settings import OFF, ServeSettings
 from mnserve.starting.addresses import Addresses
 from mnserve.starting.loading import load_at_start
 from mnserve.starting.verdict import check_loaded
+
+if TYPE_CHECKING:
+    from mnserve.http.front_end import HttpFrontEnd
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +46,7 @@ class Server:
         )
         self._limits = CallLimits(settings.max_concurrent_requests)
         self._front_end: FrontEnd | None = None
+        self._http: HttpFrontEnd | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._tracing: Tracing | None = None
@@ -63,6 +68,8 @@ class Server:
         self._tracing = open_tracing(settings)
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
+        if settings.http_port != OFF:
+            check_port_free(settings.host, settings.http_port, "--http-port")
         self._front_end = front_end = FrontEnd(
             settings, self._models, self._limits, rate_limits(settings), self._stop_times
         )
@@ -73,7 +80,8 @@ class Server:
         offered = offered_services(settings, self._tracing, rate_limits(settings), self._limits.refused)
         url = await front_end.start(offered, port=settings.grpc_port)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
-        return Addresses(grpc=url, metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
+        metrics = f"http://{join_address(settings.host, self._metrics.port)}/metrics"
+        return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end))
 
     async def stop(self) -> bool:
         """Stops the server in order: not ready, a delay, no new requests, the queue drained, everything closed.
@@ -91,13 +99,30 @@ class Server:
         finished = await self._models.drain(self._settings.drain_timeout)
         if not finished:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
-        if self._front_end is not None:
-            await self._front_end.close()
+        closing = [part.close() for part in (self._front_end, self._http) if part is not None]
+        await asyncio.gather(*closing)
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
         return finished
+
+    async def _start_http(self, front_end: FrontEnd) -> str | None:
+        """Opens the HTTP port, if there is to be one; returns its URL."""
+        if self._settings.http_port == OFF:
+            return None
+        from mnserve.http.front_end import HttpFrontEnd  # loads Starlette, which other servers do without
+        from mnserve.http.services import HttpServices
+
+        services = HttpServices(
+            settings=self._settings,
+            models=self._models,
+            calls=front_end.servicer,
+            limits=self._limits,
+            authorization=front_end.authorization,
+        )
+        self._http = HttpFrontEnd(services)
+        return await self._http.start(port=self._settings.http_port)
 
     def _changed(self) -> None:
         if self._front_end is not None:

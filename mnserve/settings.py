@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final, Literal
 
 from mnserve.access.addresses import is_loopback
@@ -17,6 +18,8 @@ Control = Literal["none", "poll", "explicit"]
 
 ALL_MODELS: Final = "*"
 """In place of names: every model, as Triton has it."""
+OFF: Final = -1
+"""In place of a port: none is opened."""
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 _MAX_NAME: Final = 128
@@ -38,6 +41,8 @@ class ServeSettings:
     """Address to listen on; 0.0.0.0 is every network interface."""
     grpc_port: int = 8001
     """Port for gRPC; 0 takes a free one, which is printed."""
+    http_port: int = OFF
+    """Port for the protocol over HTTP, 8000 as a rule; 0 takes a free one, which is printed, and -1 opens none."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
     front_ends: int = -1
@@ -120,8 +125,12 @@ class ServeSettings:
         for option, port in (("--grpc-port", self.grpc_port), ("--metrics-port", self.metrics_port)):
             if not 0 <= port <= _MAX_PORT:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
-        if self.grpc_port == self.metrics_port != 0:
-            raise SettingsError(f"--grpc-port and --metrics-port are both {self.grpc_port}; choose two")
+        if self.http_port != OFF and not 0 <= self.http_port <= _MAX_PORT:
+            raise SettingsError(f"--http-port is {self.http_port}; it must be -1 (none) or from 0 to {_MAX_PORT}")
+        ports = {"--grpc-port": self.grpc_port, "--http-port": self.http_port, "--metrics-port": self.metrics_port}
+        for (option, port), (other, twin) in combinations(ports.items(), 2):
+            if port == twin > 0:
+                raise SettingsError(f"{option} and {other} are both {port}; choose two")
         if not -1 <= self.front_ends <= MAX_PROCESSES:
             raise SettingsError(
                 f"--front-ends is {self.front_ends}; it must be -1 (automatic), 0 (one process for all) or up to "

@@ -18,7 +18,6 @@ from mnserve.errors import PermissionDeniedError, RateLimitedError, RequestError
 from mnserve.protocol import service_pb2
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-Context = grpc.aio.ServicerContext[Any, Any]
 
 _SERVICE: Final = f"/{service_pb2.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/"
 PUBLIC: Final = frozenset(
@@ -53,8 +52,8 @@ def right_for(method: str) -> Right | None:
     return "control" if method.startswith(_SERVICE) and method not in INFERENCE else "infer"
 
 
-class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
-    """Lets calls pass whose token has the right that they need. Has to be the first interceptor.
+class Authorization:
+    """Checks the tokens of calls, however they came.
 
     Args:
         file: File of the tokens; checked for changes before every call.
@@ -70,31 +69,17 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
         self._refused = RefusedCalls() if refused is None else refused
         self._tokens = WatchedFiles([file], lambda: Tokens(read_tokens(file)))
 
-    async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler | None:
-        """See :meth:`grpc.aio.ServerInterceptor.intercept_service`."""
-        try:
-            self._check(handler_call_details.method, handler_call_details.invocation_metadata or ())
-        except RequestError as error:
-            failed = error.with_traceback(None)
-            return refusing(lambda context: self._refusal(failed, context))
-        return await continuation(handler_call_details)
+    def check(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
+        """Checks that a call has a token with the right that it needs.
 
-    def _refusal(self, error: RequestError, context: Context) -> RequestError:
-        """Returns the error of a call that failed, or of an address of which too many calls did."""
-        try:
-            if self._failures is not None:
-                self._failures.take(address_of(context.peer()))
-        except RateLimitedError as limited:
-            self._refused.count("RATE")
-            return limited.with_traceback(None)
-        self._refused.count("TOKEN")
-        return error
+        Args:
+            method: Full name of the call, such as ``/inference.GRPCInferenceService/ModelInfer``.
+            metadata: Metadata or headers of the call, keys in lower case.
 
-    def _check(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> None:
+        Raises:
+            UnauthenticatedError: It has no token, or an unknown one.
+            PermissionDeniedError: The right of its token does not suffice.
+        """
         needed = right_for(method)
         if needed is None:
             return
@@ -107,3 +92,43 @@ class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
                 f"the token is good for inference, and {method.rpartition('/')[2][:64]} needs one that is good for "
                 "control; ask the server's operator for one"
             )
+
+    def refusal(self, error: RequestError, peer: str) -> RequestError:
+        """Counts a call that failed here; returns its error, or that of an address of which too many calls did.
+
+        Args:
+            error: What :meth:`check` has raised.
+            peer: Peer of the call, as gRPC writes it.
+        """
+        try:
+            if self._failures is not None:
+                self._failures.take(address_of(peer))
+        except RateLimitedError as limited:
+            self._refused.count("RATE")
+            return limited.with_traceback(None)
+        self._refused.count("TOKEN")
+        return error.with_traceback(None)
+
+
+class AuthorizationInterceptor(grpc.aio.ServerInterceptor):
+    """Lets calls of gRPC pass whose token has the right that they need. Has to be the first interceptor.
+
+    Args:
+        authorization: Checks the tokens.
+    """
+
+    def __init__(self, authorization: Authorization) -> None:
+        self._authorization = authorization
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        """See :meth:`grpc.aio.ServerInterceptor.intercept_service`."""
+        try:
+            self._authorization.check(handler_call_details.method, handler_call_details.invocation_metadata or ())
+        except RequestError as error:
+            failed = error.with_traceback(None)
+            return refusing(lambda context: self._authorization.refusal(failed, context.peer()))
+        return await continuation(handler_call_details)

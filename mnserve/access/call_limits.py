@@ -44,8 +44,8 @@ class LargeCalls:
         self.most = most or sys.maxsize
         """Most calls at a time."""
         self.tasks: set[asyncio.Task[Any]] = set()
-        """Tasks of gRPC, each with one call."""
-        self.refusing = refusing(lambda _context: self._refusal())
+        """Tasks, each with one call."""
+        self.refusing = refusing(lambda _context: self.refusal())
         """Handler of a call for which there is no place."""
         self._what, self._remedy, self._refused = what, remedy, refused
         self._stopping = False
@@ -63,7 +63,8 @@ class LargeCalls:
         """Takes nothing new from now on."""
         self._stopping, self.most = True, 0
 
-    def _refusal(self) -> RequestError:
+    def refusal(self) -> RequestError:
+        """Counts a call for which there is no place, and returns its error."""
         if self._stopping:
             self._refused.count("STOPPING")
             return StoppingError("the server is stopping and takes no new requests; try another server")

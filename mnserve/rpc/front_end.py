@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
 from mnserve.access.addresses import join_address
-from mnserve.access.authorization import AuthorizationInterceptor
+from mnserve.access.authorization import Authorization, AuthorizationInterceptor
 from mnserve.access.call_limits import CallLimits
 from mnserve.access.connections import end_connections, refuse_connections
 from mnserve.access.rate_limits import RateLimits
@@ -81,9 +81,8 @@ class FrontEnd:
         self._health = Health(models)
         self._credentials = server_credentials(settings.security)
         file = settings.security.token_file
-        self._authorization: tuple[grpc.aio.ServerInterceptor, ...] = (
-            () if file is None else (AuthorizationInterceptor(Path(file), failures, limits.refused),)
-        )
+        self.authorization = None if file is None else Authorization(Path(file), failures, limits.refused)
+        """Checks the tokens of calls; None where they need none."""
         self._grpc: grpc.aio.Server | None = None
         self._servicer: Servicer | None = None
         self._port = 0
@@ -109,6 +108,12 @@ class FrontEnd:
         await server.start()
         scheme = "grpc" if self._credentials is None else "grpcs"
         return f"{scheme}://{join_address(self._settings.host, self._port)}"
+
+    @property
+    def servicer(self) -> Servicer:
+        """Answers the calls of the protocol, for other ways in than gRPC; there once this has started."""
+        assert self._servicer is not None
+        return self._servicer
 
     def update(self) -> None:
         """Has the watchers of health look at the present state."""
@@ -149,7 +154,7 @@ class FrontEnd:
     def _make_grpc(self, servicer: Servicer, share_port: bool) -> grpc.aio.Server:
         limit = self._settings.max_message_bytes
         server = grpc.aio.server(
-            interceptors=self._authorization,
+            interceptors=() if self.authorization is None else (AuthorizationInterceptor(self.authorization),),
             options=(
                 ("grpc.max_receive_message_length", limit),
                 ("grpc.max_send_message_length", limit),

@@ -12,7 +12,9 @@ class Addresses:
     Attributes:
         grpc: URL of the gRPC server.
         metrics: URL of the metrics.
+        http: URL of the HTTP server; None where there is none.
     """
 
     grpc: str
     metrics: str
+    http: str | None = None

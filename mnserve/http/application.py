@@ -1,0 +1,35 @@
+"""The application of ASGI that answers the HTTP port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.routing import BaseRoute, Router
+
+from mnserve.http.answers import json_answer
+from mnserve.http.health_routes import health_routes
+from mnserve.http.inference_routes import inference_routes
+from mnserve.http.model_routes import model_routes
+from mnserve.http.services import HttpServices
+
+
+def make_application(services: HttpServices, routes: Sequence[BaseRoute] = ()) -> Any:
+    """Makes the application.
+
+    Args:
+        services: What calls are answered from.
+        routes: Further routes, such as those of a page; those of the protocol come first.
+    """
+    return Router(
+        [*inference_routes(services), *health_routes(services), *model_routes(services), *routes],
+        redirect_slashes=False,
+        default=_not_found,
+    )
+
+
+async def _not_found(scope: Any, _receive: Any, send: Any) -> None:
+    if scope["type"] != "http":
+        return
+    path = scope["path"][:80]
+    await json_answer({"error": f"there is nothing at {path}; GET /openapi.json lists what there is"}, 404).send(send)

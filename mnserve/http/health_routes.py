@@ -1,0 +1,43 @@
+"""Routes of health, which need no token."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route
+
+from mnserve.http.answers import HttpAnswer, json_answer
+from mnserve.http.calls import Call, Request
+from mnserve.http.services import HttpServices
+from mnserve.protocol import service_pb2 as pb
+
+
+def health_routes(services: HttpServices) -> list[BaseRoute]:
+    """Returns the routes of health."""
+    model_ready = Call(services, _model_ready, right="ModelReady")
+    return [
+        Route("/v2/health/live", Call(services, _live, right="ServerLive"), methods=["GET"]),
+        Route("/v2/health/ready", Call(services, _ready, right="ServerReady"), methods=["GET"]),
+        Route("/v2/models/{model}/ready", model_ready, methods=["GET"]),
+        Route("/v2/models/{model}/versions/{version}/ready", model_ready, methods=["GET"]),
+    ]
+
+
+async def _live(request: Request) -> HttpAnswer:
+    response = await request.services.calls.ServerLive(pb.ServerLiveRequest(), request.context)
+    return _verdict({"live": response.live}, response.live)
+
+
+async def _ready(request: Request) -> HttpAnswer:
+    response = await request.services.calls.ServerReady(pb.ServerReadyRequest(), request.context)
+    return _verdict({"ready": response.ready}, response.ready)
+
+
+async def _model_ready(request: Request) -> HttpAnswer:
+    model, version = request.path["model"], request.path.get("version", "")
+    message = pb.ModelReadyRequest(name=model, version=version)
+    response = await request.services.calls.ModelReady(message, request.context)
+    return _verdict({"name": model, "ready": response.ready}, response.ready)
+
+
+def _verdict(content: dict[str, object], good: bool) -> HttpAnswer:
+    """The protocol has 4xx for no."""
+    return json_answer(content, 200 if good else 400)

@@ -1,0 +1,51 @@
+"""Routes that describe the server and its models."""
+
+from __future__ import annotations
+
+from starlette.routing import BaseRoute, Route
+
+from mnserve.http.answers import HttpAnswer
+from mnserve.http.calls import Call, Request
+from mnserve.http.message_answers import message_answer
+from mnserve.http.services import HttpServices
+from mnserve.protocol import service_pb2 as pb
+
+_READ = ["GET"]
+
+
+def model_routes(services: HttpServices) -> list[BaseRoute]:
+    """Returns the routes of metadata, configuration and statistics."""
+    metadata = Call(services, _model_metadata, right="ModelMetadata")
+    config = Call(services, _config, right="ModelConfig")
+    statistics = Call(services, _statistics, right="ModelStatistics")
+    return [
+        Route("/v2", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
+        Route("/v2/", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
+        Route("/v2/models/stats", statistics, methods=_READ),
+        Route("/v2/models/{model}", metadata, methods=_READ),
+        Route("/v2/models/{model}/versions/{version}", metadata, methods=_READ),
+        Route("/v2/models/{model}/config", config, methods=_READ),
+        Route("/v2/models/{model}/versions/{version}/config", config, methods=_READ),
+        Route("/v2/models/{model}/stats", statistics, methods=_READ),
+        Route("/v2/models/{model}/versions/{version}/stats", statistics, methods=_READ),
+    ]
+
+
+async def _metadata(request: Request) -> HttpAnswer:
+    return message_answer(await request.services.calls.ServerMetadata(pb.ServerMetadataRequest(), request.context))
+
+
+async def _model_metadata(request: Request) -> HttpAnswer:
+    message = pb.ModelMetadataRequest(name=request.path["model"], version=request.path.get("version", ""))
+    return message_answer(await request.services.calls.ModelMetadata(message, request.context))
+
+
+async def _config(request: Request) -> HttpAnswer:
+    message = pb.ModelConfigRequest(name=request.path["model"], version=request.path.get("version", ""))
+    response = await request.services.calls.ModelConfig(message, request.context)
+    return message_answer(response.config)
+
+
+async def _statistics(request: Request) -> HttpAnswer:
+    message = pb.ModelStatisticsRequest(name=request.path.get("model", ""), version=request.path.get("version", ""))
+    return message_answer(await request.services.calls.ModelStatistics(message, request.context))

@@ -1,0 +1,53 @@
+"""What the calls over HTTP are answered from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from mnserve.access.authorization import Authorization
+from mnserve.access.call_limits import CallLimits
+from mnserve.errors import RequestError
+from mnserve.http.context import HttpContext
+from mnserve.models.catalogue import Catalogue
+from mnserve.protocol import service_pb2
+from mnserve.rpc.servicer import Servicer
+from mnserve.settings import ServeSettings
+
+_SERVICE: Final = f"/{service_pb2.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpServices:
+    """Services of one process that takes calls in, the same as those of its gRPC port.
+
+    Attributes:
+        settings: Settings of the command line.
+        models: The models.
+        calls: Answers the calls of the protocol.
+        limits: Bounds of the calls in progress.
+        authorization: Checks the tokens of calls; None where they need none.
+    """
+
+    settings: ServeSettings
+    models: Catalogue
+    calls: Servicer
+    limits: CallLimits
+    authorization: Authorization | None
+
+    def authorize(self, method: str, context: HttpContext) -> None:
+        """Checks that a caller may make a call.
+
+        Args:
+            method: Name of the call of the protocol, such as ``ModelInfer``, whose right is needed.
+            context: Context of the call.
+
+        Raises:
+            RequestError: It may not.
+        """
+        if self.authorization is None:
+            return
+        try:
+            self.authorization.check(f"{_SERVICE}{method}", context.invocation_metadata())
+        except RequestError as error:
+            raise self.authorization.refusal(error, context.peer()) from None
