@@ -22,6 +22,7 @@ from mnserve.starting.loading import load_at_start
 from mnserve.starting.verdict import check_loaded
 
 if TYPE_CHECKING:
+    from mnserve.console.routes import Console
     from mnserve.http.front_end import HttpFrontEnd
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Server:
         self._limits = CallLimits(settings.max_concurrent_requests)
         self._front_end: FrontEnd | None = None
         self._http: HttpFrontEnd | None = None
+        self._console: Console | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._tracing: Tracing | None = None
@@ -101,6 +103,8 @@ class Server:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         closing = [part.close() for part in (self._front_end, self._http) if part is not None]
         await asyncio.gather(*closing)
+        if self._console is not None:
+            self._console.close()
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
@@ -121,7 +125,11 @@ class Server:
             limits=self._limits,
             authorization=front_end.authorization,
         )
-        self._http = HttpFrontEnd(services)
+        if self._settings.console:
+            from mnserve.console.routes import Console
+
+            self._console = Console(services)
+        self._http = HttpFrontEnd(services, () if self._console is None else self._console.routes())
         return await self._http.start(port=self._settings.http_port)
 
     def _changed(self) -> None:

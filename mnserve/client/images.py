@@ -29,7 +29,7 @@ Pixels = NDArray[np.uint8]
 # Pillow's modes of 8 bits and less, the same as in ``mntrain.data``.
 _MODES = frozenset(["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
 
-SENT_FORMATS = ("BMP", "GIF", "JPEG", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+SENT_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded from callers of a server: the usual ones, none of which runs another program."""
 MAX_PIXELS = 64 * 1024 * 1024
 """Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""

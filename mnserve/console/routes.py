@@ -27,7 +27,7 @@ from mnserve.errors import RequestError
 from mnserve.execution.latency_buckets import BOUNDS_NS
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
-from mnserve.http.services import HttpServices
+from mnserve.http.services import SERVICE, HttpServices
 from mnserve.protocol import service_pb2 as pb
 
 PATH: Final = "/console"

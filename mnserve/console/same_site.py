@@ -26,6 +26,7 @@ _POLICY: Final = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
+        "trusted-types default",
     )
 )
 HEADERS: Final = tuple(

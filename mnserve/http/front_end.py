@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+from starlette.routing import BaseRoute
 
 from mnserve.access.addresses import join_address
 from mnserve.http.application import make_application
@@ -18,10 +21,11 @@ class HttpFrontEnd:
 
     Args:
         services: What calls are answered from.
+        routes: Further routes, such as those of a page.
     """
 
-    def __init__(self, services: HttpServices) -> None:
-        self._services = services
+    def __init__(self, services: HttpServices, routes: Sequence[BaseRoute] = ()) -> None:
+        self._services, self._routes = services, routes
         self._listener: HttpListener | None = None
 
     async def start(self, *, port: int, share_port: bool = False) -> str:
@@ -39,7 +43,7 @@ class HttpFrontEnd:
         """
         host = self._services.settings.host
         sockets = bind_sockets(host, port, "--http-port", share=share_port)
-        self._listener = HttpListener(make_application(self._services), sockets)
+        self._listener = HttpListener(make_application(self._services, self._routes), sockets)
         await self._listener.start()
         return f"http://{join_address(host, sockets[0].getsockname()[1])}"
 
