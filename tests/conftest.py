@@ -278,11 +278,11 @@ def colour_model(repository: Path, write_colour_model: Callable[..., Path]) -> C
     return partial(write_colour_model, repository)
 
 
-@pytest.fixture
-def onnx_model(repository: Path) -> Callable[..., Path]:
-    """Writes any ONNX graph into ``repository`` and returns the folder of the model.
+@pytest.fixture(scope="session")
+def write_onnx_model() -> Callable[..., Path]:
+    """Writes any ONNX graph anywhere and returns the folder of the model.
 
-    ``onnx_model("double", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``; further
+    ``write_onnx_model(repository, "double", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``; further
     keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
     """
     from onnx import TensorProto, helper, numpy_helper
@@ -294,6 +294,7 @@ def onnx_model(repository: Path) -> Callable[..., Path]:
         ]
 
     def write(
+        repository: Path,
         name: str,
         nodes: list[Any],
         inputs: dict[str, tuple[str, list[Any]]],
@@ -322,6 +323,12 @@ def onnx_model(repository: Path) -> Callable[..., Path]:
         return folder
 
     return write
+
+
+@pytest.fixture
+def onnx_model(repository: Path, write_onnx_model: Callable[..., Path]) -> Callable[..., Path]:
+    """Writes any ONNX graph into ``repository``: ``onnx_model("double", [("Add", ["x", "x"], ["y"])], …)``."""
+    return partial(write_onnx_model, repository)
 
 
 @pytest.fixture
