@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from mnserve.access.addresses import check_port_free, join_address
 from mnserve.access.call_limits import CallLimits
+from mnserve.http.metrics import MetricsServer
 from mnserve.models.catalogue import ModelState
 from mnserve.models.load_options import LoadOptions
 from mnserve.models.registry import Models
-from mnserve.observability.metrics import MetricsServer
 from mnserve.observability.tracing import Tracing
 from mnserve.rpc.front_end import FrontEnd, StopTimes
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
@@ -22,7 +22,6 @@ from mnserve.starting.loading import load_at_start
 from mnserve.starting.verdict import check_loaded
 
 if TYPE_CHECKING:
-    from mnserve.console.routes import Console
     from mnserve.http.front_end import HttpFrontEnd
 
 _log = logging.getLogger(__name__)
@@ -48,7 +47,6 @@ class Server:
         self._limits = CallLimits(settings.max_concurrent_requests)
         self._front_end: FrontEnd | None = None
         self._http: HttpFrontEnd | None = None
-        self._console: Console | None = None
         self._metrics: MetricsServer | None = None
         self._polling: asyncio.Task[None] | None = None
         self._tracing: Tracing | None = None
@@ -83,7 +81,7 @@ class Server:
         url = await front_end.start(offered, port=settings.grpc_port)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._models.counters, self._limits.refused)
         metrics = f"http://{join_address(settings.host, self._metrics.port)}/metrics"
-        return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end))
+        return Addresses(grpc=url, metrics=metrics, http=await self._start_http(front_end, self._metrics))
 
     async def stop(self) -> bool:
         """Stops the server in order: not ready, a delay, no new requests, the queue drained, everything closed.
@@ -103,18 +101,17 @@ class Server:
             _log.error("requests were still running after %g s; given up", self._settings.drain_timeout)
         closing = [part.close() for part in (self._front_end, self._http) if part is not None]
         await asyncio.gather(*closing)
-        if self._console is not None:
-            self._console.close()
         if self._metrics is not None:
             await asyncio.to_thread(self._metrics.close)
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
         return finished
 
-    async def _start_http(self, front_end: FrontEnd) -> str | None:
+    async def _start_http(self, front_end: FrontEnd, metrics: MetricsServer) -> str | None:
         """Opens the HTTP port, if there is to be one; returns its URL."""
         if self._settings.http_port == OFF:
             return None
+        from mnserve.console.routes import further_routes
         from mnserve.http.front_end import HttpFrontEnd  # loads Starlette, which other servers do without
         from mnserve.http.services import HttpServices
 
@@ -124,12 +121,9 @@ class Server:
             calls=front_end.servicer,
             limits=self._limits,
             authorization=front_end.authorization,
+            metrics=lambda accept: asyncio.to_thread(metrics.page.render, accept),
         )
-        if self._settings.console:
-            from mnserve.console.routes import Console
-
-            self._console = Console(services)
-        self._http = HttpFrontEnd(services, () if self._console is None else self._console.routes())
+        self._http = HttpFrontEnd(services, further_routes(services))
         return await self._http.start(port=self._settings.http_port)
 
     def _changed(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
-from errno import EADDRNOTAVAIL, EAFNOSUPPORT
+from errno import EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT
 from typing import Any, Final, TypeAlias
 
 from mnserve.errors import StartError
@@ -16,6 +17,9 @@ SocketAddress: TypeAlias = "tuple[socket.AddressFamily, tuple[Any, ...]]"
 
 ABSENT: Final = (EADDRNOTAVAIL, EAFNOSUPPORT)
 """Errors of an address that this machine does not have, such as ``::1`` without IPv6."""
+
+
+_ATTEMPTS: Final = 10
 
 
 def join_address(host: str, port: int) -> str:
@@ -53,6 +57,48 @@ def socket_addresses(host: str, port: int) -> list[SocketAddress]:
         for family, _, _, _, address in socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     ]
     return list(dict.fromkeys(found))
+
+
+def bind_everywhere(
+    host: str, port: int, bind: Callable[[socket.AddressFamily, tuple[Any, ...]], socket.socket]
+) -> list[socket.socket]:
+    """Binds one port on every address of a host that this machine has.
+
+    Args:
+        host: Host to bind; ``localhost`` is both loopback addresses.
+        port: Port to bind; 0 takes a free one.
+        bind: Makes the socket of a family, bound to an address.
+
+    Returns:
+        The sockets, at least one.
+
+    Raises:
+        OSError: The port is in use, or the host is no address of this machine.
+        UnicodeError: The host cannot be encoded as a host name.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        sockets: list[socket.socket] = []
+        taken, absent = port, OSError(EADDRNOTAVAIL, "the host has no address")
+        try:
+            for family, address in socket_addresses(host, port):
+                try:
+                    sockets.append(bind(family, (address[0], taken, *address[2:])))
+                except OSError as error:
+                    if error.errno not in ABSENT:
+                        raise
+                    absent = error
+                else:
+                    taken = sockets[0].getsockname()[1]
+            if sockets:
+                return sockets
+            raise absent
+        except OSError as error:
+            for one in sockets:
+                one.close()
+            # Of a free port of one address another one may already be in use.
+            if port or not sockets or error.errno != EADDRINUSE or attempt == _ATTEMPTS:
+                raise
+    raise AssertionError("the last attempt returns or raises")
 
 
 def check_port_free(host: str, port: int, option: str) -> None:

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps
 
+from mnserve.client.image_decoding import SENT_FORMATS, decoded
 from mnserve.client.image_fit import ImageFit, fit_image
 from mnserve.errors import ImageError
 
@@ -28,11 +29,6 @@ Pixels = NDArray[np.uint8]
 
 # Pillow's modes of 8 bits and less, the same as in ``mntrain.data``.
 _MODES = frozenset(["1", "L", "LA", "La", "P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"])
-
-SENT_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Formats that are decoded from callers of a server: the usual ones, none of which runs another program."""
-MAX_PIXELS = 64 * 1024 * 1024
-"""Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,24 +94,20 @@ def read_image(path: Path, size: PixelSize, *, fit: ImageFit | None = None) -> P
     return image_pixels(_open(path), path, size, fit=fit)
 
 
-def read_image_bytes(
-    data: bytes, name: str, size: PixelSize, *, fit: ImageFit | None = None, max_pixels: int = MAX_PIXELS
-) -> Pixels:
-    """Reads the content of a file from a caller into pixels uint8 [H, W, C], as :func:`read_image` does.
+def decode_image(data: bytes, name: str, size: PixelSize, *, fit: ImageFit | None = None) -> Pixels:
+    """Decodes the bytes of a file that somebody has sent, as :func:`read_image` does.
 
     Args:
-        data: Content of an image file in one of ``SENT_FORMATS``.
+        data: Content of a PNG, JPEG, WebP, GIF, BMP, TIFF or PPM file. Other formats are refused, since Pillow starts a
+            program for some.
         name: Name of the image, for messages.
         size: Channels, height and width of the result.
         fit: Rule that brings an image of another size to ``size``; None refuses such an image.
-        max_pixels: Most pixels that are decoded.
 
     Raises:
-        ImageError: As :func:`read_image`.
+        ImageError: As for :func:`read_image`.
     """
-    if not data:
-        raise ImageError(f"{name}: the file is empty (0 bytes); write or download it again")
-    return image_pixels(_decode(BytesIO(data), name, max_pixels, SENT_FORMATS), name, size, fit=fit)
+    return image_pixels(decoded(BytesIO(data), name, len(data), SENT_FORMATS), name, size, fit=fit)
 
 
 def image_pixels(image: Image.Image, name: Path | str, size: PixelSize, *, fit: ImageFit | None = None) -> Pixels:
@@ -138,7 +130,8 @@ def image_pixels(image: Image.Image, name: Path | str, size: PixelSize, *, fit: 
         if fit is None:
             raise ImageError(
                 f"{name}: the image is {pixels.width}x{pixels.height} pixels (width x height), the model "
-                f"takes {size}; add --resize (in Python resize=True) to scale it, or give an image of that size"
+                f"takes {size}; add --resize (in Python resize=True, over HTTP the parameter resize) to scale it, or "
+                "give an image of that size"
             )
         pixels = fit_image(pixels, (width, height), fit)
     array: Pixels = np.asarray(pixels, np.uint8)
@@ -154,62 +147,10 @@ def _open(path: Path) -> Image.Image:
     if not os.path.isfile(path):  # opening a pipe would block until a writer opens it
         raise ImageError(f"{path}: this is a pipe, a socket or a device, not a file; copy the image to a file")
     try:
-        if path.stat().st_size == 0:
-            raise ImageError(f"{path}: the file is empty (0 bytes); write or download it again")
-    except PermissionError:
-        raise ImageError(f"{path}: the file may not be read; check its permissions") from None
-    return _decode(path, path, MAX_PIXELS)
-
-
-def _decode(
-    file: Path | BytesIO, path: Path | str, max_pixels: int, formats: Sequence[str] | None = None
-) -> Image.Image:
-    """Decodes the first and only frame of a file, or of its content, which is named ``path`` in messages."""
-    try:
-        with warnings.catch_warnings():
-            # Pillow warns about large images and odd metadata; our own limit is checked before any decoding.
-            warnings.simplefilter("ignore")
-            with Image.open(file, formats=formats) as image:
-                _check_header(image, path, max_pixels)
-                image.load()
-                return image
-    except ImageError:
-        raise
-    except UnidentifiedImageError:
-        raise ImageError(
-            f"{path}: not an image in a format this machine reads; convert it, for instance to PNG"
-        ) from None
-    except Image.DecompressionBombError:
-        raise ImageError(
-            f"{path}: the image claims more than {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels, the limit is "
-            f"{max_pixels:,}; scale it down first"
-        ) from None
-    except PermissionError:
-        raise ImageError(f"{path}: the file may not be read; check its permissions") from None
-    except Exception as error:  # noqa: BLE001  decoders raise any kind of error on damaged files
-        if "Ghostscript" in str(error):
-            raise ImageError(
-                f"{path}: PostScript files are read with Ghostscript, which is not on this machine; convert the file "
-                "to PNG, or install ghostscript"
-            ) from None
-        reason = str(error).strip().rstrip(".") or type(error).__name__
-        raise ImageError(f"{path}: the image is damaged or incomplete ({reason}); write or download it again") from None
-
-
-def _check_header(image: Image.Image, path: Path | str, max_pixels: int) -> None:
-    """Checks size and frames, which are known before the pixels are decoded."""
-    if image.width * image.height > max_pixels:
-        raise ImageError(
-            f"{path}: the image has {image.width}x{image.height} = {image.width * image.height:,} pixels, "
-            f"the limit is {max_pixels:,}; scale it down first"
-        )
-    # The second frame of an MPO file, which phones write, is a preview or a depth map, not a later moment.
-    frames = 1 if image.format == "MPO" else int(getattr(image, "n_frames", 1))
-    if frames > 1:
-        raise ImageError(
-            f"{path}: the file holds {frames} frames or pages, one is expected; save the one you mean as a "
-            "file of its own"
-        )
+        size = path.stat().st_size
+    except OSError as error:
+        raise ImageError(f"{path}: the file cannot be read ({error.strerror}); check its permissions") from None
+    return decoded(path, path, size)
 
 
 def _upright(image: Image.Image, name: Path | str) -> Image.Image:

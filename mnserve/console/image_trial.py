@@ -5,26 +5,23 @@ Shapes: B images in a batch, C classes.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mnserve.client.images import Pixels, read_image_bytes
+from mnserve.client.images import Pixels, decode_image
 from mnserve.console.called_model import ConsoleModel
 from mnserve.console.trial_input import ImageFile
-from mnserve.errors import ImageError, MnServeError, TrainingImagesError
+from mnserve.errors import MnServeError, TrainingImagesError
+from mnserve.http.payloads.sent_images import base64_bytes
 from mnserve.predicting.answers import AnswerReader, ClassScores
 from mnserve.predicting.explanations import UNADAPTED, Explanation, Neighbor
 from mnserve.predicting.image_input import ImageInput
 from mnserve.predicting.pictures import data_uri
 from mnserve.predicting.training_images import TrainingImages
 
-MAX_PIXELS: Final = 32 * 1024 * 1024
-"""Most pixels of an image from the page."""
 _TOP: Final = 5
 """Classes of an answer that are shown."""
 
@@ -74,9 +71,8 @@ class ImageTrial:
 
     def _result(self, file: ImageFile) -> dict[str, Any]:
         try:
-            pixels = read_image_bytes(
-                _content(file), file.name, self._taken.size, fit=self._taken.fit or "stretch", max_pixels=MAX_PIXELS
-            )
+            content = base64_bytes(file.data, f"the content of {file.name}")
+            pixels = decode_image(content, file.name, self._taken.size, fit=self._taken.fit or "stretch")
             outputs = self._model.infer({self._taken.name: self._taken.encode([pixels])}, self._reader.outputs)
             scores = self._scores(outputs)
         except MnServeError as error:
@@ -90,13 +86,6 @@ class ImageTrial:
             self._notes.append(str(error))
             self._reader = AnswerReader(self._model.config, self._model.labels, explain=True)
             return self._reader.read_classes(outputs, 1)
-
-
-def _content(file: ImageFile) -> bytes:
-    try:
-        return base64.b64decode(file.data, validate=True)
-    except (binascii.Error, ValueError):
-        raise ImageError(f"{file.name}: the content is no base64; send the bytes of the file in base64") from None
 
 
 def _answer(scores: ClassScores, unadapted: NDArray[Any] | None, pixels: Pixels) -> dict[str, Any]:

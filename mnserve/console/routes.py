@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -38,6 +39,11 @@ _READ: Final = "RepositoryIndex"
 """Call of the protocol whose right suffices to see what the page shows."""
 _LOAD: Final = "RepositoryModelLoad"
 _UNLOAD: Final = "RepositoryModelUnload"
+
+
+def further_routes(services: HttpServices) -> list[BaseRoute]:
+    """Returns the routes of the HTTP port beside those of the protocol: those of the console, if it is asked for."""
+    return Console(services).routes() if services.settings.console else []
 
 
 class Console:
@@ -77,16 +83,16 @@ class Console:
             Route("/models/{model}/unload", call(self._unload, right=_UNLOAD), methods=["POST"]),
         ]
         page = StaticFiles(directory=str(files("mnserve.console") / "page"), html=True)
-        guard = Middleware(SameSite, local=services.settings.is_local, tokens=services.authorization is not None)
+        guard = Middleware(SameSite, open_locally=services.is_open_locally, tokens=services.authorization is not None)
         return [
             Route("/", _to_page, methods=["GET"]),
             Route(PATH, _to_page, methods=["GET"]),
-            Mount(PATH, routes=[Mount("/api", routes=api), Mount("/", app=page)], middleware=[guard]),
+            Mount(
+                PATH,
+                routes=[Mount("/api", routes=api), Mount("/", app=GZipMiddleware(page, compresslevel=5))],
+                middleware=[guard],
+            ),
         ]
-
-    def close(self) -> None:
-        """Makes no further predictions."""
-        self._trials.close()
 
     async def _status(self, request: Request) -> HttpAnswer:
         """Tells the state of the server and of its models, with their counters."""
@@ -122,8 +128,9 @@ class Console:
     async def _predict(self, request: Request) -> HttpAnswer:
         """Makes a prediction."""
         given = TrialInput.from_json(request.body)
+        calls = self._services.calls
         return json_answer(
-            await self._trials.predict(given, lambda message: self._services.calls.ModelInfer(message, request.context))
+            await self._trials.predict(given, lambda message: calls.ModelInfer(message, request.context))
         )
 
     async def _load(self, request: Request) -> HttpAnswer:

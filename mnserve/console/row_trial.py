@@ -91,4 +91,8 @@ def _as_table(text: str, layout: TableLayout) -> str:
 def _cell(value: Any, number: int) -> str:
     if isinstance(value, (dict, list)):
         raise RowFileError(f"row {number} of {_NAME} has a list or an object in a cell; give a text or a number")
-    return {None: "", True: "true", False: "false"}[value] if value is None or value is True or value is False else str(value)
+    return (
+        {None: "", True: "true", False: "false"}[value]
+        if value is None or value is True or value is False
+        else str(value)
+    )

@@ -1,9 +1,9 @@
 """Answers for pages of this server alone: other sites can neither call nor frame it, nor run code in its page.
 
-A browser sends what any site tells it to, from a place that may reach this server where the site does not. So a call
-that changes something is JSON, which another site may not send without being let to. Calls that a browser marks as
-another site's are refused. A server on the loopback address answers under names of this machine alone, since a site
-may have its own name lead there. Tokens, which no other site knows, stand in for these checks, so that any proxy works.
+A browser sends what any site tells it to, from a place that may reach this server where the site does not. Calls that
+change something are JSON, which another site may not send without being let to; ``mnserve.http.origins`` refuses those
+that a browser marks as another site's. Where no token is needed, nothing is told to them either. A server on the
+loopback address answers under names of this machine alone then, since a site may have its own name lead there.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from mnserve.access.addresses import is_loopback
 from mnserve.errors import PermissionDeniedError
-from mnserve.http.context import HttpContext, Scope
 from mnserve.http.failures import failure
+from mnserve.http.headers import Scope, header_of
 
 _POLICY: Final = "; ".join(
     (
@@ -41,6 +41,7 @@ HEADERS: Final = tuple(
         ("permissions-policy", "camera=(), microphone=(), geolocation=()"),
     )
 )
+_NAMES: Final = frozenset((b"cache-control", *(name for name, _ in HEADERS)))
 _SAFE: Final = ("GET", "HEAD")
 _OWN_SITES: Final = (None, "same-origin", "none")
 _API: Final = "/api/"
@@ -52,12 +53,12 @@ class SameSite:
 
     Args:
         app: The application.
-        local: Only this machine can connect.
-        tokens: Calls need tokens.
+        open_locally: Calls need no token, and only this machine can connect.
+        tokens: Calls need tokens, which no other site knows.
     """
 
-    def __init__(self, app: Any, *, local: bool, tokens: bool) -> None:
-        self._app, self._local, self._tokens = app, local, tokens
+    def __init__(self, app: Any, *, open_locally: bool, tokens: bool) -> None:
+        self._app, self._open_locally, self._tokens = app, open_locally, tokens
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answers one request, or refuses it."""
@@ -77,30 +78,19 @@ class SameSite:
         await self._app(scope, receive, send_guarded)
 
     def _check(self, scope: Scope) -> None:
-        context = HttpContext(scope)
         changes = scope["method"] not in _SAFE
-        if changes and (context.header(b"content-type") or "").partition(";")[0].strip().lower() != _JSON:
+        media_type = (header_of(scope, b"content-type") or "").partition(";")[0].strip().lower()
+        if changes and media_type != _JSON:
             raise PermissionDeniedError(f"calls of the console are JSON; send the header Content-Type: {_JSON}")
-        if self._tokens:
-            return
-        host = context.header(b"host") or ""
-        if self._local and not is_loopback(_without_port(host)):
+        host = header_of(scope, b"host") or ""
+        if self._open_locally and not is_loopback(_without_port(host)):
             raise PermissionDeniedError(
                 f"the console is called as '{host[:64]}', and this server answers as localhost or 127.0.0.1 alone; use "
                 "one of them, or start it with --token-file, or with another --host"
             )
-        site = context.header(b"sec-fetch-site")
-        if site not in _OWN_SITES and (changes or _API in scope["path"]):  # the page itself may be linked to
+        site = header_of(scope, b"sec-fetch-site")
+        if not self._tokens and site not in _OWN_SITES and (changes or _API in scope["path"]):
             raise PermissionDeniedError("the call comes from another site; open the console itself")
-        origin = context.header(b"origin")
-        if changes and origin is not None and origin.partition("://")[2] != host:
-            raise PermissionDeniedError(
-                f"the call comes from {origin[:80]}, and the console is {host[:64]}; open the console itself, or let "
-                "the proxy pass the header Host on"
-            )
-
-
-_NAMES: Final = frozenset((b"cache-control", *(name for name, _ in HEADERS)))
 
 
 def _without_port(host: str) -> str:

@@ -20,7 +20,9 @@ _BITS: Final = "BF16"
 """Type whose numbers no list can hold."""
 
 
-def predict_tensors(model: ConsoleModel, signature: RequestSignature, tensors: Mapping[str, Any]) -> list[dict[str, Any]]:
+def predict_tensors(
+    model: ConsoleModel, signature: RequestSignature, tensors: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     """Runs a model on tensors.
 
     Args:

@@ -46,10 +46,6 @@ class Trials:
         self._threads = ThreadPoolExecutor(_THREADS, "console")
         self._running = 0
 
-    def close(self) -> None:
-        """Makes no further predictions."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
     async def predict(self, given: TrialInput, infer: Infer) -> dict[str, Any]:
         """Makes a prediction.
 
@@ -89,9 +85,7 @@ class Trials:
                 taken = image_input(endpoint.config)
                 if taken is None:
                     raise InvalidRequestError(f"model '{endpoint.name}' takes no images; send it rows or tensors")
-                trial = ImageTrial(
-                    model, taken, explain=given.explain, find_images=lambda: self._images.of(endpoint)
-                )
+                trial = ImageTrial(model, taken, explain=given.explain, find_images=lambda: self._images.of(endpoint))
                 return trial.predict(given.images), trial.notes
             if given.rows is not None:
                 layout = table_layout(endpoint.config)

@@ -10,6 +10,8 @@ import orjson
 Headers: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 
 JSON: Final = b"application/json"
+BINARY: Final = b"application/octet-stream"
+"""Type of answers with binary tensors."""
 
 
 @dataclass(frozen=True)

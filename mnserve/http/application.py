@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from starlette.routing import BaseRoute, Router
 
 from mnserve.http.answers import json_answer
-from mnserve.http.health_routes import health_routes
-from mnserve.http.inference_routes import inference_routes
-from mnserve.http.model_routes import model_routes
+from mnserve.http.routes.health import health_routes
+from mnserve.http.routes.inference import inference_routes
+from mnserve.http.routes.memory import memory_routes
+from mnserve.http.routes.models import model_routes
+from mnserve.http.routes.repository import control_routes
+from mnserve.http.routes.settings import setting_routes
 from mnserve.http.services import HttpServices
+
+_ROUTES: Final = (
+    inference_routes,
+    health_routes,
+    model_routes,
+    control_routes,
+    memory_routes,
+    setting_routes,
+)
 
 
 def make_application(services: HttpServices, routes: Sequence[BaseRoute] = ()) -> Any:
@@ -22,7 +34,7 @@ def make_application(services: HttpServices, routes: Sequence[BaseRoute] = ()) -
         routes: Further routes, such as those of a page; those of the protocol come first.
     """
     return Router(
-        [*inference_routes(services), *health_routes(services), *model_routes(services), *routes],
+        [*(route for make in _ROUTES for route in make(services)), *routes],
         redirect_slashes=False,
         default=_not_found,
     )

@@ -36,11 +36,13 @@ async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
     if told is not None and int(told) > most:
         raise _too_large(int(told), most)
     parts, size = [], 0
+    loop = asyncio.get_running_loop()
+    last = loop.time() + _SECONDS
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(_IDLE_SECONDS) as limit:
             while True:
-                async with asyncio.timeout(_IDLE_SECONDS):
-                    message = await receive()
+                message = await receive()
+                limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
                 if message["type"] == "http.disconnect":
                     raise ClientLeftError
                 part = message.get("body", b"")

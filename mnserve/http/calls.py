@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
 
 import orjson
 
@@ -13,9 +14,20 @@ from mnserve.access.call_limits import LargeCalls
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.bodies import SMALL_BYTES, ClientLeftError, read_body
-from mnserve.http.context import HttpContext, Scope
+from mnserve.http.compression import compressed, decompressed
+from mnserve.http.context import HttpContext
 from mnserve.http.failures import failure
+from mnserve.http.headers import Scope
+from mnserve.http.origins import check_origin
 from mnserve.http.services import HttpServices
+from mnserve.rpc.servicer import Servicer
+
+Message = TypeVar("Message")
+Response = TypeVar("Response")
+
+_MAX_FIELDS: Final = 64
+_INLINE_BYTES: Final = 2**15
+"""Answers up to this size are compressed on the event loop."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +38,32 @@ class Request:
         services: What it is answered from.
         context: Its context, for the services of gRPC.
         path: Parts of its path that stand for something, such as the name of a model.
+        query: What stands behind the question mark; of a name that is given twice, the last.
         body: Its body.
     """
 
     services: HttpServices
     context: HttpContext
     path: Mapping[str, str]
+    query: Mapping[str, str]
     body: bytes
+
+    @property
+    def calls(self) -> Servicer:
+        """Calls of the protocol."""
+        return self.services.calls
+
+    async def ask(self, method: Callable[[Message, Any], Awaitable[Response]], message: Message) -> Response:
+        """Makes a call of the protocol in the name of the caller.
+
+        Args:
+            method: The call, one of ``calls``.
+            message: Its message.
+
+        Raises:
+            CallFailedError: The call has failed.
+        """
+        return await method(message, self.context)
 
     def json(self) -> dict[str, Any]:
         """Returns the object of JSON in the body; an empty body is an empty object.
@@ -83,6 +114,7 @@ class Call:
         """Answers one request."""
         context = HttpContext(scope)
         try:
+            check_origin(scope, local=self._services.is_open_locally)
             if self._right is not None:
                 self._services.authorize(self._right, context)
             if self._places is None:
@@ -98,11 +130,23 @@ class Call:
             return
         except Exception as error:  # noqa: BLE001 (every error becomes an answer)
             answer = failure(error)
+        if len(answer.body) > _INLINE_BYTES and context.header(b"accept-encoding") is not None:
+            answer = await asyncio.to_thread(compressed, answer, scope)
+        else:
+            answer = compressed(answer, scope)
         await answer.send(send)
 
     async def _answered(self, scope: Scope, receive: Any, context: HttpContext) -> HttpAnswer:
         body = await read_body(receive, context, self._most)
-        request = Request(services=self._services, context=context, path=scope.get("path_params", {}), body=body)
+        if (encoding := context.header(b"content-encoding")) is not None:
+            body = await asyncio.to_thread(decompressed, body, encoding, self._most)
+        request = Request(
+            services=self._services,
+            context=context,
+            path=scope.get("path_params", {}),
+            query=_query(scope.get("query_string", b"")),
+            body=body,
+        )
         return await (until_left(self._answer(request), receive) if self._cancellable else self._answer(request))
 
 
@@ -136,3 +180,12 @@ async def until_left(answer: Awaitable[HttpAnswer], receive: Any) -> HttpAnswer:
     finally:
         watch.remove_done_callback(on_left)
         watch.cancel()
+
+
+def _query(text: bytes) -> dict[str, str]:
+    if not text:
+        return {}
+    try:
+        return dict(parse_qsl(text.decode("latin-1"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError:
+        raise InvalidRequestError(f"the address has more than {_MAX_FIELDS} values behind the ?") from None

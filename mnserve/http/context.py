@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn
 
 import grpc
 
 from mnserve.failing import Refusal
 from mnserve.http.failures import CallFailedError
+from mnserve.http.headers import Scope, header_of
 from mnserve.status import PUSHBACK_KEY
-
-Scope: TypeAlias = "dict[str, Any]"
-"""Scope of a request, as ASGI has it."""
 
 
 class HttpContext:
@@ -31,10 +29,7 @@ class HttpContext:
 
     def header(self, name: bytes) -> str | None:
         """Returns the value of a header; None where there is none."""
-        for key, value in self._scope["headers"]:
-            if key == name:
-                return str(value.decode("latin-1"))
-        return None
+        return header_of(self._scope, name)
 
     def peer(self) -> str:
         """Returns the address of the client, as gRPC writes it."""

@@ -11,7 +11,6 @@ from typing import Final
 
 import grpc
 
-from mnserve.errors import MessageTooLargeError
 from mnserve.failing import Refusal, refusal
 from mnserve.http.answers import Headers, HttpAnswer, json_answer
 
@@ -47,10 +46,7 @@ def failure(error: Exception) -> HttpAnswer:
     """Returns the answer of a failed call."""
     if isinstance(error, CallFailedError):
         return _answer(error.status)
-    answer = _answer(refusal(error))
-    if isinstance(error, MessageTooLargeError):  # more of it may be on its way
-        return HttpAnswer(answer.body, status=answer.status, headers=(*answer.headers, (b"connection", b"close")))
-    return answer
+    return _answer(refusal(error))
 
 
 def _answer(status: Refusal) -> HttpAnswer:

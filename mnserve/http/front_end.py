@@ -9,9 +9,12 @@ from starlette.routing import BaseRoute
 
 from mnserve.access.addresses import join_address
 from mnserve.http.application import make_application
-from mnserve.http.listener import HttpListener
+from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.listener import HttpListener
+from mnserve.http.listening.sockets import bind_port
+from mnserve.http.listening.tls import server_context
 from mnserve.http.services import HttpServices
-from mnserve.http.sockets import bind_sockets
+from mnserve.settings import ServeSettings
 
 _LAST_ANSWERS: Final = 5.0
 
@@ -21,11 +24,15 @@ class HttpFrontEnd:
 
     Args:
         services: What calls are answered from.
-        routes: Further routes, such as those of a page.
+        routes: Further routes, beside those of the protocol.
+
+    Raises:
+        CredentialsError: A file of certificates cannot be used.
     """
 
     def __init__(self, services: HttpServices, routes: Sequence[BaseRoute] = ()) -> None:
         self._services, self._routes = services, routes
+        self._tls = server_context(services.settings.security)
         self._listener: HttpListener | None = None
 
     async def start(self, *, port: int, share_port: bool = False) -> str:
@@ -41,13 +48,24 @@ class HttpFrontEnd:
         Raises:
             StartError: The port cannot be bound.
         """
-        host = self._services.settings.host
-        sockets = bind_sockets(host, port, "--http-port", share=share_port)
-        self._listener = HttpListener(make_application(self._services, self._routes), sockets)
-        await self._listener.start()
-        return f"http://{join_address(host, sockets[0].getsockname()[1])}"
+        settings = self._services.settings
+        sockets = bind_port(
+            settings.host, port, "cannot listen on {}: {}; choose another --http-port or --host", share=share_port
+        )
+        application = make_application(self._services, self._routes)
+        self._listener = HttpListener(application, sockets, connection_limits(settings), self._tls)
+        self._listener.start()
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://{join_address(settings.host, self._listener.port)}"
 
     async def close(self) -> None:
         """Ends once computed answers have left."""
         if self._listener is not None:
             await self._listener.close(_LAST_ANSWERS)
+
+
+def connection_limits(settings: ServeSettings) -> ConnectionLimits:
+    """Returns the limits of connections that settings ask for."""
+    return ConnectionLimits(
+        head_bytes=settings.transport.max_metadata_bytes, age_seconds=settings.transport.max_connection_age
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,7 @@ class HttpServices:
         calls: Answers the calls of the protocol.
         limits: Bounds of the calls in progress.
         authorization: Checks the tokens of calls; None where they need none.
+        metrics: Reads the metrics of the whole server: their text and its type, for a header ``Accept``.
     """
 
     settings: ServeSettings
@@ -35,6 +37,12 @@ class HttpServices:
     calls: Servicer
     limits: CallLimits
     authorization: Authorization | None
+    metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
+
+    @property
+    def is_open_locally(self) -> bool:
+        """True where anyone may call, and only from this machine."""
+        return self.authorization is None and self.settings.is_local
 
     def authorize(self, method: str, context: HttpContext) -> None:
         """Checks that a caller may make a call.

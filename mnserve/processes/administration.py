@@ -7,9 +7,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError
+from mnserve.errors import EngineLostError, LoadFailedError, MnServeError, ModelNotReadyError, StoppingError
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.log_settings import LogControl
+from mnserve.observability.metrics import MetricsPage
 from mnserve.processes.calls import Arguments, outcomes_of
 from mnserve.processes.engine_counters import EngineCounters
 from mnserve.processes.engine_place import EnginePlace, StartOrders
@@ -48,6 +49,8 @@ class Administration:
         self.batches = EngineCounters()
         self.journal = Journal(log)
         self._changing = asyncio.Lock()
+        self.page: MetricsPage | None = None
+        """Text of the metrics; there once the server listens."""
 
     async def answer(self, asking: FrontEndPlace, method: str, arguments: Arguments) -> Any:
         """Answers a call.
@@ -63,6 +66,8 @@ class Administration:
             return await self._statistics(arguments)
         if method == "snapshots":
             return await self._snapshots()
+        if method == "metrics":
+            return await self._metrics(arguments)
         return await self._spread(asking, arguments)
 
     def counters(self) -> list[ModelCounters]:
@@ -132,6 +137,12 @@ class Administration:
     async def _snapshots(self) -> list[dict[str, Any]]:
         await asyncio.gather(*(self._ask_for_batches(engine) for engine in self._engines))
         return [counters.snapshot() for counters in self.counters()]
+
+    async def _metrics(self, arguments: Arguments) -> tuple[str, str]:
+        if self.page is None:
+            raise StoppingError("the server has only begun to start; ask again")
+        text, media_type = await asyncio.to_thread(self.page.render, arguments["accept"])
+        return text.decode(), media_type
 
     async def _ask_for_batches(self, engine: EnginePlace) -> None:
         generation = engine.generation

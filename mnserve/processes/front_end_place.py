@@ -69,13 +69,13 @@ class FrontEndPlace:
         self._awaited = awaited
         self._settings, self._limits, self._listeners, self._events = settings, limits, listeners, events
         self._restarts = Restarts()
-        self._port = 0
+        self._ports: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.prepared: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Set once the first process could use the settings, or not."""
-        self.ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """URL on which the first process listens."""
+        self.ready: asyncio.Future[tuple[str, str | None]] = asyncio.get_running_loop().create_future()
+        """URLs on which the first process listens, of gRPC, and of HTTP where it does."""
         for future in (self.prepared, self.ready):
             future.add_done_callback(taken)
         self.start()
@@ -106,17 +106,22 @@ class FrontEndPlace:
             _log.error("%s cannot be linked to the engines: %s", self.child.name, error.strerror or error)
             self.child.kill(expected=False)
             return
-        if self._port:
-            self.listen(self._port)
+        if self._ports:
+            self._listeners.add(self)
 
-    def listen(self, port: int) -> None:
-        """Has this process, and those after it, listen on a port, each once those before it do."""
-        self._port = port
+    def listen(self, port: int, http_port: int) -> None:
+        """Has this process, and those after it, listen on ports, each once those before it do.
+
+        Args:
+            port: Port of gRPC.
+            http_port: Port of HTTP; -1 for none.
+        """
+        self._ports = {"port": port, "http_port": http_port}
         self._listeners.add(self)
 
     def begin_to_listen(self) -> None:
         """Has the process listen now."""
-        self.child.send("listen", port=self._port)
+        self.child.send("listen", port=self._ports["port"], http_port=self._ports["http_port"])
 
     def steer(self, shares: Sequence[float] | None) -> None:
         """Has the process tell the kernel how new connections are shared."""
@@ -156,7 +161,7 @@ class FrontEndPlace:
         elif kind == "ready":
             self._listeners.listens(self)
             if not self.ready.done():
-                self.ready.set_result(message["url"])
+                self.ready.set_result((message["url"], message["http"]))
         elif kind == "connections":
             self._listeners.report(self, message["count"])
         elif kind == "link_lost":

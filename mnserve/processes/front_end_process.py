@@ -7,7 +7,7 @@ import logging
 import socket
 from base64 import b64decode, b64encode
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mnserve.access import credential_files
 from mnserve.access.call_limits import CallLimits
@@ -36,8 +36,11 @@ from mnserve.remote.records import ModelRecord
 from mnserve.rpc.front_end import FrontEnd
 from mnserve.rpc.offered import offered_services, open_tracing, rate_limits
 from mnserve.rpc.process_settings import ProcessSettings
-from mnserve.settings import ServeSettings
+from mnserve.settings import OFF, ServeSettings
 from mnserve.shared_catalogue.shared_counters import refused_of, slot_of
+
+if TYPE_CHECKING:
+    from mnserve.http.front_end import HttpFrontEnd
 
 _LOOK_SECONDS: Final = 0.01
 _QUIET_SECONDS: Final = 0.1
@@ -60,6 +63,7 @@ class FrontEndProcess:
         self._tasks: set[asyncio.Task[None]] = set()
         self._port = 0
         self._connections: ConnectionCounts | None = None
+        self._http: HttpFrontEnd | None = None
         supervision.open(self._take)
 
     def _take(self, message: Message, fds: list[int]) -> None:
@@ -80,7 +84,7 @@ class FrontEndProcess:
         elif kind == "apply":
             self._process_settings.apply(message["method"], b64decode(message["message"]))
         elif kind == "listen":
-            self._tasks.add(asyncio.get_running_loop().create_task(self._listen(message["port"])))
+            self._tasks.add(asyncio.get_running_loop().create_task(self._listen(message["port"], message["http_port"])))
         elif kind == "steer":
             steer_connections(self._port, message["shares"])
         elif kind == "stopping":
@@ -89,7 +93,7 @@ class FrontEndProcess:
             self._front_end.refuse()
 
     def _begin(self, message: Message, fds: list[int]) -> None:
-        settings = settings_from_message(ServeSettings, message["settings"])
+        self._settings = settings = settings_from_message(ServeSettings, message["settings"])
         configure(settings.log_level, settings.log_format)
         if message["place"]:  # the first front end tells of files that all of them read
             logging.getLogger(credential_files.__name__).setLevel(logging.ERROR)
@@ -116,16 +120,33 @@ class FrontEndProcess:
         self._process_settings = ProcessSettings(offered.regions, offered.log, offered.tracing)
         self._send("prepared")
 
-    async def _listen(self, port: int) -> None:
+    async def _listen(self, port: int, http_port: int) -> None:
         try:
             url = await self._front_end.start(self._offered, port=port, share_port=True)
+            http = None if http_port == OFF else await self._listen_http(http_port)
         except Exception as error:  # noqa: BLE001 (goes to the supervisor)
             self._send("failed", error=error_fields(error))
         else:
             self._port = port
             keep_for_good()
-            self._send("ready", url=url)
+            self._send("ready", url=url, http=http)
             self._connections = ConnectionCounts(port, lambda count: self._send("connections", count=count))
+
+    async def _listen_http(self, port: int) -> str:
+        from mnserve.console.routes import further_routes
+        from mnserve.http.front_end import HttpFrontEnd  # loads Starlette, which other servers do without
+        from mnserve.http.services import HttpServices
+
+        services = HttpServices(
+            settings=self._settings,
+            models=self._models,
+            calls=self._front_end.servicer,
+            limits=self._limits,
+            authorization=self._front_end.authorization,
+            metrics=self._metrics,
+        )
+        self._http = HttpFrontEnd(services, further_routes(services))
+        return await self._http.start(port=port, share_port=True)
 
     def _link(self, message: Message, fds: list[int]) -> None:
         sock, requests, answers = fds
@@ -142,6 +163,11 @@ class FrontEndProcess:
 
     async def _spread(self, method: str, message: bytes) -> None:
         await self._authority.call("spread", {"method": method, "message": b64encode(message).decode()})
+
+    async def _metrics(self, accept: str) -> tuple[bytes, str]:
+        """Asks the supervisor, which adds the counters of all processes up."""
+        text, media_type = await self._authority.call("metrics", {"accept": accept})
+        return text.encode(), media_type
 
     async def _apply(self, arguments: Arguments) -> None:
         self._process_settings.apply(arguments["method"], b64decode(arguments["message"]))
@@ -163,7 +189,8 @@ class FrontEndProcess:
     async def _close(self, _: Arguments) -> None:
         if self._connections is not None:
             self._connections.close()
-        await self._front_end.close()
+        parts = [part.close() for part in (self._front_end, self._http) if part is not None]
+        await asyncio.gather(*parts)
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
 

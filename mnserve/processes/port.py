@@ -1,16 +1,14 @@
-"""The gRPC port of all front ends, which the supervisor keeps for as long as it lives."""
+"""A port of all front ends, which the supervisor keeps for as long as it lives."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from errno import EADDRINUSE, EADDRNOTAVAIL
-from typing import Any, Final, Self
+from errno import EADDRINUSE
+from typing import Any, Self
 
-from mnserve.access.addresses import ABSENT, join_address, socket_addresses
+from mnserve.access.addresses import bind_everywhere, join_address
 from mnserve.errors import StartError
-
-_ATTEMPTS: Final = 10
 
 
 class ReservedPort:
@@ -29,55 +27,29 @@ class ReservedPort:
         """The port."""
 
     @classmethod
-    def reserve(cls, host: str, port: int) -> Self:
+    def reserve(cls, host: str, port: int, option: str) -> Self:
         """Binds a port; ``check_port_free`` comes before, since this lets other sockets of this kind share it.
 
         Args:
             host: Host to bind; ``localhost`` is both loopback addresses.
             port: Port to bind; 0 takes a free one.
+            option: Option of the port, for the message.
 
         Raises:
             StartError: The port is in use, or the host is no address of this machine.
         """
         try:
-            return cls(_bound(host, port))
+            return cls(bind_everywhere(host, port, _bound_socket))
         except (OSError, UnicodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise StartError(
-                f"cannot listen on {join_address(host, port)}: {reason}; choose another --grpc-port or --host"
+                f"cannot listen on {join_address(host, port)}: {reason}; choose another {option} or --host"
             ) from error
 
     def release(self) -> None:
         """Gives the port up."""
         for one in self._sockets:
             one.close()
-
-
-def _bound(host: str, port: int) -> list[socket.socket]:
-    """Binds one port on every address of a host that this machine has."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        sockets: list[socket.socket] = []
-        taken, absent = port, OSError(EADDRNOTAVAIL, "the host has no address")
-        try:
-            for family, address in socket_addresses(host, port):
-                try:
-                    sockets.append(_bound_socket(family, (address[0], taken, *address[2:])))
-                except OSError as error:
-                    if error.errno not in ABSENT:
-                        raise
-                    absent = error
-                else:
-                    taken = sockets[0].getsockname()[1]
-            if sockets:
-                return sockets
-            raise absent
-        except OSError as error:
-            for one in sockets:
-                one.close()
-            # Of a free port of one address another one may already be in use.
-            if port or not sockets or error.errno != EADDRINUSE or attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
 
 
 def _bound_socket(family: socket.AddressFamily, address: tuple[Any, ...]) -> socket.socket:

@@ -11,9 +11,9 @@ from mnserve.access.addresses import check_port_free, join_address
 from mnserve.engines.cpu import available_cpus
 from mnserve.engines.device import server_devices
 from mnserve.errors import MnServeError, StartError
+from mnserve.http.metrics import MetricsServer
 from mnserve.models.catalogue import ModelState
 from mnserve.models.statistics import ModelCounters
-from mnserve.observability.metrics import MetricsServer
 from mnserve.processes.calls import outcomes_of
 from mnserve.processes.engine_place import EnginePlace
 from mnserve.processes.engine_shares import engine_shares
@@ -22,7 +22,7 @@ from mnserve.processes.front_end_count import count_for, first_count
 from mnserve.processes.front_end_place import FrontEndPlace
 from mnserve.processes.port import ReservedPort
 from mnserve.processes.request_counters import AllRefused
-from mnserve.settings import ServeSettings
+from mnserve.settings import OFF, ServeSettings
 from mnserve.starting.addresses import Addresses
 from mnserve.starting.verdict import check_loaded
 
@@ -47,6 +47,7 @@ class Supervisor:
         self._fleet = Fleet(settings, self._grow)
         self._cpus = available_cpus()
         self._port: ReservedPort | None = None
+        self._http_port: ReservedPort | None = None
         self._metrics: MetricsServer | None = None
         self._listening = False
         self._loop = asyncio.get_running_loop()
@@ -80,7 +81,10 @@ class Supervisor:
         settings, fleet = self._settings, self._fleet
         check_port_free(settings.host, settings.grpc_port, "--grpc-port")
         check_port_free(settings.host, settings.metrics_port, "--metrics-port")
-        self._port = ReservedPort.reserve(settings.host, settings.grpc_port)
+        self._port = ReservedPort.reserve(settings.host, settings.grpc_port, "--grpc-port")
+        if settings.http_port != OFF:
+            check_port_free(settings.host, settings.http_port, "--http-port")
+            self._http_port = ReservedPort.reserve(settings.host, settings.http_port, "--http-port")
         fleet.add_engines(engine_shares(settings.engine_processes, server_devices(settings.engine_options)))
         first = first_count(self._cpus, settings.engine_processes)
         fleet.add_front_ends(first if settings.front_ends < 0 else settings.front_ends)
@@ -89,12 +93,13 @@ class Supervisor:
         check_loaded(settings, self.states)
         refused = AllRefused(fleet.administration.requests)
         self._metrics = MetricsServer(settings.host, settings.metrics_port, self._counters_from_thread, refused)
+        fleet.administration.page = self._metrics.page
         self._listening = True
-        for front_end in fleet.front_ends:
-            front_end.listen(self._port.number)
+        self._listen(fleet.front_ends, self._port)
         self._log_counts()
-        urls = await asyncio.gather(*(front_end.ready for front_end in fleet.front_ends))
-        return Addresses(grpc=urls[0], metrics=f"http://{join_address(settings.host, self._metrics.port)}/metrics")
+        (grpc, http), *_ = await asyncio.gather(*(front_end.ready for front_end in fleet.front_ends))
+        metrics = f"http://{join_address(settings.host, self._metrics.port)}/metrics"
+        return Addresses(grpc=grpc, metrics=metrics, http=http)
 
     async def stop(self) -> bool:
         """Stops the server in order: not ready, a delay, no new requests, the queues drained, everything closed.
@@ -151,8 +156,15 @@ class Supervisor:
             await asyncio.gather(*(place.child.ended(patience) for place in self._fleet.places))
         self._fleet.kill()
         await asyncio.gather(*(place.child.ended() for place in self._fleet.places))
-        if self._port is not None:
-            self._port.release()
+        for port in (self._port, self._http_port):
+            if port is not None:
+                port.release()
+
+    def _listen(self, front_ends: Sequence[FrontEndPlace], port: ReservedPort) -> None:
+        """Has front ends listen on the ports of the server."""
+        http_port = OFF if self._http_port is None else self._http_port.number
+        for front_end in front_ends:
+            front_end.listen(port.number, http_port)
 
     def _grow(self) -> None:
         """Starts the front ends that models are worth which turned out to be fast, where their number is ours."""
@@ -166,8 +178,7 @@ class Supervisor:
                 _log.error("no further front end can be started: %s", error.strerror or error)
             if self._listening and len(fleet.front_ends) > before:
                 self._log_counts()
-                for front_end in fleet.front_ends[before:]:
-                    front_end.listen(self._port.number)
+                self._listen(fleet.front_ends[before:], self._port)
 
     def _log_counts(self) -> None:
         """Tells how many processes there are, and who has chosen that."""

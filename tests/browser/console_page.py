@@ -62,7 +62,9 @@ class ConsolePage:
 
     def choose(self, select: str, text: str) -> None:
         """Choose an option by its text, as a person does by keyboard or mouse."""
-        option = f"[...document.querySelectorAll('{select} option')].find(one => one.textContent === {json.dumps(text)})"
+        option = (
+            f"[...document.querySelectorAll('{select} option')].find(one => one.textContent === {json.dumps(text)})"
+        )
         self.browser.wait_for(f"{option} !== undefined")
         self.browser.evaluate(f"""(() => {{
           const select = document.querySelector('{select}');

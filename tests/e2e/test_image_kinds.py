@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from mnserve.client.images import MAX_PIXELS, PixelSize, read_image
+from mnserve.client.image_decoding import MAX_PIXELS
+from mnserve.client.images import PixelSize, read_image
 from mnserve.errors import ImageError
 
 pixels = pytest.importorskip("mntrain.data.reading.pixels", reason="the training extra is not installed")

@@ -103,7 +103,9 @@ def test_an_image_is_predicted_and_explained(server: Any, browser: Chromium, dig
                 )
             ]
             assert page.texts(f"{answer} .neighbors li > p") == told
-        images = browser.evaluate("[...document.querySelectorAll('.neighbors img')].map(one => [one.naturalWidth, one.alt])")
+        images = browser.evaluate(
+            "[...document.querySelectorAll('.neighbors img')].map(one => [one.naturalWidth, one.alt])"
+        )
         assert images
         assert all(width == 8 and text.startswith("Training image ") for width, text in images)
         # The table beside a chart has both distributions.

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from mnserve.observability.gpu_metrics import GpuCollector
-from mnserve.observability.metrics import MetricsServer
+from mnserve.http.metrics import MetricsServer
 
 
 class Driver:

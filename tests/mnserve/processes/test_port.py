@@ -20,7 +20,7 @@ def listening(port: int) -> socket.socket:
 
 
 def test_front_ends_share_a_reserved_port_and_a_second_server_cannot_have_it() -> None:
-    reserved = ReservedPort.reserve("127.0.0.1", 0)
+    reserved = ReservedPort.reserve("127.0.0.1", 0, "--grpc-port")
     with pytest.raises(StartError, match=f"127.0.0.1:{reserved.number}"):
         check_port_free("127.0.0.1", reserved.number, "--grpc-port")
     with listening(reserved.number), listening(reserved.number):
@@ -42,14 +42,14 @@ def test_a_port_is_reserved_while_connections_of_an_earlier_server_are_waiting_t
         accepted, _ = earlier.accept()
         accepted.close()  # the side that closes first waits
         client.close()
-    reserved = ReservedPort.reserve("127.0.0.1", port)
+    reserved = ReservedPort.reserve("127.0.0.1", port, "--grpc-port")
     assert reserved.number == port
     reserved.release()
 
 
 def test_a_name_has_one_port_on_all_of_its_addresses() -> None:
-    reserved = ReservedPort.reserve("localhost", 0)
+    reserved = ReservedPort.reserve("localhost", 0, "--grpc-port")
     assert {one.getsockname()[1] for one in reserved._sockets} == {reserved.number}
     reserved.release()
     with pytest.raises(StartError, match=r"no\.such\.host\.invalid"):
-        ReservedPort.reserve("no.such.host.invalid", 0)
+        ReservedPort.reserve("no.such.host.invalid", 0, "--grpc-port")

@@ -22,7 +22,7 @@ _KINDS: Final[dict[str, frozenset[type]]] = {
     "i": frozenset((int,)),
     "u": frozenset((int,)),
     "b": frozenset((bool,)),
-    "O": frozenset((str,)),
+    "O": frozenset((str, bytes)),
 }
 _NOUNS: Final = {
     "f": "numbers, and null for NaN",
@@ -58,6 +58,23 @@ def json_to_raw(data: Any, datatype: Datatype, shape: Sequence[int], what: str) 
             f"{what} has {len(elements)} elements in data, expected {expected} for shape {list(shape)}"
         )
     return _raw(elements, datatype, what)
+
+
+def flat_texts(data: Any, shape: Sequence[int], what: str) -> list[str]:
+    """Returns the elements of a tensor of text.
+
+    Args:
+        data: List of JSON: as deep as the shape, or flat.
+        shape: Size of each dimension.
+        what: Name of the tensor for messages.
+
+    Raises:
+        InvalidRequestError: They are no text, or do not fit the shape.
+    """
+    elements = _flat(data, shape, what)
+    if len(elements) != math.prod(shape) or any(type(element) is not str for element in elements):
+        raise InvalidRequestError(f"{what} has data that are no {math.prod(shape)} texts, as its shape says")
+    return elements
 
 
 def _flat(data: Any, shape: Sequence[int], what: str) -> list[Any]:

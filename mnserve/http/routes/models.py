@@ -6,7 +6,8 @@ from starlette.routing import BaseRoute, Route
 
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.calls import Call, Request
-from mnserve.http.message_answers import message_answer
+from mnserve.http.metrics import metrics_answer
+from mnserve.http.payloads.messages import message_answer
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -19,6 +20,7 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
     config = Call(services, _config, right="ModelConfig")
     statistics = Call(services, _statistics, right="ModelStatistics")
     return [
+        Route("/metrics", Call(services, _metrics, right="ServerMetadata"), methods=_READ),
         Route("/v2", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
         Route("/v2/", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
         Route("/v2/models/stats", statistics, methods=_READ),
@@ -32,20 +34,24 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
 
 
 async def _metadata(request: Request) -> HttpAnswer:
-    return message_answer(await request.services.calls.ServerMetadata(pb.ServerMetadataRequest(), request.context))
+    return message_answer(await request.ask(request.calls.ServerMetadata, pb.ServerMetadataRequest()))
+
+
+async def _metrics(request: Request) -> HttpAnswer:
+    return metrics_answer(*await request.services.metrics(request.context.header(b"accept") or ""))
 
 
 async def _model_metadata(request: Request) -> HttpAnswer:
     message = pb.ModelMetadataRequest(name=request.path["model"], version=request.path.get("version", ""))
-    return message_answer(await request.services.calls.ModelMetadata(message, request.context))
+    return message_answer(await request.ask(request.calls.ModelMetadata, message))
 
 
 async def _config(request: Request) -> HttpAnswer:
     message = pb.ModelConfigRequest(name=request.path["model"], version=request.path.get("version", ""))
-    response = await request.services.calls.ModelConfig(message, request.context)
+    response = await request.ask(request.calls.ModelConfig, message)
     return message_answer(response.config)
 
 
 async def _statistics(request: Request) -> HttpAnswer:
     message = pb.ModelStatisticsRequest(name=request.path.get("model", ""), version=request.path.get("version", ""))
-    return message_answer(await request.services.calls.ModelStatistics(message, request.context))
+    return message_answer(await request.ask(request.calls.ModelStatistics, message))

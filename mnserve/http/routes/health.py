@@ -22,19 +22,19 @@ def health_routes(services: HttpServices) -> list[BaseRoute]:
 
 
 async def _live(request: Request) -> HttpAnswer:
-    response = await request.services.calls.ServerLive(pb.ServerLiveRequest(), request.context)
+    response = await request.ask(request.calls.ServerLive, pb.ServerLiveRequest())
     return _verdict({"live": response.live}, response.live)
 
 
 async def _ready(request: Request) -> HttpAnswer:
-    response = await request.services.calls.ServerReady(pb.ServerReadyRequest(), request.context)
+    response = await request.ask(request.calls.ServerReady, pb.ServerReadyRequest())
     return _verdict({"ready": response.ready}, response.ready)
 
 
 async def _model_ready(request: Request) -> HttpAnswer:
     model, version = request.path["model"], request.path.get("version", "")
     message = pb.ModelReadyRequest(name=model, version=version)
-    response = await request.services.calls.ModelReady(message, request.context)
+    response = await request.ask(request.calls.ModelReady, message)
     return _verdict({"name": model, "ready": response.ready}, response.ready)
 
 

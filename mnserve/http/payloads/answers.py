@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
 from mnserve.codec.shared_tensors import REGION
-from mnserve.http.answers import JSON, HttpAnswer
-from mnserve.http.json_requests import AnswerForm
-from mnserve.http.json_tensors import raw_to_json
+from mnserve.http.answers import BINARY, JSON, HttpAnswer
+from mnserve.http.payloads.requests import AnswerForm
+from mnserve.http.payloads.tensors import raw_to_json
 from mnserve.protocol import service_pb2 as pb
-
-BINARY: Final = b"application/octet-stream"
 
 
 def write_answer(response: pb.ModelInferResponse, form: AnswerForm) -> HttpAnswer:

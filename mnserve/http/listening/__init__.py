@@ -1,0 +1,1 @@
+"""Listen on the HTTP port: sockets, TLS, and connections within limits."""

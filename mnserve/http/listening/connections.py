@@ -1,0 +1,217 @@
+"""Connections of HTTP: none takes up its place for ever, whatever its client does.
+
+uvicorn has no limit of the time and the bytes of a request's head, nor one for clients that do not read their answers.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httptools
+import orjson
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+_STATUS_LINES: Final = {
+    400: b"HTTP/1.1 400 Bad Request\r\n",
+    408: b"HTTP/1.1 408 Request Timeout\r\n",
+    431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionLimits:
+    """Limits of connections. Times are seconds.
+
+    Attributes:
+        connections: Connections at a time; others wait to be accepted.
+        head_bytes: Most bytes of the line and the headers of a request.
+        head_seconds: Time to send them.
+        idle_seconds: Time in which a client may read nothing of its answer, or send nothing of a body.
+        body_seconds: Time for a whole body.
+        answer_seconds: Time to read a whole answer.
+        keep_alive_seconds: Time between an answer and the next request.
+        grace_seconds: Time to send a request while other connections wait for a place.
+        handshake_seconds: Time for the handshake of TLS.
+        age_seconds: Age at which a connection is closed, after the answer that it waits for; 0 is none.
+    """
+
+    connections: int = 1024
+    head_bytes: int = 16_384
+    head_seconds: float = 10.0
+    idle_seconds: float = 10.0
+    body_seconds: float = 300.0
+    answer_seconds: float = 300.0
+    keep_alive_seconds: float = 75.0
+    grace_seconds: float = 0.5
+    handshake_seconds: float = 10.0
+    age_seconds: float = 0.0
+
+
+class Connection(HttpToolsProtocol):
+    """One connection.
+
+    Args:
+        config: Settings of uvicorn.
+        state: What the connections of a listener share.
+        limits: Limits of the connections.
+    """
+
+    def __init__(self, config: Config, state: ServerState, limits: ConnectionLimits) -> None:
+        super().__init__(config=config, server_state=state, app_state={})
+        self._limits = limits
+        self._head_bytes = 0
+        self._in_head = self._in_body = self._broken = False
+        self._began = self._head_began = self._answered = self._received = time.monotonic()
+        self._unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
+
+    # What uvicorn calls ---------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """See :meth:`asyncio.Protocol.data_received`."""
+        self._unset_keepalive_if_required()
+        if self._broken:
+            return
+        self._received = time.monotonic()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:  # an offer of another protocol, which is not taken
+            if self.cycle is not None:
+                self.cycle.keep_alive = False
+            self._broken = True
+        except httptools.HttpParserError:
+            if self._head_bytes > self._limits.head_bytes:
+                self._refuse_head()
+            else:
+                self._refuse(400, "the request is no HTTP/1.1; correct it, or look for a proxy that damages it")
+            return
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._limits.head_bytes:
+                self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._in_head, self._head_bytes, self._head_began = True, 0, time.monotonic()
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._count_head(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._count_head(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._in_head, self._in_body, self._head_bytes = False, True, 0
+        super().on_headers_complete()
+        limit = self._limits.age_seconds
+        if limit and time.monotonic() - self._began > limit:
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._in_body = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """See :class:`uvicorn.protocols.http.httptools_impl.HttpToolsProtocol`."""
+        self._answered = time.monotonic()
+        super().on_response_complete()
+
+    # Limits ---------------------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> bool:
+        """True while there is no request to answer."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    @property
+    def silent_since(self) -> float:
+        """Monotonic time at which the connection began, or had its last answer."""
+        return self._answered
+
+    def check(self, now: float) -> None:
+        """Ends the connection if it takes too long.
+
+        Args:
+            now: Monotonic time.
+        """
+        limits, transport = self._limits, self.transport
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._answer_is_stuck(now):
+            transport.abort()
+        elif transport.is_closing():
+            return
+        elif self._in_head:
+            if now - self._head_began > limits.head_seconds:
+                self._refuse(408, f"the head of the request was not there after {limits.head_seconds:g} s")
+        elif cycle is None:
+            if now - self._began > limits.head_seconds:
+                transport.close()
+        elif cycle.response_complete and self._in_body:  # the rest of a body that was refused
+            if now - self._answered > limits.idle_seconds:
+                transport.abort()
+        elif limits.age_seconds and cycle.response_complete and now - self._began > limits.age_seconds:
+            transport.close()
+
+    def end(self) -> None:
+        """Ends the connection at once."""
+        self.transport.abort()
+
+    def _answer_is_stuck(self, now: float) -> bool:
+        """Finds if a client does not read its answer."""
+        unread = self.transport.get_write_buffer_size()
+        if not unread:
+            self._unread = 0
+            return False
+        if not self._unread:
+            self._unread_since = now
+        if unread != self._unread:
+            self._unread, self._unread_moved = unread, now
+        limits = self._limits
+        return now - self._unread_moved > limits.idle_seconds or now - self._unread_since > limits.answer_seconds
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            raise OverflowError  # the parser stops
+
+    def _refuse_head(self) -> None:
+        limit = self._limits.head_bytes
+        self._refuse(431, f"the head of the request has more than {limit} bytes; send fewer or shorter headers")
+
+    def _refuse(self, status: int, reason: str) -> None:
+        """Answers a request that is none, and closes the connection."""
+        self._broken = True
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete and (cycle.response_started or not cycle.more_body):
+            cycle.keep_alive = False  # it ends with the answer that it waits for
+            return
+        body = orjson.dumps({"error": reason})
+        head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        self.transport.write(_STATUS_LINES[status] + head + body)
+        self.transport.close()
+
+
+def make_config(application: Any, limits: ConnectionLimits) -> Config:
+    """Returns the settings of uvicorn: nothing but HTTP/1.1, and no log of its own."""
+    return Config(
+        application,
+        http=HttpToolsProtocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=max(1, round(limits.keep_alive_seconds)),
+    )

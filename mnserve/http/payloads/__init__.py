@@ -1,0 +1,1 @@
+"""Turn bodies of requests into messages of the protocol, and messages into answers."""

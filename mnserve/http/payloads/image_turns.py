@@ -1,0 +1,72 @@
+"""Images in requests of inference: files of a form, or base64 text in JSON, for models with an image input.
+
+They are decoded and brought to the size of the model as ``mnserve predict`` does, so as in training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+
+from mnserve.client.images import decode_image
+from mnserve.codec.datatypes import BY_CONFIG_TYPE
+from mnserve.errors import ImageError, ImageModelError, InvalidRequestError
+from mnserve.http.payloads.sent_images import SentImages
+from mnserve.models.catalogue import Endpoint
+from mnserve.predicting.image_input import ImageInput
+from mnserve.protocol import service_pb2 as pb
+
+
+class ImageTurns:
+    """Decodes images, those of one request at a time: an image may take hundreds of megabytes."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def put(self, images: SentImages, request: pb.ModelInferRequest, served: Endpoint) -> None:
+        """Decodes images, and puts them into a request as the tensor that the model takes.
+
+        Args:
+            images: The images.
+            request: The message.
+            served: The model.
+
+        Raises:
+            InvalidRequestError: The model takes no images, or other ones.
+        """
+        try:
+            taken = ImageInput.from_config(served.config)
+        except ImageModelError as error:
+            raise InvalidRequestError(f"{error}; send its tensors") from None
+        if not 0 < len(images.files) <= taken.max_batch:
+            raise InvalidRequestError(
+                f"model '{served.name}': the request has {len(images.files)} images, expected from 1 to "
+                f"{taken.max_batch}; split it"
+            )
+        async with self._turn:
+            batch = await asyncio.to_thread(_decoded, images, taken)
+        if images.position is None:
+            tensor = request.inputs.add(name=taken.name)
+            request.raw_input_contents.append(batch.tobytes())
+        else:
+            tensor = request.inputs[images.position]
+            request.raw_input_contents[images.position] = batch.tobytes()
+        datatype = next(
+            BY_CONFIG_TYPE[tensor.data_type].name for tensor in served.config.input if tensor.name == taken.name
+        )
+        tensor.datatype, tensor.shape[:] = datatype, batch.shape
+
+
+def _decoded(images: SentImages, taken: ImageInput) -> np.ndarray[Any, Any]:
+    fit = taken.fit or ("stretch" if images.resize else None)
+    try:
+        pixels = [
+            decode_image(data, name, taken.size, fit=fit) for data, name in zip(images.files, images.names, strict=True)
+        ]
+    except ImageError as error:
+        raise InvalidRequestError(str(error)) from None
+    if len({image.shape for image in pixels}) > 1:
+        raise InvalidRequestError("the images have several sizes; send those of one size in one request")
+    return taken.encode(pixels)
