@@ -282,8 +282,8 @@ def colour_model(repository: Path, write_colour_model: Callable[..., Path]) -> C
 def write_onnx_model() -> Callable[..., Path]:
     """Writes any ONNX graph anywhere and returns the folder of the model.
 
-    ``write_onnx_model(repository, "double", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``; further
-    keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
+    ``write_onnx_model(repository, "twice", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``;
+    further keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -343,10 +343,16 @@ def double_model(onnx_model: Callable[..., Path]) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+def browser_flags() -> tuple[str, ...]:
+    """Further options of Chromium; a module may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory, browser_flags: tuple[str, ...]) -> Iterator[Chromium]:
     """Headless Chromium; a test that wants it is skipped where there is none."""
     executable = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if executable is None:
         pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-    with Chromium(executable, tmp_path_factory.mktemp("profile")) as page:
+    with Chromium(executable, tmp_path_factory.mktemp("profile"), browser_flags) as page:
         yield page

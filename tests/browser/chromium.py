@@ -23,11 +23,12 @@ class Chromium:
     Args:
         executable: of Chromium.
         profile: an empty folder.
+        flags: further options.
     """
 
-    def __init__(self, executable: str, profile: Path) -> None:
+    def __init__(self, executable: str, profile: Path, flags: tuple[str, ...] = ()) -> None:
         (their_in, self._out), (self._in, their_out) = self._pipe(), self._pipe()
-        words = [executable, *_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
+        words = [executable, *_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}", *flags, "about:blank"]
         quiet = os.open(os.devnull, os.O_RDWR)
         moves = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in ((their_in, 3), (their_out, 4))]
         moves += [(os.POSIX_SPAWN_DUP2, quiet, 2)]

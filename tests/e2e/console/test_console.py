@@ -90,7 +90,7 @@ def test_an_image_is_predicted_and_explained(server: Any, browser: Chromium, dig
         for index in range(2):
             answer = f".answer:nth-of-type({index + 1})"
             best = int(expected["probabilities"][index].argmax())
-            assert page.text(f"{answer} h3") == f"{best}{expected['probabilities'][index][best] * 100:.1f} %"
+            assert page.text(f"{answer} h3") == f"{best}\n{expected['probabilities'][index][best] * 100:.1f} %"
             before = expected["unadapted_probabilities"][index]
             assert page.text(f"{answer} .query p:nth-of-type(2)").endswith(
                 f"{before.argmax()}, {before.max() * 100:.1f} %"
@@ -185,9 +185,8 @@ def test_a_table_is_predicted_row_by_row(server: Any, browser: Chromium) -> None
         page.predict()
         browser.wait_for("document.querySelectorAll('#trial-results tbody tr').length === 3")
         heads = page.texts("#trial-results thead th")
-        assert heads == ["Row", "y", "z", "y without adaptation", "z without adaptation", "Neighbors"] + [
-            "id", "age", "income", "color",
-        ]  # fmt: skip
+        unadapted = ["y without adaptation", "z without adaptation", "Neighbors"]
+        assert heads == ["Row", "y", "z", *unadapted, "id", "age", "income", "color"]
         first, second, third = (row.split("\t") for row in page.texts("#trial-results tbody tr"))
         assert first[:3] == ["1", "221.5", "-221.5"]  # 1.5 + 10 · 2 + 100 · 2
         assert second[:2] == ["2", "Column 'age' is 'x', which is no number."]
