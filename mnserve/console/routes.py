@@ -6,6 +6,8 @@ do the same.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from functools import partial
 from importlib.metadata import version as distribution_version
@@ -26,7 +28,7 @@ from mnserve.console.trial import Trials
 from mnserve.console.trial_input import TrialInput
 from mnserve.errors import RequestError
 from mnserve.execution.latency_buckets import BOUNDS_NS
-from mnserve.http.answers import HttpAnswer, json_answer
+from mnserve.http.answers import HttpAnswer
 from mnserve.http.calls import Call, Request
 from mnserve.http.services import SERVICE, HttpServices
 from mnserve.protocol import service_pb2 as pb
@@ -35,6 +37,8 @@ PATH: Final = "/console"
 """Path of the page."""
 MAX_INPUT_BYTES: Final = 24 * 1024 * 1024
 """Largest input of a prediction."""
+_INLINE_BYTES: Final = 2**16
+"""Inputs up to this size are read on the event loop."""
 _READ: Final = "RepositoryIndex"
 """Call of the protocol whose right suffices to see what the page shows."""
 _LOAD: Final = "RepositoryModelLoad"
@@ -97,7 +101,7 @@ class Console:
     async def _status(self, request: Request) -> HttpAnswer:
         """Tells the state of the server and of its models, with their counters."""
         models = self._services.models
-        return json_answer(
+        return _answer(
             {
                 "name": self._services.settings.server_name,
                 "release": distribution_version("mn-runtime"),
@@ -123,27 +127,33 @@ class Console:
 
     async def _models(self, request: Request) -> HttpAnswer:
         """Describes all models: what they take and answer."""
-        return json_answer([describe(state) for state in self._services.models.states()])
+        return _answer([describe(state) for state in self._services.models.states()])
 
     async def _predict(self, request: Request) -> HttpAnswer:
         """Makes a prediction."""
-        given = TrialInput.from_json(request.body)
-        calls = self._services.calls
-        return json_answer(
-            await self._trials.predict(given, lambda message: calls.ModelInfer(message, request.context))
+        large = len(request.body) > _INLINE_BYTES
+        given = (
+            await asyncio.to_thread(TrialInput.from_json, request.body) if large else TrialInput.from_json(request.body)
         )
+        calls = self._services.calls
+        return _answer(await self._trials.predict(given, lambda message: calls.ModelInfer(message, request.context)))
 
     async def _load(self, request: Request) -> HttpAnswer:
         """Loads a model, or loads it again."""
         message = pb.RepositoryModelLoadRequest(model_name=request.path["model"])
         await self._services.calls.RepositoryModelLoad(message, request.context)
-        return json_answer({})
+        return _answer({})
 
     async def _unload(self, request: Request) -> HttpAnswer:
         """Takes a model out."""
         message = pb.RepositoryModelUnloadRequest(model_name=request.path["model"])
         await self._services.calls.RepositoryModelUnload(message, request.context)
-        return json_answer({})
+        return _answer({})
+
+
+def _answer(content: Any) -> HttpAnswer:
+    """Makes an answer in ASCII, since names of classes and columns may have characters that no UTF-8 text has."""
+    return HttpAnswer(json.dumps(content, allow_nan=False).encode("ascii"))
 
 
 async def _to_page(request: Any) -> Response:

@@ -13,6 +13,7 @@ from mnserve.predicting.row_file import TableText, open_rows
 from mnserve.predicting.row_predictor import RowOutcome, RowPredictor
 from mnserve.repository.row_layout import TableLayout
 from mnserve.text.json_text import parse_json
+from mnserve.text.names import is_text
 
 MAX_ROWS: Final = 1000
 """Most rows of one prediction."""
@@ -40,7 +41,10 @@ def predict_rows(
     """
     answers = answers_of(model.config, layout, model.labels, top=_TOP, explain=explain)
     predictor = RowPredictor(model, layout, answers)
-    table = TableText(name=_NAME, text=_as_table(text, layout) if text.lstrip()[:1] in ("[", "{") else text)
+    text = _as_table(text, layout) if text.lstrip()[:1] in ("[", "{") else text
+    if not is_text(text):
+        raise RowFileError(f"{_NAME} have characters that are no text in UTF-8; leave them out")
+    table = TableText(name=_NAME, text=text)
     with open_rows(table, layout.columns) as file:
         if sum(1 for _ in zip(range(MAX_ROWS + 1), file.rows, strict=False)) > MAX_ROWS:
             raise RowFileError(

@@ -12,6 +12,8 @@ from mnserve.text.names import printable, shortened
 
 MAX_IMAGES: Final = 32
 """Most images of one prediction."""
+MAX_VALUES: Final = 500_000
+"""Most values of one prediction: reading JSON keeps the event loop waiting. A file in base64 is one value."""
 _KINDS: Final = ("images", "rows", "tensors")
 
 
@@ -50,6 +52,8 @@ class TrialInput:
         Raises:
             InvalidRequestError: It is no such JSON.
         """
+        if sum(text.count(mark) for mark in b",[{") > MAX_VALUES:
+            raise InvalidRequestError(f"the body has more than {MAX_VALUES:,} values; predict them with a client")
         try:
             body = parse_json(text.decode("utf-8"), strict=True)
         except ValueError as error:

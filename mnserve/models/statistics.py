@@ -194,12 +194,6 @@ class ModelCounters:
         """Requests whose answer was looked for in vain."""
         return Duration(self._cells[_MISSES], self._cells[_MISS_NS])
 
-    @property
-    def latencies(self) -> dict[int, int]:
-        """Bucket of ``latency_buckets`` -> answered requests; buckets without any are left out."""
-        counts = list(self._cells[_LATENCIES:CELLS])
-        return {bucket: count for bucket, count in enumerate(counts) if count}
-
     def snapshot(self) -> dict[str, Any]:
         """Describes all counters in plain values of JSON, with keys of text; durations are nanoseconds.
 
@@ -217,7 +211,7 @@ class ModelCounters:
             "total_ns": self.success.ns,
             "queue_ns": self.queue.ns,
             "infer_ns": self.infer.ns,
-            "latencies": [list(pair) for pair in self.latencies.items()],
+            "latencies": [[bucket, count] for bucket, count in enumerate(self._cells[_LATENCIES:CELLS]) if count],
             "batches": [[rows, batch.infer.count] for rows, batch in sorted(self.batches.items())],
         }
 

@@ -114,11 +114,11 @@ def open_rows(path: Path | TableText, needed: Sequence[str]) -> Iterator[RowFile
     with _open(path) as stream:
         try:
             first = next((line for line in stream if line.strip()), "")
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+            separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
+        except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise _unreadable(path, error) from error
         if not first:
             raise RowFileError(f"{path}: the file is empty; its first line has to name the columns")
-        separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
         reader = csv.reader(itertools.chain([first], stream), delimiter=separator, strict=True)
         records = _records(path, reader)
         header = tuple(next(records, ()))
