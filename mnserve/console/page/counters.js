@@ -12,7 +12,12 @@ export class History {
   add(status) {
     const last = this.samples.at(-1);
     if (last && status.monotonic <= last.monotonic) this.samples = [];
-    const counters = new Map(status.counters.map((entry) => [`${entry.name}\n${entry.version}`, entry]));
+    const counters = new Map();
+    for (const entry of status.counters) {
+      const key = `${entry.name}\n${entry.version}`;
+      const before = last?.counters.get(key);
+      counters.set(key, before && isSame(before, entry) ? before : entry); // idle models take memory once
+    }
     this.samples.push({ at: Date.now(), monotonic: status.monotonic, counters, bounds: status.bounds_ns });
     if (this.samples.length > KEPT) this.samples.shift();
   }
@@ -32,13 +37,19 @@ export class History {
   /** Counts batches by their rows in the last minute: pairs of rows and batches, the fewest rows first. */
   batchSizes(key) {
     if (this.samples.length < 2) return [];
-    const last = this.samples.at(-1);
-    const first = this.samples[Math.max(0, this.samples.length - 61)];
+    const index = this.samples.length - 1;
     const counts = new Map();
-    for (const [now, before] of pairs(last, first, key)) {
+    for (const [now, before] of pairs(this.samples[index], this.earlier(index, 60), key)) {
       addPairs(counts, now.batches, before?.batches);
     }
     return [...counts].filter(([, count]) => count > 0).sort(([one], [other]) => one - other);
+  }
+
+  /** Finds the sample so many seconds before another one, or the last before it. */
+  earlier(index, seconds) {
+    const since = this.samples[index].monotonic - seconds - 0.5;
+    const first = this.samples.findIndex((sample) => sample.monotonic >= since);
+    return this.samples[Math.min(first, index - 1)];
   }
 
   point(index, key) {
@@ -53,7 +64,7 @@ export class History {
     }
     // Latencies of five seconds together: those of one are too few for the slowest hundredth.
     const buckets = new Map();
-    for (const [now, then] of pairs(last, this.samples[Math.max(0, index - 5)], key)) {
+    for (const [now, then] of pairs(last, this.earlier(index, 5), key)) {
       addPairs(buckets, now.latencies, then?.latencies);
     }
     return {
@@ -79,6 +90,10 @@ function pairs(last, before, key) {
     found.push([now, then && then.answered <= now.answered && then.rows <= now.rows ? then : undefined]);
   }
   return found;
+}
+
+function isSame(one, other) {
+  return ["answered", "rows", "runs", "waiting"].every((name) => one[name] === other[name]) && total(one.failed) === total(other.failed);
 }
 
 function total(failed) {

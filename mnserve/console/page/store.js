@@ -24,6 +24,7 @@ export function onFailure(listener) {
 /** Asks now, and from then on. */
 export async function refresh() {
   clearTimeout(timer);
+  let refused = false;
   try {
     const status = await read("status");
     if (signature(status) !== signature(server.status)) server.models = await read("models");
@@ -34,9 +35,10 @@ export async function refresh() {
   } catch (error) {
     server.fault = error;
     failures += 1;
+    refused = error.status === 401 || error.status === 403; // the next attempt waits for a token
     EVENTS.dispatchEvent(new CustomEvent("failure", { detail: error }));
   }
-  if (!document.hidden) {
+  if (!document.hidden && !refused) {
     clearTimeout(timer);
     timer = setTimeout(refresh, Math.min(PERIOD * 2 ** Math.min(failures, 5), LONGEST_PERIOD));
   }

@@ -15,11 +15,12 @@ let dismissed = false;
  */
 export function setUpTokens(onChange) {
   byId("token-button").addEventListener("click", () => open(""));
-  byId("token-cancel").addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => {
+  byId("token-cancel").addEventListener("click", () => {
     dismissed = true;
-    input.value = "";
+    dialog.close();
   });
+  dialog.addEventListener("cancel", () => (dismissed = true)); // the key Escape
+  dialog.addEventListener("close", () => (input.value = ""));
   byId("token-form").addEventListener("submit", async (event) => {
     event.preventDefault();
     useToken(input.value);
@@ -34,6 +35,7 @@ export function setUpTokens(onChange) {
         return;
       }
     }
+    dismissed = false;
     dialog.close();
     byId("token-button").textContent = hasToken() ? "Change token" : "Token";
     announce("The token is in use.");

@@ -110,9 +110,20 @@ async function predict(pair, content, signal) {
   const answers = [];
   for (const entry of pair) answers.push(await send("predict", body(entry, content, explain), signal));
   clear();
-  results.replaceChildren(...answers.map((answer, index) => answerColumn(answer, pair[index])));
+  const agreement = answers.length === 2 && pair[0].kind === "images" ? agreed(answers) : null;
+  results.replaceChildren(...(agreement ? [agreement] : []), ...answers.map((answer, index) => answerColumn(answer, pair[index])));
   results.dataset.columns = answers.length;
   announce(answers.map(spoken).join(" "));
+}
+
+/** Tells for how many images two models give the same class. */
+function agreed(answers) {
+  const [first, second] = answers.map((answer) => answer.results.map((result) => result.classes?.[0].label));
+  const answered = first.filter((label, index) => label !== undefined && second[index] !== undefined).length;
+  const same = first.filter((label, index) => label !== undefined && label === second[index]).length;
+  if (answered === 0) return null;
+  const text = answered === 1 ? (same ? "Both give the same class." : "They give different classes.") : `Both give the same class for ${same} of ${answered} images.`;
+  return element("p", { class: "note wide" }, text);
 }
 
 async function measureLatency(pair, content, signal) {

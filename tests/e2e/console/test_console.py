@@ -62,7 +62,7 @@ def test_traffic_is_drawn_as_it_comes(server: Any, browser: Chromium) -> None:
         figures = f"[...document.querySelectorAll('{chart.format(1)} tbody td:nth-child(2)')]"
         browser.wait_for(f"{figures}.some(one => +one.innerText > 0)")
         browser.wait_for("document.querySelector('.tile:nth-child(2) dd').innerText.endsWith('ms')")  # p50
-        assert page.text(".tile:nth-child(4) dd") == "2"  # rows a batch
+        browser.wait_for("document.querySelector('.tile:nth-child(4) dd').innerText === '2'")  # rows a batch
         browser.click(f"{chart.format(3)} summary")
         browser.wait_for(f"document.querySelectorAll('{chart.format(3)} tbody tr').length === 1")
         assert page.text(f"{chart.format(3)} tbody th") == "2"
@@ -166,6 +166,9 @@ def test_two_models_are_compared_on_one_input(server: Any, browser: Chromium, di
         page.predict()
         browser.wait_for("document.querySelectorAll('.column').length === 2")
         assert page.texts(".answerer h2 bdi") == ["digits-mn", "digits-plain"]
+        first, second = page.texts(".answer h3 bdi")
+        said = "Both give the same class." if first == second else "They give different classes."
+        assert page.text("#trial-results .wide") == said
         browser.click("#trial-latency")
         browser.wait_for("document.querySelector('#trial-results .note')?.innerText.includes('times as long')")
         browser.click("#trial-results summary")
