@@ -47,7 +47,7 @@ def _served(endpoint: Endpoint) -> dict[str, Any]:
     }
     image, layout = image_input(config), table_layout(config)
     if layout is not None:
-        columns = [{"name": name, "values": None} for name in layout.numbers]
+        columns: list[dict[str, Any]] = [{"name": name, "values": None} for name in layout.numbers]
         columns += [{"name": name, "values": values[:_KNOWN_VALUES]} for name, values in layout.categories.items()]
         explains = outputs.issuperset(ROW_EXPLANATION) or outputs.issuperset(EXPLANATION)
         plain |= {"kind": "rows", "columns": columns, "targets": layout.targets, "explains": explains}

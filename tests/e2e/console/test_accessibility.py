@@ -26,7 +26,11 @@ def axe() -> str:
 def grave_faults(browser: Chromium, axe: str) -> dict[str, list[str]]:
     """Rule -> elements that break it; only serious and critical ones."""
     browser.call("Runtime.evaluate", expression=axe)
-    found = json.loads(browser.evaluate("axe.run(document).then(result => JSON.stringify(result.violations))"))
+    found = json.loads(
+        browser.evaluate(
+            "axe.run(document, {resultTypes: ['violations']}).then(found => JSON.stringify(found.violations))"
+        )
+    )
     return {fault["id"]: [node["html"][:200] for node in fault["nodes"]] for fault in found if fault["impact"] in GRAVE}
 
 

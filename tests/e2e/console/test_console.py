@@ -110,6 +110,7 @@ def test_an_image_is_predicted_and_explained(server: Any, browser: Chromium, dig
         assert all(width == 8 and text.startswith("Training image ") for width, text in images)
         # The table beside a chart has both distributions.
         browser.click(".answer summary")
+        browser.wait_for("document.querySelector('.answer tbody tr') !== null")
         first = page.texts(".answer tbody tr:first-child > *")
         best = int(expected["probabilities"][0].argmax())
         assert first == [
@@ -172,6 +173,7 @@ def test_two_models_are_compared_on_one_input(server: Any, browser: Chromium, di
         browser.click("#trial-latency")
         browser.wait_for("document.querySelector('#trial-results .note')?.innerText.includes('times as long')")
         browser.click("#trial-results summary")
+        browser.wait_for("document.querySelectorAll('#trial-results tbody tr').length === 2")
         rows = page.texts("#trial-results tbody tr")
         assert [row.split("\t")[0] for row in rows] == ["digits-mn", "digits-plain"]
         assert all(cell.endswith("ms") or cell.endswith("s") for row in rows for cell in row.split("\t")[1:])
@@ -251,6 +253,7 @@ def test_names_that_look_like_markup_stay_text(server: Any, browser: Chromium, d
         page.predict()
         browser.wait_for("document.querySelectorAll('.answer').length === 2")
         browser.click(".answer summary")
+        browser.wait_for("document.querySelector('.answer tbody tr') !== null")
         labels = set(page.texts(".answer bdi, .answer tbody th"))
         assert any(label.startswith(("<img src=x", "</bdi><script>")) for label in labels), labels
         assert browser.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
