@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
+
 from mnserve.access.addresses import is_loopback
 from mnserve.errors import PermissionDeniedError
+from mnserve.http.answers import json_answer
 from mnserve.http.failures import failure
 from mnserve.http.headers import Scope, header_of
 
@@ -75,7 +78,10 @@ class SameSite:
         except PermissionDeniedError as error:
             await failure(error).send(send_guarded)
             return
-        await self._app(scope, receive, send_guarded)
+        try:
+            await self._app(scope, receive, send_guarded)
+        except HTTPException as error:  # of the files: there is no such file, or it cannot be written to
+            await json_answer({"error": f"{error.detail}: {scope['path'][:80]}"}, error.status_code).send(send_guarded)
 
     def _check(self, scope: Scope) -> None:
         changes = scope["method"] not in _SAFE

@@ -19,16 +19,19 @@ class ConsolePage:
         url: of the server, ``http://HOST:PORT``.
         view: traffic, models or try.
         refusals: Statuses of answers that the test causes; a browser notes each in its console.
+        width: of the window, in CSS pixels.
     """
 
-    def __init__(self, browser: Chromium, url: str, view: str = "traffic", *, refusals: tuple[int, ...] = ()) -> None:
-        self.browser = browser
+    def __init__(
+        self, browser: Chromium, url: str, view: str = "traffic", *, refusals: tuple[int, ...] = (), width: int = 1280
+    ) -> None:
+        self.browser, self._width = browser, width
         self._url, self._view, self._refusals = f"{url}/console/", view, refusals
 
     def __enter__(self) -> ConsolePage:
         self.browser.call("Emulation.setEmulatedMedia", features=[])
         self.browser.open("about:blank", width=1280)
-        self.browser.open(f"{self._url}#{self._view}", width=1280)
+        self.browser.open(f"{self._url}#{self._view}", width=self._width)
         return self
 
     def __exit__(
