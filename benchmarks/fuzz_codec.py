@@ -2,6 +2,7 @@
 
     python benchmarks/fuzz_codec.py                          10 minutes
     python benchmarks/fuzz_codec.py --seconds 60 --json fuzz.json
+    python benchmarks/fuzz_codec.py --form http --runs 1000000
     python benchmarks/fuzz_codec.py --corpus build/fuzz      go on with what earlier runs found
     python benchmarks/fuzz_codec.py --replay build/fuzz_codec/crash-0123
 
@@ -9,6 +10,9 @@ Needs the extra `fuzz` (atheris, which contains libFuzzer). Some inputs are byte
 checked against nine models. Others are choices that make a request which keeps nearly every rule of a model: floats,
 halves, strings, integers, with and without a batch dimension, typed and raw contents, shared memory, priorities and
 timeouts.
+
+With `--form http` they are bodies of HTTP: JSON, binary tensors behind it, and forms. The same request has to mean the
+same as in gRPC, and an answer the same in JSON and as binary tensors.
 
 Findings are: an exception that is no error of the protocol, a refusal of more than 2000 characters, a decoded request
 that breaks the model's rules, an answer with other values than the request, a run of more than 10 seconds or 2 GiB.
@@ -48,6 +52,8 @@ _RUNS: Final = re.compile(r"^stat::number_of_executed_units:\s*(\d+)", re.MULTIL
 def main() -> int:
     parser = script_parser(__doc__)
     parser.add_argument("--seconds", type=positive_integer, default=600, help="(600)")
+    parser.add_argument("--runs", type=positive_integer, help="stop after so many, in place of --seconds")
+    parser.add_argument("--form", choices=("grpc", "http"), default="grpc", help="of the requests (grpc)")
     parser.add_argument("--seed", type=positive_integer, default=1, help="of the fuzzer's choices (1)")
     parser.add_argument("--corpus", type=Path, metavar="FOLDER", help="keeps inputs that lead to something new")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run one input again and stop")
@@ -66,15 +72,16 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
     FINDINGS.mkdir(parents=True, exist_ok=True)
     words = [*_LIMITS, f"-artifact_prefix={FINDINGS}/"]
     if arguments.replay is not None:
-        code, _ = _fuzz(folder, [*words, str(arguments.replay.resolve())])
+        code, _ = _fuzz(arguments.form, folder, [*words, str(arguments.replay.resolve())])
         print(f"fuzz_codec: {arguments.replay} " + ("is still a finding" if code else "is none any more"))
         return min(code, 1)
     corpus = arguments.corpus or folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
-    seeds = write_seeds(folder / "seeds")
-    words += [f"-max_total_time={arguments.seconds}", f"-seed={arguments.seed}", "-print_final_stats=1"]
+    seeds = write_seeds(folder / "seeds", arguments.form)
+    limit = f"-runs={arguments.runs}" if arguments.runs else f"-max_total_time={arguments.seconds}"
+    words += [limit, f"-seed={arguments.seed}", "-print_final_stats=1"]
     began = time.monotonic()
-    code, log = _fuzz(folder, [*words, str(corpus.resolve()), str(folder / "seeds")])
+    code, log = _fuzz(arguments.form, folder, [*words, str(corpus.resolve()), str(folder / "seeds")])
     seconds = time.monotonic() - began
     tally_file = folder / "tally.json"
     tally = json.loads(tally_file.read_text()) if tally_file.is_file() else {}
@@ -101,11 +108,11 @@ def _run(arguments: argparse.Namespace, folder: Path) -> int:
     return min(code, 1)
 
 
-def _fuzz(folder: Path, words: list[str]) -> tuple[int, str]:
+def _fuzz(form: str, folder: Path, words: list[str]) -> tuple[int, str]:
     """Run libFuzzer in a process of its own, which it ends by itself; its output is shown and returned."""
     paths = [str(ROOT / "benchmarks"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fuzzing.worker", str(folder), *words],
+        [sys.executable, "-m", "fuzzing.worker", form, str(folder), *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -12,7 +12,10 @@ TRAINING = (
     *("safetensors", "filelock", "tensorboard", "jinja2"),
 )
 EXPORT = ("onnx", "onnxscript")
-SERVING = ("grpc", "grpc_health", "grpc_reflection", "onnxruntime", "prometheus_client")
+SERVING = (
+    *("grpc", "grpc_health", "grpc_reflection", "onnxruntime", "prometheus_client"),
+    *("uvicorn", "starlette", "httptools", "orjson", "python_multipart", "cachetools"),
+)
 
 BLOCK = """
 import runpy, sys

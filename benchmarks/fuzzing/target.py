@@ -107,7 +107,7 @@ class Target:
             parsed = pb.ModelInferResponse.FromString(response.SerializeToString())
             self._check_answer(parsed, work, signature, checked.layout.classes or {})
         except MnServeError as error:
-            _check_refusal(error)
+            check_refusal(error)
             self.outcomes[type(error).__name__] += 1
         else:
             self.outcomes["answered"] += 1
@@ -155,7 +155,8 @@ def _check_decoded(work: InferenceWork, signature: RequestSignature) -> None:
             raise Finding(f"'{rule.name}' is not finite")
 
 
-def _check_refusal(error: MnServeError) -> None:
+def check_refusal(error: MnServeError) -> None:
+    """Check that an error has a status, and a text that clients take."""
     if status_code(error) is grpc.StatusCode.INTERNAL:
         raise Finding(f"{type(error).__name__} has no status: {error}") from error
     text = str(error)

@@ -1,4 +1,4 @@
-"""Run libFuzzer in this process, which it ends: python -m fuzzing.worker FOLDER WORDS-OF-LIBFUZZER.
+"""Run libFuzzer in this process, which it ends: python -m fuzzing.worker FORM FOLDER WORDS-OF-LIBFUZZER.
 
 FOLDER gets ``tally.json``, the outcomes of the requests so far.
 """
@@ -10,21 +10,22 @@ from typing import Final
 
 import atheris
 
-_MODULES: Final = [
-    f"mnserve.{name}"
-    for name in ("codec", "encoding", "tensors", "shared_memory", "shared_tensors", "urgency", "wire", "response_cache")
-]
+_MODULES: Final = {
+    "grpc": ["mnserve.codec", "mnserve.batching.request_limits", "mnserve.rpc.wire", "mnserve.models.response_cache"],
+    "http": ["mnserve.codec", "mnserve.http.payloads"],
+}
 """Tested modules, whose branches libFuzzer counts."""
 _TALLY_EVERY: Final = 512
 
 
 def main() -> None:
     """Run libFuzzer; never returns."""
-    folder, words = Path(sys.argv[1]), [sys.argv[0], *sys.argv[2:]]
-    with atheris.instrument_imports(include=_MODULES, enable_loader_override=False):
+    form, folder, words = sys.argv[1], Path(sys.argv[2]), [sys.argv[0], *sys.argv[3:]]
+    with atheris.instrument_imports(include=_MODULES[form], enable_loader_override=False):
         from fuzzing.dice import ProviderDice
+        from fuzzing.http_target import HttpTarget
         from fuzzing.target import Target
-    target, runs = Target(folder / "shared"), 0
+    target, runs = Target(folder / "shared") if form == "grpc" else HttpTarget(), 0
 
     def one(data: bytes) -> None:
         nonlocal runs

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from mnserve.errors import InvalidRequestError, MessageTooLargeError, TooManyCallsError
+from mnserve.errors import InvalidRequestError, MessageTooLargeError
 from mnserve.http.context import HttpContext
+from mnserve.http.errors import ClientLeftError, SlowBodyError
 
 SMALL_BYTES: Final = 65_536
 """Largest body of a call that brings no tensors."""
 _SECONDS: Final = 300.0
 _IDLE_SECONDS: Final = 10.0
-
-
-class ClientLeftError(Exception):
-    """The client has closed the connection: nobody waits for an answer."""
 
 
 async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
@@ -29,12 +26,12 @@ async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
     Raises:
         InvalidRequestError: The length that the client tells is no number.
         MessageTooLargeError: The body is larger than ``most``; the rest of it is not read.
-        TooManyCallsError: The body does not arrive in time.
+        SlowBodyError: The body does not arrive in time.
         ClientLeftError: The client is gone.
     """
     told = context.header(b"content-length")
-    if told is not None and int(told) > most:
-        raise _too_large(int(told), most)
+    if told is not None and (size := parsed_length(told, "Content-Length")) > most:
+        raise _too_large(size, most)
     parts, size = [], 0
     loop = asyncio.get_running_loop()
     last = loop.time() + _SECONDS
@@ -53,7 +50,7 @@ async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
                 if not message.get("more_body", False):
                     return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
-        raise TooManyCallsError(
+        raise SlowBodyError(
             f"the body was not there in time, {size} bytes of it were; send it at once, or try again later"
         ) from None
 

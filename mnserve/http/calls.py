@@ -11,11 +11,13 @@ from urllib.parse import parse_qsl
 import orjson
 
 from mnserve.access.call_limits import LargeCalls
-from mnserve.errors import InvalidRequestError
+from mnserve.errors import InvalidRequestError, MessageTooLargeError, TooManyCallsError
+from mnserve.failing import drop_frames
 from mnserve.http.answers import HttpAnswer
-from mnserve.http.bodies import SMALL_BYTES, ClientLeftError, read_body
+from mnserve.http.bodies import SMALL_BYTES, read_body
 from mnserve.http.compression import compressed, decompressed
 from mnserve.http.context import HttpContext
+from mnserve.http.errors import ClientLeftError
 from mnserve.http.failures import failure
 from mnserve.http.headers import Scope
 from mnserve.http.origins import check_origin
@@ -129,12 +131,21 @@ class Call:
         except ClientLeftError:
             return
         except Exception as error:  # noqa: BLE001 (every error becomes an answer)
+            self._count(error)
             answer = failure(error)
+            drop_frames(error)
         if len(answer.body) > _INLINE_BYTES and context.header(b"accept-encoding") is not None:
             answer = await asyncio.to_thread(compressed, answer, scope)
         else:
             answer = compressed(answer, scope)
         await answer.send(send)
+
+    def _count(self, error: Exception) -> None:
+        """Counts a refusal that no model knows of."""
+        if isinstance(error, MessageTooLargeError):
+            self._services.limits.refused.count("MESSAGE")
+        elif isinstance(error, TooManyCallsError) and self._places is None:  # others count their own
+            self._services.limits.refused.count("PLACES")
 
     async def _answered(self, scope: Scope, receive: Any, context: HttpContext) -> HttpAnswer:
         body = await read_body(receive, context, self._most)

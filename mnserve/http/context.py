@@ -8,7 +8,7 @@ from typing import NoReturn
 import grpc
 
 from mnserve.failing import Refusal
-from mnserve.http.failures import CallFailedError
+from mnserve.http.errors import CallFailedError
 from mnserve.http.headers import Scope, header_of
 from mnserve.status import PUSHBACK_KEY
 

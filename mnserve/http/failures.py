@@ -13,6 +13,7 @@ import grpc
 
 from mnserve.failing import Refusal, refusal
 from mnserve.http.answers import Headers, HttpAnswer, json_answer
+from mnserve.http.errors import CallFailedError, SlowBodyError
 
 _BY_CODE: Final = MappingProxyType(
     {
@@ -28,24 +29,15 @@ _BY_CODE: Final = MappingProxyType(
 )
 _TOO_MANY: Final = 429
 _TOO_LARGE: Final = 413
-
-
-class CallFailedError(Exception):
-    """Ends a call of the protocol with a status, as ``abort`` does in gRPC.
-
-    Args:
-        status: The status.
-    """
-
-    def __init__(self, status: Refusal) -> None:
-        super().__init__(status.details)
-        self.status = status
+_TOO_SLOW: Final = 408
 
 
 def failure(error: Exception) -> HttpAnswer:
     """Returns the answer of a failed call."""
     if isinstance(error, CallFailedError):
         return _answer(error.status)
+    if isinstance(error, SlowBodyError):
+        return json_answer({"error": str(error)}, _TOO_SLOW)
     return _answer(refusal(error))
 
 

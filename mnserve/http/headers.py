@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
 from typing import Any, TypeAlias
 
-Scope: TypeAlias = "dict[str, Any]"
+Scope: TypeAlias = "MutableMapping[str, Any]"
 """Scope of a request, as ASGI has it."""
 
 

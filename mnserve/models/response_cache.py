@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections import OrderedDict
 from typing import Any, Final
 
 import numpy as np
+from cachetools import LRUCache
 
 from mnserve.codec.decoding import InferenceWork
 from mnserve.execution.request import Reply
@@ -18,7 +18,7 @@ from mnserve.execution.results import InferenceResult
 
 Array = np.ndarray[Any, Any]
 
-ENTRY_BYTES: Final = 320
+ENTRY_BYTES: Final = 420
 """Memory of an entry beside its arrays: its key and its place in the table."""
 _EMPTY_ARRAY_BYTES: Final = 160
 """Memory of an array beside its elements: the object, its shape and strides."""
@@ -32,33 +32,27 @@ class ResponseCache:
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._entries: OrderedDict[tuple[ModelResponses, bytes], list[Array]] = OrderedDict()
-        self.nbytes = 0
+        self._entries: LRUCache[tuple[ModelResponses, bytes], list[Array]] = LRUCache(max_bytes, entry_bytes)
+
+    @property
+    def nbytes(self) -> int:
         """Bytes of memory that the cached outputs take."""
+        return int(self._entries.currsize)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def _find(self, owner: ModelResponses, key: bytes) -> list[Array] | None:
-        outputs = self._entries.get((owner, key))
-        if outputs is not None:
-            self._entries.move_to_end((owner, key))
-        return outputs
+        return self._entries.get((owner, key))
 
     def _keep(self, owner: ModelResponses, key: bytes, arrays: list[Array]) -> None:
-        size = entry_bytes(arrays)
-        if size > self._max_bytes or (owner, key) in self._entries:
-            return
-        # Copies, since the arrays are views of the outputs of a whole batch.
-        self._entries[owner, key] = [_read_only_copy(array) for array in arrays]
-        self.nbytes += size
-        while self.nbytes > self._max_bytes:
-            self.nbytes -= entry_bytes(self._entries.popitem(last=False)[1])
+        if entry_bytes(arrays) <= self._entries.maxsize and (owner, key) not in self._entries:
+            # Copies, since the arrays are views of the outputs of a whole batch.
+            self._entries[owner, key] = [_read_only_copy(array) for array in arrays]
 
     def _drop(self, owner: ModelResponses) -> None:
         for entry in [entry for entry in self._entries if entry[0] is owner]:
-            self.nbytes -= entry_bytes(self._entries.pop(entry))
+            del self._entries[entry]
 
 
 class ModelResponses:

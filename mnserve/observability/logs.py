@@ -20,6 +20,8 @@ REQUEST_ID: contextvars.ContextVar[str] = contextvars.ContextVar("request_id", d
 """Id of the current request from its caller; empty without an id."""
 
 _ID_LENGTH: Final = 128
+_OF_CALLERS: Final = ("python_multipart", "uvicorn")
+"""Libraries that warn of what callers send, who are told; many callers would fill the log."""
 
 
 def _request_id() -> str:
@@ -88,3 +90,5 @@ def configure(level: str, style: str) -> None:
     handler.setFormatter(JsonFormatter() if style == "json" else TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("mnserve").setLevel(level.upper())
+    for library in _OF_CALLERS:
+        logging.getLogger(library).setLevel(logging.ERROR)

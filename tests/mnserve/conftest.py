@@ -23,6 +23,7 @@ from mnserve.errors import CredentialsError, StartError
 from mnserve.rpc.front_end import StopTimes
 from mnserve.server import Server
 from mnserve.settings import ServeSettings
+from mnserve.starting.addresses import Addresses
 
 
 class Certificates:
@@ -107,13 +108,13 @@ def words_of(settings: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture
-async def serve(repository: Path, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[str]]]:
-    """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
+async def start_server(repository: Path, tmp_path: Path) -> AsyncIterator[Callable[..., Awaitable[Addresses]]]:
+    """Starts a server for ``repository`` with these settings, and stops it after the test; returns its addresses."""
     servers: list[Server] = []
     processes: list[asyncio.subprocess.Process] = []
     log = tmp_path / "server.log"
 
-    async def start(**fields: Any) -> str:
+    async def start(**fields: Any) -> Addresses:
         given = {"grpc_port": 0, "metrics_port": 0, "intra_op_threads": 1, **fields}
         if "MNSERVE_FRONT_ENDS" in os.environ:
             command = [sys.executable, "-m", "mnserve", "serve", str(repository), *words_of(given)]
@@ -121,13 +122,15 @@ async def serve(repository: Path, tmp_path: Path) -> AsyncIterator[Callable[...,
                 process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=stderr)
             processes.append(process)
             assert process.stdout is not None
-            addresses = (await process.stdout.readline()).decode().replace(",", " ").split()
-            if not addresses:
+            words = (await process.stdout.readline()).decode().replace(",", " ").split()
+            if not words:
                 raise NotStartedError(log.read_text())
-            return next(word for word in addresses if word.startswith("grpc"))
+            (grpc,) = (word for word in words if word.startswith("grpc"))
+            *http, metrics = (word for word in words if word.startswith("http"))
+            return Addresses(grpc=grpc, metrics=metrics, http=http[0] if http else None)
         settings = ServeSettings(repository=str(repository), **given)
         servers.append(Server(settings, stop_times=StopTimes(refusal=0.0, last_answers=0.2)))
-        return (await servers[-1].start()).grpc
+        return await servers[-1].start()
 
     yield start
     await asyncio.gather(*(server.stop() for server in servers))
@@ -135,3 +138,13 @@ async def serve(repository: Path, tmp_path: Path) -> AsyncIterator[Callable[...,
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.communicate()
+
+
+@pytest.fixture
+def serve(start_server: Callable[..., Awaitable[Addresses]]) -> Callable[..., Awaitable[str]]:
+    """Starts a server for ``repository`` with these settings and returns its address; it is stopped after the test."""
+
+    async def start(**fields: Any) -> str:
+        return (await start_server(**fields)).grpc
+
+    return start

@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+_LINGER_SECONDS: Final = 1.0
 _STATUS_LINES: Final = {
     400: b"HTTP/1.1 400 Bad Request\r\n",
     408: b"HTTP/1.1 408 Request Timeout\r\n",
@@ -66,7 +67,7 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = self._in_body = self._broken = False
         self._began = self._head_began = self._answered = self._received = time.monotonic()
-        self._unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
+        self._last_unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
 
     # What uvicorn calls ---------------------------------------------------------------------------------------
 
@@ -138,6 +139,14 @@ class Connection(HttpToolsProtocol):
         """Monotonic time at which the connection began, or had its last answer."""
         return self._answered
 
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that the client has not taken."""
+        try:
+            return self.transport.get_write_buffer_size()
+        except AttributeError:  # a connection of TLS that has ended
+            return 0
+
     def check(self, now: float) -> None:
         """Ends the connection if it takes too long.
 
@@ -168,14 +177,14 @@ class Connection(HttpToolsProtocol):
 
     def _answer_is_stuck(self, now: float) -> bool:
         """Finds if a client does not read its answer."""
-        unread = self.transport.get_write_buffer_size()
+        unread = self.unread
         if not unread:
-            self._unread = 0
+            self._last_unread = 0
             return False
-        if not self._unread:
+        if not self._last_unread:
             self._unread_since = now
-        if unread != self._unread:
-            self._unread, self._unread_moved = unread, now
+        if unread != self._last_unread:
+            self._last_unread, self._unread_moved = unread, now
         limits = self._limits
         return now - self._unread_moved > limits.idle_seconds or now - self._unread_since > limits.answer_seconds
 
@@ -198,7 +207,10 @@ class Connection(HttpToolsProtocol):
         body = orjson.dumps({"error": reason})
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(_STATUS_LINES[status] + head + body)
-        self.transport.close()
+        # Closing at once, over bytes that are still on their way, would cut the answer off.
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
 
 
 def make_config(application: Any, limits: ConnectionLimits) -> Config:

@@ -49,18 +49,14 @@ class HttpListener:
     ) -> None:
         self._config = make_config(application, limits)
         self._sockets, self._limits, self._tls = sockets, limits, tls
+        self.port: int = sockets[0].getsockname()[1]
+        """The port."""
         self._state = ServerState()
         self._open: dict[socket.socket, Connection | None] = {}
         """Accepted sockets; None until the handshake is done."""
         self._room = asyncio.Event()
         self._accepting: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def port(self) -> int:
-        """The port."""
-        port: int = self._sockets[0].getsockname()[1]
-        return port
 
     def start(self) -> None:
         """Listens."""
@@ -180,7 +176,7 @@ class _Placed(Connection):
 
 
 def _has_unread(connection: Connection) -> bool:
-    return connection.transport.get_write_buffer_size() > 0
+    return connection.unread > 0
 
 
 def _begin(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:

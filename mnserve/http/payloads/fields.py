@@ -42,6 +42,15 @@ def set_parameters(target: Any, parameters: Mapping[str, Any], what: str) -> Non
 
 
 def shape_of(value: Any, what: str) -> list[int]:
+    """Returns a shape.
+
+    Args:
+        value: Value of the field.
+        what: Owner of the shape, for messages.
+
+    Raises:
+        InvalidRequestError: It is no list of whole numbers, or too long a one.
+    """
     if not isinstance(value, list) or any(type(size) is not int for size in value):
         raise InvalidRequestError(f"{what} has no shape; send a list of whole numbers, such as [1, 4]")
     if len(value) > MAX_DIMENSIONS:
@@ -52,6 +61,11 @@ def shape_of(value: Any, what: str) -> list[int]:
 
 
 def text_of(owner: Mapping[str, Any], key: str, what: str) -> str:
+    """Returns the text in a field; an empty one where there is none.
+
+    Raises:
+        InvalidRequestError: The field has something else.
+    """
     value = owner.get(key, "")
     if not isinstance(value, str):
         raise InvalidRequestError(f"the field {key} of {what} is no text; write it in quotes")
@@ -78,6 +92,11 @@ def object_of(owner: Mapping[str, Any], key: str, what: str) -> dict[str, Any]:
 
 
 def list_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Returns the objects in a field; none where it is missing.
+
+    Raises:
+        InvalidRequestError: The field has something else.
+    """
     value = content.get(key)
     if value is None:
         return []
@@ -87,10 +106,16 @@ def list_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def truth_of(value: Any, name: str) -> bool:
+    """Returns the value of a parameter that is true or false.
+
+    Raises:
+        InvalidRequestError: It is neither.
+    """
     if not isinstance(value, bool):
         raise InvalidRequestError(f"the parameter {name} is neither true nor false")
     return value
 
 
 def shown(text: str) -> str:
+    """Returns a name of a client for messages."""
     return printable(shortened(text))

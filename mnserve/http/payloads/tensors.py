@@ -129,9 +129,7 @@ def _raw(elements: list[Any], datatype: Datatype, what: str) -> bytes:
             narrow = array.astype(np.float32)
         if (too_large := np.isinf(narrow) & np.isfinite(array)).any():
             value = array[too_large.argmax()]
-            raise InvalidRequestError(
-                f"{what} has the value {value}, which is beyond FP32; send it as FP64, or scale it"
-            )
+            raise InvalidRequestError(f"{what} has the value {value}, beyond what FP32 holds; scale it")
         array = narrow
     return array.astype(datatype.dtype, copy=False).tobytes()
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -14,10 +15,10 @@ def health_routes(services: HttpServices) -> list[BaseRoute]:
     """Returns the routes of health."""
     model_ready = Call(services, _model_ready, right="ModelReady")
     return [
-        Route("/v2/health/live", Call(services, _live, right="ServerLive"), methods=["GET"]),
-        Route("/v2/health/ready", Call(services, _ready, right="ServerReady"), methods=["GET"]),
-        Route("/v2/models/{model}/ready", model_ready, methods=["GET"]),
-        Route("/v2/models/{model}/versions/{version}/ready", model_ready, methods=["GET"]),
+        JsonRoute("/v2/health/live", Call(services, _live, right="ServerLive"), methods=["GET"]),
+        JsonRoute("/v2/health/ready", Call(services, _ready, right="ServerReady"), methods=["GET"]),
+        JsonRoute("/v2/models/{model}/ready", model_ready, methods=["GET"]),
+        JsonRoute("/v2/models/{model}/versions/{version}/ready", model_ready, methods=["GET"]),
     ]
 
 

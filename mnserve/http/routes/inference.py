@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer
@@ -15,6 +15,7 @@ from mnserve.http.bodies import parsed_length
 from mnserve.http.calls import Call, Request
 from mnserve.http.payloads.answers import write_answer
 from mnserve.http.payloads.requests import ReadRequest, read_request
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def inference_routes(services: HttpServices) -> list[BaseRoute]:
         cancellable=True,
     )
     return [
-        Route("/v2/models/{model}/infer", infer, methods=["POST"]),
-        Route("/v2/models/{model}/versions/{version}/infer", infer, methods=["POST"]),
+        JsonRoute("/v2/models/{model}/infer", infer, methods=["POST"]),
+        JsonRoute("/v2/models/{model}/versions/{version}/infer", infer, methods=["POST"]),
     ]
 
 

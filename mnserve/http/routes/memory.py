@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
 from mnserve.http.payloads.messages import message_content
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -27,16 +28,16 @@ def memory_routes(services: HttpServices) -> list[BaseRoute]:
     cuda_unregister = Call(services, _cuda_unregister, right="CudaSharedMemoryUnregister")
     system, cuda = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
     return [
-        Route(f"{system}/status", status, methods=_READ),
-        Route(f"{system}/region/{{region}}/status", status, methods=_READ),
-        Route(f"{system}/region/{{region}}/register", register, methods=_WRITE),
-        Route(f"{system}/unregister", unregister, methods=_WRITE),
-        Route(f"{system}/region/{{region}}/unregister", unregister, methods=_WRITE),
-        Route(f"{cuda}/status", cuda_status, methods=_READ),
-        Route(f"{cuda}/region/{{region}}/status", cuda_status, methods=_READ),
-        Route(f"{cuda}/region/{{region}}/register", cuda_register, methods=_WRITE),
-        Route(f"{cuda}/unregister", cuda_unregister, methods=_WRITE),
-        Route(f"{cuda}/region/{{region}}/unregister", cuda_unregister, methods=_WRITE),
+        JsonRoute(f"{system}/status", status, methods=_READ),
+        JsonRoute(f"{system}/region/{{region}}/status", status, methods=_READ),
+        JsonRoute(f"{system}/region/{{region}}/register", register, methods=_WRITE),
+        JsonRoute(f"{system}/unregister", unregister, methods=_WRITE),
+        JsonRoute(f"{system}/region/{{region}}/unregister", unregister, methods=_WRITE),
+        JsonRoute(f"{cuda}/status", cuda_status, methods=_READ),
+        JsonRoute(f"{cuda}/region/{{region}}/status", cuda_status, methods=_READ),
+        JsonRoute(f"{cuda}/region/{{region}}/register", cuda_register, methods=_WRITE),
+        JsonRoute(f"{cuda}/unregister", cuda_unregister, methods=_WRITE),
+        JsonRoute(f"{cuda}/region/{{region}}/unregister", cuda_unregister, methods=_WRITE),
     ]
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute, Route
+from typing import Final
+
+from starlette.routing import BaseRoute
 
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.calls import Call, Request
 from mnserve.http.metrics import metrics_answer
 from mnserve.http.payloads.messages import message_answer
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
 _READ = ["GET"]
+_EXTENSIONS: Final = ("binary_tensor_data", "parameters")
+"""Extensions that HTTP has beside those of gRPC."""
 
 
 def model_routes(services: HttpServices) -> list[BaseRoute]:
@@ -20,21 +25,23 @@ def model_routes(services: HttpServices) -> list[BaseRoute]:
     config = Call(services, _config, right="ModelConfig")
     statistics = Call(services, _statistics, right="ModelStatistics")
     return [
-        Route("/metrics", Call(services, _metrics, right="ServerMetadata"), methods=_READ),
-        Route("/v2", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
-        Route("/v2/", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
-        Route("/v2/models/stats", statistics, methods=_READ),
-        Route("/v2/models/{model}", metadata, methods=_READ),
-        Route("/v2/models/{model}/versions/{version}", metadata, methods=_READ),
-        Route("/v2/models/{model}/config", config, methods=_READ),
-        Route("/v2/models/{model}/versions/{version}/config", config, methods=_READ),
-        Route("/v2/models/{model}/stats", statistics, methods=_READ),
-        Route("/v2/models/{model}/versions/{version}/stats", statistics, methods=_READ),
+        JsonRoute("/metrics", Call(services, _metrics, right="ServerMetadata"), methods=_READ),
+        JsonRoute("/v2", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
+        JsonRoute("/v2/", Call(services, _metadata, right="ServerMetadata"), methods=_READ),
+        JsonRoute("/v2/models/stats", statistics, methods=_READ),
+        JsonRoute("/v2/models/{model}", metadata, methods=_READ),
+        JsonRoute("/v2/models/{model}/versions/{version}", metadata, methods=_READ),
+        JsonRoute("/v2/models/{model}/config", config, methods=_READ),
+        JsonRoute("/v2/models/{model}/versions/{version}/config", config, methods=_READ),
+        JsonRoute("/v2/models/{model}/stats", statistics, methods=_READ),
+        JsonRoute("/v2/models/{model}/versions/{version}/stats", statistics, methods=_READ),
     ]
 
 
 async def _metadata(request: Request) -> HttpAnswer:
-    return message_answer(await request.ask(request.calls.ServerMetadata, pb.ServerMetadataRequest()))
+    response = await request.ask(request.calls.ServerMetadata, pb.ServerMetadataRequest())
+    response.extensions.extend(_EXTENSIONS)
+    return message_answer(response)
 
 
 async def _metrics(request: Request) -> HttpAnswer:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
 from mnserve.http.payloads.fields import object_of, set_parameters
 from mnserve.http.payloads.messages import message_content
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 
@@ -25,9 +26,9 @@ def control_routes(services: HttpServices) -> list[BaseRoute]:
     load = Call(services, _load, right="RepositoryModelLoad", most=LOAD_BYTES, places=services.limits.loads)
     unload = Call(services, _unload, right="RepositoryModelUnload")
     return [
-        Route("/v2/repository/index", index, methods=_WRITE),
-        Route("/v2/repository/models/{model}/load", load, methods=_WRITE),
-        Route("/v2/repository/models/{model}/unload", unload, methods=_WRITE),
+        JsonRoute("/v2/repository/index", index, methods=_WRITE),
+        JsonRoute("/v2/repository/models/{model}/load", load, methods=_WRITE),
+        JsonRoute("/v2/repository/models/{model}/unload", unload, methods=_WRITE),
     ]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from mnserve.errors import InvalidRequestError
 from mnserve.http.answers import HttpAnswer, json_answer
 from mnserve.http.calls import Call, Request
 from mnserve.http.payloads.answers import parameters_of
+from mnserve.http.routing import JsonRoute
 from mnserve.http.services import HttpServices
 from mnserve.protocol import service_pb2 as pb
 from mnserve.text.names import printable, shortened
@@ -23,9 +24,9 @@ def setting_routes(services: HttpServices) -> list[BaseRoute]:
     """Returns the routes of settings: GET lists them, POST changes those that its body names."""
     traces = Call(services, _traces, right="TraceSetting")
     return [
-        Route("/v2/logging", Call(services, _log, right="LogSettings"), methods=_METHODS),
-        Route("/v2/trace/setting", traces, methods=_METHODS),
-        Route("/v2/models/{model}/trace/setting", traces, methods=_METHODS),
+        JsonRoute("/v2/logging", Call(services, _log, right="LogSettings"), methods=_METHODS),
+        JsonRoute("/v2/trace/setting", traces, methods=_METHODS),
+        JsonRoute("/v2/models/{model}/trace/setting", traces, methods=_METHODS),
     ]
 
 

@@ -1,0 +1,73 @@
+"""Compressed bodies, within the limit of what they hold."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+
+import pytest
+
+from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
+from mnserve.http.answers import BINARY, HttpAnswer
+from mnserve.http.compression import compressed, decompressed
+
+TEXT = b"abc" * 1000
+
+
+def scope(accepted: bytes | None) -> dict[str, object]:
+    return {"headers": [] if accepted is None else [(b"accept-encoding", accepted)]}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [("gzip", gzip.compress), ("Deflate", zlib.compress), ("identity", bytes)]
+)
+def test_bodies_are_decompressed(encoding: str, pack: object) -> None:
+    assert decompressed(pack(TEXT), encoding, len(TEXT)) == TEXT  # type: ignore[operator]
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+    bomb = gzip.compress(bytes(200_000_000), 9)
+    with pytest.raises(MessageTooLargeError, match="decompressed body has more than 1000 bytes"):
+        decompressed(bomb, "gzip", 1000)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [(b"no gzip", "no gzip"), (gzip.compress(TEXT)[:-4], "no end"), (gzip.compress(TEXT) + b"more", "bytes behind")],
+)
+def test_damaged_bodies_are_refused(body: bytes, words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=words):
+        decompressed(body, "gzip", 10_000)
+
+
+def test_other_encodings_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="Content-Encoding is 'br'"):
+        decompressed(b"", "br", 10)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "media_type", "encoding"),
+    [
+        (b"gzip", BINARY, b"gzip"),
+        (b"deflate", BINARY, b"deflate"),
+        (b"gzip, deflate", BINARY, None),
+        (b"gzip, deflate, br", b"application/json", b"gzip"),
+        (b"gzip;q=0, deflate;q=0.5", b"application/json", b"deflate"),
+        (b"br", b"application/json", None),
+        (None, b"application/json", None),
+    ],
+)
+def test_answers_are_compressed_as_their_clients_ask(
+    accepted: bytes | None, media_type: bytes, encoding: bytes | None
+) -> None:
+    answer = compressed(HttpAnswer(TEXT, media_type), scope(accepted))
+    assert dict(answer.headers).get(b"content-encoding") == encoding
+    unpack = {b"gzip": gzip.decompress, b"deflate": zlib.decompress, None: bytes}[encoding]
+    assert unpack(answer.body) == TEXT
+
+
+def test_small_answers_and_those_that_do_not_shrink_stay() -> None:
+    for body in (b"abc", random.Random(0).randbytes(2000)):
+        answer = HttpAnswer(body)
+        assert compressed(answer, scope(b"gzip")) is answer
