@@ -16,7 +16,7 @@ from mnserve.codec.datatypes import DATATYPES
 from mnserve.codec.packed_tensors import datatype_name
 from mnserve.codec.tensors import array_to_raw, raw_to_array
 from mnserve.errors import InvalidRequestError, UnavailableError
-from mnserve.http.failures import CallFailedError
+from mnserve.http.errors import CallFailedError
 from mnserve.models.catalogue import Endpoint
 from mnserve.protocol import service_pb2 as pb
 from mnserve.protocol.model_config_pb2 import ModelConfig

@@ -135,19 +135,18 @@ class Console:
         given = (
             await asyncio.to_thread(TrialInput.from_json, request.body) if large else TrialInput.from_json(request.body)
         )
-        calls = self._services.calls
-        return _answer(await self._trials.predict(given, lambda message: calls.ModelInfer(message, request.context)))
+        return _answer(await self._trials.predict(given, partial(request.ask, request.calls.ModelInfer)))
 
     async def _load(self, request: Request) -> HttpAnswer:
         """Loads a model, or loads it again."""
         message = pb.RepositoryModelLoadRequest(model_name=request.path["model"])
-        await self._services.calls.RepositoryModelLoad(message, request.context)
+        await request.ask(request.calls.RepositoryModelLoad, message)
         return _answer({})
 
     async def _unload(self, request: Request) -> HttpAnswer:
         """Takes a model out."""
         message = pb.RepositoryModelUnloadRequest(model_name=request.path["model"])
-        await self._services.calls.RepositoryModelUnload(message, request.context)
+        await request.ask(request.calls.RepositoryModelUnload, message)
         return _answer({})
 
 
