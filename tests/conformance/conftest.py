@@ -20,6 +20,7 @@ from open_inference import request, rows
 
 HERE = Path(__file__).parent
 URL = os.environ.get("MN_CONFORMANCE_URL", "").removeprefix("grpc://")
+HTTP_URL = os.environ.get("MN_CONFORMANCE_HTTP_URL", "").removeprefix("http://").rstrip("/")
 _READY_SECONDS = 60
 
 
@@ -29,13 +30,14 @@ class OwnServer:
     def __init__(self, repository: Path, log: Path, *arguments: str) -> None:
         self._log = log
         command = [sys.executable, "-m", "mnserve", "serve", str(repository), *arguments]
-        command += ["--grpc-port", "0", "--metrics-port", "0", "--intra-op-threads", "1"]
+        command += ["--grpc-port", "0", "--metrics-port", "0", "--http-port", "0", "--intra-op-threads", "1"]
         with log.open("w") as errors:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert "grpc://" in line, self.log()
         self.address = line.split("grpc://")[1].split(",")[0].strip()
+        self.http_address = line.split("http://")[1].split(",")[0].strip()
 
     def log(self) -> str:
         """Text that the server wrote to standard error."""
@@ -61,8 +63,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def start_own(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., OwnServer]]:
     """Starts servers that end with the tests: ``start_own("--drain-delay", "1")``."""
-    if URL:
-        pytest.skip("needs a server that the test starts itself, and MN_CONFORMANCE_URL names another one")
+    if URL or HTTP_URL:
+        pytest.skip("needs a server that the test starts itself, and MN_CONFORMANCE_…URL names another one")
     started: list[OwnServer] = []
 
     def start(*arguments: str) -> OwnServer:
@@ -85,6 +87,12 @@ def own_server(start_own: Callable[..., OwnServer]) -> OwnServer:
 def address(request: pytest.FixtureRequest) -> str:
     """HOST:PORT of the server under test."""
     return URL or str(request.getfixturevalue("own_server").address)
+
+
+@pytest.fixture(scope="session")
+def http_address(request: pytest.FixtureRequest) -> str:
+    """HOST:PORT of the server under test for HTTP."""
+    return HTTP_URL or str(request.getfixturevalue("own_server").http_address)
 
 
 @pytest.fixture(scope="session")

@@ -105,6 +105,8 @@ async def test_control_needs_a_token_that_is_good_for_it(
         may[token] = (await console.get(f"{API}/status", headers=bearer(token))).json()["may_control"]
     assert may == {INFER: False, CONTROL: True}
     unload = f"{API}/models/double/unload"
+    refused = await console.post(f"{API}/models/double/load", headers=bearer(INFER), content=b"{}")
+    assert (refused.status_code, "good for" in refused.json()["error"]) == (403, True)
     for token, status in ((INFER, 403), ("wrong-wrong-wrong-wrong", 401), (CONTROL, 200)):
         assert (await console.post(unload, headers=bearer(token), content=b"{}")).status_code == status
     told = (await console.get(f"{API}/status", headers=bearer(INFER))).json()

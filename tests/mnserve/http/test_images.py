@@ -164,7 +164,6 @@ async def test_forms_and_texts_that_do_not_fit_are_refused(
     )
     assert "is no form of this call" in await refusal(content=b"abc", headers={"Content-Type": "multipart/form-data"})
     wrong = body(image)
-    assert "has no input 'image'" in await refusal(json=wrong) or wrong["inputs"][0]["name"] == "image"
     wrong["inputs"][0]["data"] = ["#" * 10]
     assert "image 0 of input 'image' is no base64 text" in await refusal(json=wrong)
     other = await client.post("/v2/models/double/infer", files={"image": image})

@@ -10,8 +10,8 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from mnserve.observability.gpu_metrics import GpuCollector
 from mnserve.http.metrics import MetricsServer
+from mnserve.observability.gpu_metrics import GpuCollector
 
 
 class Driver:

@@ -20,8 +20,8 @@ from mnserve.access import addresses
 from mnserve.access.addresses import check_port_free, socket_addresses
 from mnserve.errors import StartError
 from mnserve.execution.results import BatchResult, BatchTimes
-from mnserve.models.statistics import ModelCounters
 from mnserve.http.metrics import MetricsServer
+from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import ModelCollector
 
 PATIENCE = 30

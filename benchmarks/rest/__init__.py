@@ -1,0 +1,1 @@
+"""Throughput of HTTP beside gRPC, and beside MLServer's HTTP."""
