@@ -86,6 +86,13 @@ class ConsolePage:
         )
         return list(found)
 
+    def open_table(self, card: str) -> None:
+        """Open the table beside a chart, and wait for its rows; what is above may grow while the mouse is on its way."""
+        opened = f"document.querySelector({json.dumps(f'{card} details')})?.open"
+        while not self.browser.evaluate(opened):
+            self.browser.click(f"{card} summary")
+        self.browser.wait_for(f"document.querySelector({json.dumps(f'{card} tbody tr')}) !== null")
+
     def predict(self) -> None:
         """Click on Predict, and wait for the answers."""
         self.browser.click("#trial-form .primary")

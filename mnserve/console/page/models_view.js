@@ -39,16 +39,18 @@ export function setUpModels(history, tryModel) {
     busy.set(name, action);
     faults.delete(name);
     show(last);
+    let told;
     try {
       await send(`models/${encodeURIComponent(name)}/${action === "unload" ? "unload" : "load"}`, {});
-      announce(`${name}: ${{ load: "loaded", reload: "loaded again", unload: "unloaded" }[action]}.`);
+      told = { load: "loaded.", reload: "loaded again.", unload: "unloaded." }[action];
     } catch (error) {
       faults.set(name, error.message);
-      announce(`${name}: ${error.message}`);
+      told = error.message;
     }
     busy.delete(name);
     await refresh();
     show(last);
+    announce(`${name}: ${told}`);
   }
 
   return show;

@@ -48,8 +48,10 @@ def calls(address: str) -> Iterator[None]:
 
     with ThreadPoolExecutor(1) as thread:
         going = thread.submit(call)
-        yield
-        stop.set()
+        try:
+            yield
+        finally:
+            stop.set()
         going.result()
 
 
@@ -58,14 +60,13 @@ def test_traffic_is_drawn_as_it_comes(server: Any, browser: Chromium) -> None:
     with ConsolePage(browser, server.http) as page, calls(server.address):
         page.wait_until_known()
         page.choose("#traffic-model", "double, version 1")
-        browser.click(f"{chart.format(1)} summary")
+        page.open_table(chart.format(1))
         figures = f"[...document.querySelectorAll('{chart.format(1)} tbody td:nth-child(2)')]"
         browser.wait_for(f"{figures}.some(one => +one.innerText > 0)")
         browser.wait_for("document.querySelector('.tile:nth-child(2) dd').innerText.endsWith('ms')")  # p50
         browser.wait_for("document.querySelector('.tile:nth-child(4) dd').innerText === '2'")  # rows a batch
-        browser.click(f"{chart.format(3)} summary")
-        browser.wait_for(f"document.querySelectorAll('{chart.format(3)} tbody tr').length === 1")
-        assert page.text(f"{chart.format(3)} tbody th") == "2"
+        page.open_table(chart.format(3))
+        assert page.texts(f"{chart.format(3)} tbody th") == ["2"]
         assert "at most" in browser.evaluate("document.querySelector('.plot').getAttribute('aria-label')")
         assert browser.evaluate("document.querySelectorAll('.charts canvas').length") == 4
         shades = browser.evaluate("""(() => {
@@ -109,8 +110,7 @@ def test_an_image_is_predicted_and_explained(server: Any, browser: Chromium, dig
         assert images
         assert all(width == 8 and text.startswith("Training image ") for width, text in images)
         # The table beside a chart has both distributions.
-        browser.click(".answer summary")
-        browser.wait_for("document.querySelector('.answer tbody tr') !== null")
+        page.open_table(".answer")
         first = page.texts(".answer tbody tr:first-child > *")
         best = int(expected["probabilities"][0].argmax())
         assert first == [
@@ -172,8 +172,7 @@ def test_two_models_are_compared_on_one_input(server: Any, browser: Chromium, di
         assert page.text("#trial-results .wide") == said
         browser.click("#trial-latency")
         browser.wait_for("document.querySelector('#trial-results .note')?.innerText.includes('times as long')")
-        browser.click("#trial-results summary")
-        browser.wait_for("document.querySelectorAll('#trial-results tbody tr').length === 2")
+        page.open_table("#trial-results")
         rows = page.texts("#trial-results tbody tr")
         assert [row.split("\t")[0] for row in rows] == ["digits-mn", "digits-plain"]
         assert all(cell.endswith("ms") or cell.endswith("s") for row in rows for cell in row.split("\t")[1:])
@@ -234,7 +233,7 @@ def test_models_are_unloaded_and_loaded_again(server: Any, browser: Chromium) ->
         browser.click("tr[data-model=colors] [data-action=Unload]")
         browser.click("#confirm-yes")
         browser.wait_for(f"{state} === 'Not loaded'")
-        assert page.text("#announce") == "colors: unloaded."
+        browser.wait_for("document.getElementById('announce').innerText === 'colors: unloaded.'")
         with Client(server.address) as client:
             assert not client.model_ready("colors")
         browser.click("tr[data-model=colors] [data-action=Load]")
@@ -252,8 +251,7 @@ def test_names_that_look_like_markup_stay_text(server: Any, browser: Chromium, d
         browser.choose_files("#image-files", digits)
         page.predict()
         browser.wait_for("document.querySelectorAll('.answer').length === 2")
-        browser.click(".answer summary")
-        browser.wait_for("document.querySelector('.answer tbody tr') !== null")
+        page.open_table(".answer")
         labels = set(page.texts(".answer bdi, .answer tbody th"))
         assert any(label.startswith(("<img src=x", "</bdi><script>")) for label in labels), labels
         assert browser.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0

@@ -85,7 +85,7 @@ def test_a_token_for_control_loads_and_none_is_left_behind(server: Any, browser:
         give(browser, CONTROL)
         browser.click("tr[data-model=colors] [data-action=Load]")
         browser.wait_for("document.getElementById('announce').innerText === 'colors: loaded.'")
-        assert page.text("tr[data-model=colors] .chip") == "Ready"
+        browser.wait_for("document.querySelector('tr[data-model=colors] .chip').innerText === 'Ready'")
         kept = browser.evaluate("""JSON.stringify([
           location.href, document.cookie, {...localStorage}, {...sessionStorage}, window.name, history.state,
           document.documentElement.outerHTML, [...document.querySelectorAll('input')].map(one => one.value),
