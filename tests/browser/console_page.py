@@ -87,7 +87,7 @@ class ConsolePage:
         return list(found)
 
     def open_table(self, card: str) -> None:
-        """Open the table beside a chart, and wait for its rows; what is above may grow while the mouse is on its way."""
+        """Open the table beside a chart, and wait for its rows; what is above may grow while the mouse moves."""
         opened = f"document.querySelector({json.dumps(f'{card} details')})?.open"
         while not self.browser.evaluate(opened):
             self.browser.click(f"{card} summary")

@@ -8,9 +8,10 @@ export function confirmed(title, text, action) {
   byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;
   byId("confirm-yes").textContent = action;
-  dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
+    // Not on the event "close", which may come when the next question is asked already.
+    dialog.querySelector("form").onsubmit = (event) => resolve(event.submitter.value === "yes");
+    dialog.oncancel = () => resolve(false); // the key Escape
   });
 }
