@@ -54,7 +54,7 @@ def _data(tensor: Any, content: bytes | None) -> Any:
     datatype, shape = DATATYPES.get(tensor.datatype), list(tensor.shape)
     if datatype is None or tensor.datatype in _BINARY_ONLY or any(size < 0 for size in shape):
         return None
-    if math.prod(shape) > 2**16:
+    if math.prod(size for size in shape if size) > 2**16:  # a list of nothing may have any length
         return None
     try:
         if content is None:

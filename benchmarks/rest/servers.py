@@ -65,13 +65,13 @@ def mlserver(python: Path, network: Path, folder: Path, ports: tuple[int, int, i
     http, grpc, metrics = ports
     model = folder / "mlserver"
     model.mkdir()
-    shutil.copy(Path(__file__).with_name("mlserver_model.py"), model)
+    shutil.copy(Path(__file__).with_name("mlserver_model.txt"), model / "mlserver_model.py")
     settings = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "debug": False, "parallel_workers": 0}
     (model / "settings.json").write_text(json.dumps({**settings, "host": "127.0.0.1"}))
     batching = {"max_batch_size": MAX_ROWS, "max_batch_time": 0.002}
     named = {"name": "m", "implementation": "mlserver_model.OnnxModel"}
     (model / "model-settings.json").write_text(json.dumps({**named, **batching}))
-    environment = os.environ | {"REST_MODEL": str(network), "PYTHONPATH": str(model), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"REST_MODEL": str(network), "PYTHONPATH": str(model), "ORT_DISABLE_TELEMETRY": "1"}
     with (folder / "mlserver.log").open("w") as log:
         server = subprocess.Popen(
             [str(python), "-m", "mlserver.cli.main", "start", str(model)],

@@ -22,7 +22,7 @@ _Stamp = tuple[Path, int, int]
 """File, time of its last change, and size."""
 
 
-class NeighborImages:
+class PublishedImages:
     """Finds the training images that were published with a version of a model.
 
     Args:

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from mnserve.console.description import describe, describe_state
-from mnserve.console.neighbor_images import NeighborImages
+from mnserve.console.neighbor_images import PublishedImages
 from mnserve.console.same_site import SameSite
 from mnserve.console.trial import Trials
 from mnserve.console.trial_input import TrialInput
@@ -59,7 +59,7 @@ class Console:
 
     def __init__(self, services: HttpServices) -> None:
         self._services = services
-        self._trials = Trials(services.models, NeighborImages(Path(services.settings.repository)))
+        self._trials = Trials(services.models, PublishedImages(Path(services.settings.repository)))
 
     def routes(self) -> list[BaseRoute]:
         """Returns the routes, to be mounted at the root."""

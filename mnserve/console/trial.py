@@ -9,7 +9,7 @@ from typing import Any, Final
 from mnserve.console.called_model import ConsoleModel, Infer
 from mnserve.console.image_trial import ImageTrial
 from mnserve.console.kinds import image_input, table_layout
-from mnserve.console.neighbor_images import NeighborImages
+from mnserve.console.neighbor_images import PublishedImages
 from mnserve.console.row_trial import predict_rows
 from mnserve.console.tensor_trial import predict_tensors
 from mnserve.console.trial_input import TrialInput
@@ -40,7 +40,7 @@ class Trials:
         images: Training images of neighbors.
     """
 
-    def __init__(self, models: Catalogue, images: NeighborImages) -> None:
+    def __init__(self, models: Catalogue, images: PublishedImages) -> None:
         self._models, self._images = models, images
         # Requests are decoded in threads of the event loop; these wait for requests and must not take their places.
         self._threads = ThreadPoolExecutor(_THREADS, "console")

@@ -28,6 +28,7 @@ Message = TypeVar("Message")
 Response = TypeVar("Response")
 
 _MAX_FIELDS: Final = 64
+_TRIMMED_BYTES: Final = 2**16
 _INLINE_BYTES: Final = 2**15
 """Answers up to this size are compressed on the event loop."""
 
@@ -128,7 +129,7 @@ class Call:
                 if (task := asyncio.current_task()) is not None:
                     self._places.begin(task)
                 answer = await self._answered(scope, receive, context)
-        except ClientLeftError:
+        except (ClientLeftError, asyncio.CancelledError):  # nobody waits, or the server ends
             return
         except Exception as error:  # noqa: BLE001 (every error becomes an answer)
             self._count(error)
@@ -158,7 +159,11 @@ class Call:
             query=_query(scope.get("query_string", b"")),
             body=body,
         )
-        return await (until_left(self._answer(request), receive) if self._cancellable else self._answer(request))
+        try:
+            return await (until_left(self._answer(request), receive) if self._cancellable else self._answer(request))
+        finally:
+            if len(body) > _TRIMMED_BYTES:
+                self._services.heap.ended(len(body))
 
 
 async def until_left(answer: Awaitable[HttpAnswer], receive: Any) -> HttpAnswer:

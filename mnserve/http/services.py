@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from mnserve.access.authorization import Authorization
@@ -12,6 +12,7 @@ from mnserve.errors import RequestError
 from mnserve.http.context import HttpContext
 from mnserve.models.catalogue import Catalogue
 from mnserve.protocol import service_pb2
+from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.servicer import Servicer
 from mnserve.settings import ServeSettings
 
@@ -29,6 +30,7 @@ class HttpServices:
         calls: Answers the calls of the protocol.
         limits: Bounds of the calls in progress.
         authorization: Checks the tokens of calls; None where they need none.
+        heap: Gives the memory of large bodies back.
         metrics: Reads the metrics of the whole server: their text and its type, for a header ``Accept``.
     """
 
@@ -38,6 +40,7 @@ class HttpServices:
     limits: CallLimits
     authorization: Authorization | None
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
+    heap: HeapTrimming = field(default_factory=HeapTrimming)
 
     @property
     def is_open_locally(self) -> bool:

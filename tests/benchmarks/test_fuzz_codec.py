@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzzing import http_target
 from fuzzing import target as fuzzing_target
 from fuzzing.dice import RandomDice
+from fuzzing.http_target import HttpTarget
 from fuzzing.seeds import CHOICES, MESSAGE, write_seeds
 from fuzzing.signatures import SIGNATURES
 from fuzzing.structured import valid
@@ -96,6 +98,32 @@ def test_an_answer_with_other_values_is_a_finding(target: Target, monkeypatch: p
     request.inputs.add(name="a", datatype="FP32", shape=[1, 1])  # as the model "single" takes it
     with pytest.raises(Finding, match="'a' went out as"):
         target.raw(request.SerializeToString())
+
+
+def test_bodies_of_http_are_answered_or_refused(tmp_path: Path) -> None:
+    target = HttpTarget()
+    for seed in range(300):
+        target.structured(RandomDice(seed))
+    for number in range(write_seeds(tmp_path / "seeds", "http")):
+        target.raw((tmp_path / "seeds" / f"seed-{number:03}").read_bytes()[1:])
+    assert set(target.outcomes) == {"answered", "InvalidRequestError", "UnsupportedError", "form"}
+    assert target.outcomes["answered"] > 40
+
+
+def test_a_body_that_means_something_else_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shifted(*arguments: Any) -> bytes:
+        return bytes(reversed(to_raw(*arguments)))
+
+    to_raw = http_target.json_to_raw
+    monkeypatch.setattr("mnserve.http.payloads.requests.json_to_raw", shifted)
+    target = HttpTarget()
+
+    def take_many() -> None:
+        for seed in range(500):
+            target.structured(RandomDice(seed))
+
+    with pytest.raises(Finding, match="in the body, and"):
+        take_many()
 
 
 def fuzz(*words: str) -> subprocess.CompletedProcess[str]:

@@ -85,10 +85,11 @@ class HttpListener:
         deadline = time.monotonic() + seconds
         while self._open and time.monotonic() < deadline and any(map(_has_unread, self._connections)):
             await asyncio.sleep(_LOOK_SECONDS)
-        for task in self._tasks | self._state.tasks:
-            task.cancel()
         for connection in self._connections:
             connection.end()
+        await asyncio.sleep(0)  # their requests hear of it
+        for task in self._tasks | self._state.tasks:
+            task.cancel()
         await asyncio.gather(*self._tasks, *self._state.tasks, return_exceptions=True)
 
     @property

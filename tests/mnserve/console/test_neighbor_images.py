@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mnserve.console.neighbor_images import NeighborImages
+from mnserve.console.neighbor_images import PublishedImages
 from mnserve.errors import ModelNotFoundError, TrainingImagesError
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "data" / "repository"
@@ -32,7 +32,7 @@ def published(repository: Path) -> Path:
 
 
 def test_the_published_images_are_read_once(repository: Path, published: Path) -> None:
-    images = NeighborImages(repository)
+    images = PublishedImages(repository)
     found = images.of(Version())  # type: ignore[arg-type]
     assert found is not None
     assert found.images.shape[1:] == (1, 8, 8)
@@ -41,7 +41,7 @@ def test_the_published_images_are_read_once(repository: Path, published: Path) -
 
 
 def test_a_file_that_was_changed_since_is_refused(repository: Path, published: Path) -> None:
-    images = NeighborImages(repository)
+    images = PublishedImages(repository)
     images.of(Version())  # type: ignore[arg-type]
     with np.load(published / "neighbors.npz") as arrays:
         changed = dict(arrays) | {"images": 255 - arrays["images"]}
@@ -55,4 +55,4 @@ def test_a_file_that_was_changed_since_is_refused(repository: Path, published: P
 
 def test_a_model_that_has_left_the_repository_is_told(repository: Path, published: Path) -> None:
     with pytest.raises(ModelNotFoundError):
-        NeighborImages(repository).of(Version("gone"))  # type: ignore[arg-type]
+        PublishedImages(repository).of(Version("gone"))  # type: ignore[arg-type]

@@ -186,3 +186,18 @@ async def test_closing_lets_answers_out_and_ends_the_others() -> None:
     assert (await idle).count(b"HTTP/1.1 200") == 1
     with pytest.raises(ConnectionRefusedError):
         await talk(listener.port, GET)
+
+
+async def test_closing_ends_what_takes_too_long_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    async def never(_scope: Any, _receive: Any, _send: Any) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(1000)
+
+    listener = HttpListener(never, bind_port("127.0.0.1", 0, "{} {}"), ConnectionLimits())
+    listener.start()
+    waiting = asyncio.create_task(talk(listener.port, GET))
+    await asyncio.sleep(0.2)
+    async with asyncio.timeout(SECONDS):
+        await listener.close(0.2)
+    assert await waiting == b""
+    assert not caplog.records
