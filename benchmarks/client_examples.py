@@ -11,6 +11,7 @@ the examples could not be run.
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from pathlib import Path
 from client_programs.catalogue import EXAMPLES, IMAGE, Example
 from client_programs.models import write_image, write_repository
 from common.options import add_json, positive_number, script_parser
-from perf_analyzer import BenchmarkError, server
+from perf_analyzer import BenchmarkError, announced
 
 DEFAULT_PORT = 8001
 OPTIONS = ("--server-name", "triton")
@@ -95,18 +96,22 @@ def _run_all(examples: Sequence[Example], arguments: argparse.Namespace) -> list
         repository, image = Path(folder) / "models", Path(folder) / "grey.png"
         write_repository(repository)
         write_image(image)
-        for explicit in (False, True):
-            group = [example for example in examples if example.explicit == explicit]
-            if not group:
-                continue
+        for explicit, without in sorted({(example.explicit, example.without) for example in examples}):
+            group = [example for example in examples if (example.explicit, example.without) == (explicit, without)]
+            if without:  # these come last
+                shutil.rmtree(repository / without)
             options = [
                 *OPTIONS,
                 "--grpc-port",
                 str(arguments.port),
+                "--http-port",
+                "0",
                 *(["--model-control", "explicit"] if explicit else []),
             ]
-            with server(repository, *options) as address:
+            with announced(repository, *options) as line:
+                addresses = {scheme: line.split(f"{scheme}://")[1].split(",")[0].strip() for scheme in ("grpc", "http")}
                 for example in group:
+                    address = addresses["http" if example.http else "grpc"]
                     outcomes.append(_run(example, arguments, image, address))
                     print(f"{example.title:<68} {outcomes[-1].result}", flush=True)
     return outcomes

@@ -123,6 +123,13 @@ def make_repository(root: Path) -> str:
 @contextmanager
 def server(repository: Path, *options: str) -> Iterator[str]:
     """Run ``mnserve serve`` on free ports, and yield HOST:PORT; a bad exit code of the server is an error."""
+    with announced(repository, *options) as line:
+        yield line.split("grpc://")[1].split(",")[0].strip()
+
+
+@contextmanager
+def announced(repository: Path, *options: str) -> Iterator[str]:
+    """Run ``mnserve serve`` on free ports, and yield the line with its addresses."""
     command = [sys.executable, "-m", "mnserve", "serve", str(repository), "--grpc-port", "0", "--metrics-port", "0"]
     command += options
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -131,7 +138,7 @@ def server(repository: Path, *options: str) -> Iterator[str]:
         line = process.stdout.readline()
         if "grpc://" not in line:
             raise BenchmarkError(f"the server did not start on {repository}")
-        yield line.split("grpc://")[1].split(",")[0].strip()
+        yield line
     finally:
         process.terminate()
         code = process.wait(START_SECONDS)

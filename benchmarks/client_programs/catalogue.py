@@ -19,6 +19,8 @@ class Example:
         reason: why it cannot pass here; empty for one that passes.
         explicit: it loads and unloads models itself.
         fixed_port: it asks localhost:8001, whatever the address.
+        http: it speaks HTTP.
+        without: model that the repository lacks, for an example that counts others.
     """
 
     file: str
@@ -26,6 +28,8 @@ class Example:
     reason: str = ""
     explicit: bool = False
     fixed_port: bool = False
+    http: bool = False
+    without: str = ""
 
     @property
     def title(self) -> str:
@@ -38,6 +42,8 @@ _DENSENET: Final = ("-m", "densenet_onnx", "-c", "3", "-s", "INCEPTION")
 _INCEPTION: Final = ("-m", "inception_onnx", "-c", "2", "-s", "INCEPTION")
 _SEQUENCES: Final = "models keep no state between the requests of a sequence: UNIMPLEMENTED"
 _DECOUPLED: Final = "its model is decoupled, with several answers to a request; here each has one"
+_PACKED: Final = ("--request-compression-algorithm", "gzip", "--response-compression-algorithm", "deflate")
+_ATTRDICT: Final = "over HTTP the example needs attrdict, which Python 3.10 and later cannot import"
 _GPU: Final = "memory of a GPU cannot be registered: UNIMPLEMENTED (and the client needs a GPU)"
 
 EXAMPLES: Final = (
@@ -72,5 +78,23 @@ EXAMPLES: Final = (
     Example("simple_grpc_aio_sequence_stream_infer_client.py", reason=_SEQUENCES),
     Example("simple_grpc_custom_repeat.py", reason=_DECOUPLED),
     Example("simple_grpc_cudashm_client.py", reason=_GPU),
+    Example("simple_http_infer_client.py", http=True),
+    Example("simple_http_async_infer_client.py", http=True),
+    Example("simple_http_aio_infer_client.py", http=True),
+    Example("simple_http_string_infer_client.py", http=True),
+    Example("simple_http_shm_client.py", http=True),
+    Example("simple_http_shm_string_client.py", http=True),
+    Example("simple_http_health_metadata.py", http=True),
+    Example("simple_http_infer_client.py", _PACKED, http=True),
+    Example("image_client.py", (*_DENSENET, IMAGE), http=True, reason=_ATTRDICT),
+    Example("reuse_infer_objects_client.py", http=True),
+    Example(
+        "simple_http_model_control.py",
+        http=True,
+        explicit=True,
+        without="simple_sequence",
+    ),
+    Example("simple_http_sequence_sync_infer_client.py", http=True, reason=_SEQUENCES),
+    Example("simple_http_cudashm_client.py", http=True, reason=_GPU),
     Example("ensemble_image_client.py", (*_GRPC, IMAGE), reason="ensembles are not served"),
 )

@@ -95,7 +95,7 @@ def test_every_example_of_the_folder_is_run_and_its_result_told(
     assert lines["reuse_infer_objects_client"].endswith("FAILED: wrong sum")
     assert "cannot: its model is decoupled" in lines["simple_grpc_custom_repeat"]
     assert "there is no model 'repeat_int32'" in rows["simple_grpc_custom_repeat"]["told"]
-    assert done.stdout.endswith("3 of 6 pass, 2 failed\n")
+    assert done.stdout.endswith("3 of 7 pass, 3 failed\n")
 
 
 def test_a_folder_without_examples_cannot_be_run(run_script: Callable[..., Any], tmp_path: Path) -> None:
