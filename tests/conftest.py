@@ -278,12 +278,12 @@ def colour_model(repository: Path, write_colour_model: Callable[..., Path]) -> C
     return partial(write_colour_model, repository)
 
 
-@pytest.fixture
-def onnx_model(repository: Path) -> Callable[..., Path]:
-    """Writes any ONNX graph into ``repository`` and returns the folder of the model.
+@pytest.fixture(scope="session")
+def write_onnx_model() -> Callable[..., Path]:
+    """Writes any ONNX graph anywhere and returns the folder of the model.
 
-    ``onnx_model("double", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``; further
-    keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
+    ``write_onnx_model(repository, "twice", [("Add", ["x", "x"], ["y"])], {"x": ("FLOAT", ["batch", 4])}, {"y": ...})``;
+    further keywords: ``initializers`` (name -> array), ``config`` (text of config.pbtxt), ``version``.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -294,6 +294,7 @@ def onnx_model(repository: Path) -> Callable[..., Path]:
         ]
 
     def write(
+        repository: Path,
         name: str,
         nodes: list[Any],
         inputs: dict[str, tuple[str, list[Any]]],
@@ -325,6 +326,12 @@ def onnx_model(repository: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
+def onnx_model(repository: Path, write_onnx_model: Callable[..., Path]) -> Callable[..., Path]:
+    """Writes any ONNX graph into ``repository``: ``onnx_model("double", [("Add", ["x", "x"], ["y"])], …)``."""
+    return partial(write_onnx_model, repository)
+
+
+@pytest.fixture
 def double_model(onnx_model: Callable[..., Path]) -> Callable[..., Path]:
     """Writes a model whose output ``y`` is twice its input ``x``: ``double_model("name", width=4)``."""
 
@@ -336,10 +343,16 @@ def double_model(onnx_model: Callable[..., Path]) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+def browser_flags() -> tuple[str, ...]:
+    """Further options of Chromium; a module may have its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory, browser_flags: tuple[str, ...]) -> Iterator[Chromium]:
     """Headless Chromium; a test that wants it is skipped where there is none."""
     executable = next((found for name in _BROWSERS if (found := shutil.which(name))), None)
     if executable is None:
         pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-    with Chromium(executable, tmp_path_factory.mktemp("profile")) as page:
+    with Chromium(executable, tmp_path_factory.mktemp("profile"), browser_flags) as page:
         yield page

@@ -57,6 +57,7 @@ FLOORS: Final[Mapping[str, Sequence[Sequence[str]]]] = {
         ("commands",),
         ("distributed", "process"),
         ("processes", "server"),
+        ("console",),
         ("http",),
         ("rpc", "tuning"),
         ("bench", "checking", "predicting", "observability", "remote", "engine_links"),

@@ -14,7 +14,7 @@ from mnserve.errors import ImageError
 MAX_PIXELS: Final = 64 * 1024 * 1024
 """Largest image that is decoded; a file of a few kilobytes can claim far more and fill the memory."""
 SENT_FORMATS: Final = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "PPM")
-"""Formats that are decoded of images that callers send."""
+"""Formats that are decoded of images that callers send. Pillow reads MPO files, which phones write, as JPEG."""
 
 
 def decoded(

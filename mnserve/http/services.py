@@ -16,7 +16,8 @@ from mnserve.rpc.heap_trimming import HeapTrimming
 from mnserve.rpc.servicer import Servicer
 from mnserve.settings import ServeSettings
 
-_SERVICE: Final = f"/{service_pb2.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/"
+SERVICE: Final = f"/{service_pb2.DESCRIPTOR.services_by_name['GRPCInferenceService'].full_name}/"
+"""Beginning of the full names of its calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,6 @@ class HttpServices:
         if self.authorization is None:
             return
         try:
-            self.authorization.check(f"{_SERVICE}{method}", context.invocation_metadata())
+            self.authorization.check(f"{SERVICE}{method}", context.invocation_metadata())
         except RequestError as error:
             raise self.authorization.refusal(error, context.peer()) from None

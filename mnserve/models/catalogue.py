@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from mnserve.batching.queue_policy import QueueRules
 from mnserve.batching.request_limits import RequestLimits
@@ -165,3 +165,6 @@ class Catalogue(Protocol):
             InvalidRequestError: The version is not a number.
             ModelNotReadyError: The model is there but cannot answer.
         """
+
+    async def snapshots(self) -> list[dict[str, Any]]:
+        """Tells all counters of every loaded version, as :meth:`mnserve.models.statistics.ModelCounters.snapshot`."""

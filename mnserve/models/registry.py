@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mnserve.errors import (
     LoadFailedError,
@@ -213,6 +213,10 @@ class Models(CatalogueView[ServedModel]):
             found = self.find(name, version)
             counters = [found.counters] if version else [entry for entry in self.counters() if entry.name == name]
         return [entry.message() for entry in counters]
+
+    async def snapshots(self) -> list[dict[str, Any]]:
+        """Tells all counters of every loaded version."""
+        return [counters.snapshot() for counters in self.counters()]
 
     def stop(self) -> None:
         """Reports every model as not ready from now on, and abandons loads; requests are still answered."""

@@ -9,16 +9,18 @@ import time
 from array import array
 from collections.abc import Callable, MutableSequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from mnserve.execution.latency_buckets import BUCKETS, bucket_of
 from mnserve.execution.results import BatchResult, BatchTimes
 from mnserve.protocol import service_pb2 as pb
 
 FAILURE_REASONS: Final = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
 """Reasons of failures under Triton's names: turned away or too late; the caller left; the engine; the request."""
 
-
-CELLS: Final = 24
+_LATENCIES: Final = 24
+"""First cell of the histogram of latencies."""
+CELLS: Final = _LATENCIES + BUCKETS
 """Cells of the counters of one model version: 64-bit integers, in an array or in memory that processes share."""
 (
     _ROWS,
@@ -120,6 +122,7 @@ class ModelCounters:
         cells[_INPUT_NS] += times.input_ns
         cells[_INFER_NS] += times.infer_ns
         cells[_OUTPUT_NS] += times.output_ns
+        cells[_LATENCIES + bucket_of(total_ns)] += 1
         cells[LAST_MS] = time.time_ns() // 1_000_000  # wall clock: the protocol wants a date
 
     def record_cache_hit(self, *, total_ns: int, lookup_ns: int) -> None:
@@ -128,6 +131,7 @@ class ModelCounters:
         cells[_SUCCESS_NS] += total_ns
         cells[_HITS] += 1
         cells[_HIT_NS] += lookup_ns
+        cells[_LATENCIES + bucket_of(total_ns)] += 1
 
     def record_cache_miss(self, lookup_ns: int) -> None:
         """Counts one request whose answer was not in the cache."""
@@ -189,6 +193,27 @@ class ModelCounters:
     def cache_miss(self) -> Duration:
         """Requests whose answer was looked for in vain."""
         return Duration(self._cells[_MISSES], self._cells[_MISS_NS])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Describes all counters in plain values of JSON, with keys of text; durations are nanoseconds.
+
+        ``latencies`` and ``batches`` are pairs: the bucket of ``latency_buckets``, or the rows of a batch, and how many
+        requests or batches had them.
+        """
+        return {
+            "name": self.name,
+            "version": self.version,
+            "answered": self.success.count,
+            "failed": {reason: failed.count for reason, failed in self.failure.items()},
+            "rows": self.rows,
+            "runs": self.runs,
+            "waiting": self.pending(),
+            "total_ns": self.success.ns,
+            "queue_ns": self.queue.ns,
+            "infer_ns": self.infer.ns,
+            "latencies": [[bucket, count] for bucket, count in enumerate(self._cells[_LATENCIES:CELLS]) if count],
+            "batches": [[rows, batch.infer.count] for rows, batch in sorted(self.batches.items())],
+        }
 
     def message(self) -> pb.ModelStatistics:
         """Makes the protocol message."""

@@ -17,9 +17,10 @@ from mnserve.predicting.training_images import TrainingImage, TrainingImages
 from mnserve.protocol import model_config_pb2 as pb
 
 _INDICES, _WEIGHTS, _LABELS = "neighbor_indices", "neighbor_weights", "neighbor_labels"
-_UNADAPTED = "unadapted_probabilities"
+UNADAPTED = "unadapted_probabilities"
+"""Output with the probabilities of all classes without adaptation."""
 _ROUNDING = 1e-3
-EXPLANATION = (_INDICES, _WEIGHTS, _LABELS, _UNADAPTED)
+EXPLANATION = (_INDICES, _WEIGHTS, _LABELS, UNADAPTED)
 """Outputs of a model that can explain its answers."""
 
 
@@ -133,16 +134,16 @@ def _check(outputs: Mapping[str, NDArray[Any]], classes: int, count: int) -> Non
         (_INDICES, indices, integers, indices.shape),
         (_WEIGHTS, weights, floats, indices.shape),
         (_LABELS, labels, integers, indices.shape),
-        (_UNADAPTED, unadapted, floats, (count, classes)),
+        (UNADAPTED, unadapted, floats, (count, classes)),
     ):
         if not isinstance(array.dtype.type(), kinds) or array.shape != shape or array.ndim != 2 or len(array) != count:
             numbers = "whole numbers" if kinds is integers else "float16, float32 or float64"
             raise ImageModelError(
                 f"the model's output '{name}' is {array.dtype} {list(array.shape)} for {count} image(s) and {classes} "
                 f"classes; an explanation needs {numbers} of shape "
-                f"{[count, classes] if name == _UNADAPTED else [count, 'neighbors']}"
+                f"{[count, classes] if name == UNADAPTED else [count, 'neighbors']}"
             )
-    for name, array, limit in ((_WEIGHTS, weights, 1.0), (_UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
+    for name, array, limit in ((_WEIGHTS, weights, 1.0), (UNADAPTED, unadapted, 1.0), (_LABELS, labels, classes - 1)):
         if not ((array >= 0) & (array <= limit + _ROUNDING)).all():
             raise ImageModelError(
                 f"the model's output '{name}' has values outside of 0 to {limit:g}, or that are not finite; check the "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -111,4 +112,4 @@ def _read(row: Any, number: int, columns: Sequence[str], reader: RowReader) -> R
 
 def _reader(layout: TableLayout) -> RowReader:
     columns = layout.columns
-    return RowReader(layout, RowFile(name="rows", header=columns, columns=columns, separator=",", rows=iter(())))
+    return RowReader(layout, RowFile(source=Path("rows"), header=columns, columns=columns, separator=",", rows=iter(())))

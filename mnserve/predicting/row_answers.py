@@ -20,7 +20,8 @@ from mnserve.protocol.model_config_pb2 import ModelConfig
 from mnserve.repository.row_layout import TableLayout
 
 _VALUE: Final = "value"
-_EXPLANATION: Final = ("neighbor_indices", "neighbor_weights", "neighbor_values", "unadapted_value")
+ROW_EXPLANATION: Final = ("neighbor_indices", "neighbor_weights", "neighbor_values", "unadapted_value")
+"""Outputs of a model of values that can explain its answers."""
 
 
 class RowAnswer(Protocol):
@@ -131,7 +132,7 @@ class RowValueAnswers:
 
     def __init__(self, config: ModelConfig, layout: TableLayout, *, explain: bool) -> None:
         names = {output.name for output in config.output}
-        if explain and not names.issuperset(_EXPLANATION):
+        if explain and not names.issuperset(ROW_EXPLANATION):
             raise RowModelError(
                 f"model '{config.name}' does not tell its neighbors; leave out --explain, or export it again with "
                 "mnexport --explain K"
@@ -146,7 +147,7 @@ class RowValueAnswers:
     @property
     def outputs(self) -> list[str]:
         """Names of the outputs to request."""
-        return [_VALUE, *(_EXPLANATION if self._explain else ())]
+        return [_VALUE, *(ROW_EXPLANATION if self._explain else ())]
 
     @property
     def columns(self) -> list[str]:
@@ -166,11 +167,11 @@ class RowValueAnswers:
         values = self._checked(outputs, _VALUE, (count, targets))
         if not self._explain:
             return [RowValueAnswer(targets=self._targets, values=tuple(row)) for row in values]
-        neighbors = outputs[_EXPLANATION[0]].shape[-1]
-        indices, weights = (self._checked(outputs, name, (count, neighbors)) for name in _EXPLANATION[:2])
+        neighbors = outputs[ROW_EXPLANATION[0]].shape[-1]
+        indices, weights = (self._checked(outputs, name, (count, neighbors)) for name in ROW_EXPLANATION[:2])
         of_entries = (count, neighbors) if targets == 1 else (count, neighbors, targets)
-        entry_values = self._checked(outputs, _EXPLANATION[2], of_entries).reshape(count, neighbors, targets)
-        unadapted = self._checked(outputs, _EXPLANATION[3], (count, targets))
+        entry_values = self._checked(outputs, ROW_EXPLANATION[2], of_entries).reshape(count, neighbors, targets)
+        unadapted = self._checked(outputs, ROW_EXPLANATION[3], (count, targets))
         return [
             RowValueAnswer(
                 targets=self._targets,

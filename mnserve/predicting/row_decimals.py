@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from mnserve.errors import RowFileError
-from mnserve.predicting.row_file import open_rows
+from mnserve.predicting.row_file import TableText, open_rows
 from mnserve.repository.row_layout import TableLayout
 
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?(\d*),(\d*)([eE][+-]?\d+)?", re.ASCII)
 _DECIMAL_POINT: Final = re.compile(r"[+-]?\d*\.\d*[1-9]\d*([eE][+-]?\d+)?", re.ASCII)
 
 
-def decimal_mark(path: Path, layout: TableLayout) -> str:
+def decimal_mark(path: Path | TableText, layout: TableLayout) -> str:
     """Reads through a table and returns the decimal mark of its numbers, "." or ",".
 
     Raises:

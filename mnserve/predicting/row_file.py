@@ -42,11 +42,27 @@ class TableRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableText:
+    """A table in memory.
+
+    Attributes:
+        name: Name of the table, for messages.
+        text: Its lines.
+    """
+
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, kw_only=True)
 class RowFile:
     """An open table.
 
     Attributes:
-        name: Name of the file.
+        source: The file, or the table in memory.
         header: Cells of its first line.
         columns: Names of its columns: those cells without blanks around them, and "Unnamed: 3" for an empty one, as in
             training.
@@ -54,11 +70,16 @@ class RowFile:
         rows: All rows; a fault of the file itself is raised as a RowFileError where it is met.
     """
 
-    name: str
+    source: Path | TableText
     header: tuple[str, ...]
     columns: tuple[str, ...]
     separator: str
     rows: Iterator[TableRow]
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return str(self.source)
 
     def positions(self, names: Sequence[str]) -> tuple[int, ...]:
         """Finds columns by their names.
@@ -80,11 +101,11 @@ class RowFile:
 
 
 @contextmanager
-def open_rows(path: Path, needed: Sequence[str]) -> Iterator[RowFile]:
+def open_rows(path: Path | TableText, needed: Sequence[str]) -> Iterator[RowFile]:
     """Opens a table.
 
     Args:
-        path: The file.
+        path: The file, or a table in memory.
         needed: Names of columns by which the separator is told.
 
     Raises:
@@ -93,16 +114,16 @@ def open_rows(path: Path, needed: Sequence[str]) -> Iterator[RowFile]:
     with _open(path) as stream:
         try:
             first = next((line for line in stream if line.strip()), "")
-        except (OSError, EOFError, UnicodeDecodeError) as error:
+            separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
+        except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
             raise _unreadable(path, error) from error
         if not first:
             raise RowFileError(f"{path}: the file is empty; its first line has to name the columns")
-        separator = max(_SEPARATORS, key=lambda mark: _found(first, mark, needed))
         reader = csv.reader(itertools.chain([first], stream), delimiter=separator, strict=True)
         records = _records(path, reader)
         header = tuple(next(records, ()))
         yield RowFile(
-            name=str(path),
+            source=path,
             header=header,
             columns=tuple(name.strip() or f"Unnamed: {place}" for place, name in enumerate(header)),
             separator=separator,
@@ -121,7 +142,7 @@ def _rows(records: Iterator[list[str]], width: int) -> Iterator[TableRow]:
         yield TableRow(number=number, cells=tuple(cells), fault=fault)
 
 
-def _records(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
+def _records(path: Path | TableText, reader: Iterator[list[str]]) -> Iterator[list[str]]:
     try:
         yield from (cells for cells in reader if cells)
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
@@ -129,7 +150,10 @@ def _records(path: Path, reader: Iterator[list[str]]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[io.TextIOWrapper]:
+def _open(path: Path | TableText) -> Iterator[io.TextIOBase]:
+    if isinstance(path, TableText):
+        yield io.StringIO(path.text.removeprefix("\ufeff"), newline="")
+        return
     if os.path.isdir(path):
         raise RowFileError(f"{path}: this is a folder; name the tables in it")
     if not os.path.exists(path):
@@ -149,7 +173,7 @@ def _open(path: Path) -> Iterator[io.TextIOWrapper]:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, error: Exception) -> RowFileError:
+def _unreadable(path: Path | TableText, error: Exception) -> RowFileError:
     if isinstance(error, UnicodeDecodeError):
         return RowFileError(f"{path}: the file is not text in UTF-8; {_REMEDY} in UTF-8")
     reason = getattr(error, "strerror", None) or str(error)

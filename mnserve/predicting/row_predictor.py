@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from mnserve.errors import AnswerTimeoutError, MnServeError, RowError, RowFileError, ServerUnreachableError
@@ -56,7 +55,7 @@ class RowPredictor:
             RowFileError: A column is missing, or the file cannot be read any further; rows before it are answered.
         """
         file.positions(self._layout.columns)
-        reader = RowReader(self._layout, file, decimal_mark(Path(file.name), self._layout))
+        reader = RowReader(self._layout, file, decimal_mark(file.source, self._layout))
         rows = iter(file.rows)
         broken: RowFileError | None = None
         while broken is None:

@@ -69,6 +69,8 @@ class Administration:
             return await self._unload(arguments)
         if method == "statistics":
             return await self._statistics(arguments)
+        if method == "snapshots":
+            return await self._snapshots()
         if method == "metrics":
             return await self._metrics(arguments)
         return await self._spread(asking, arguments)
@@ -138,6 +140,10 @@ class Administration:
             for counters in self.counters()
             if name in ("", counters.name) and (wanted is None or counters.version in wanted)
         ]
+
+    async def _snapshots(self) -> list[dict[str, Any]]:
+        await asyncio.gather(*(self._ask_for_batches(engine) for engine in self._engines))
+        return [counters.snapshot() for counters in self.counters()]
 
     async def _metrics(self, arguments: Arguments) -> tuple[str, str]:
         if self.page is None:

@@ -133,6 +133,7 @@ class FrontEndProcess:
             self._connections = ConnectionCounts(port, lambda count: self._send("connections", count=count))
 
     async def _listen_http(self, port: int) -> str:
+        from mnserve.console.routes import further_routes
         from mnserve.http.front_end import HttpFrontEnd  # loads Starlette, which other servers do without
         from mnserve.http.services import HttpServices
 
@@ -144,7 +145,7 @@ class FrontEndProcess:
             authorization=self._front_end.authorization,
             metrics=self._metrics,
         )
-        self._http = HttpFrontEnd(services)
+        self._http = HttpFrontEnd(services, further_routes(services))
         return await self._http.start(port=port, share_port=True)
 
     def _link(self, message: Message, fds: list[int]) -> None:

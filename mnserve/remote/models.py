@@ -62,3 +62,8 @@ class RemoteModels(CatalogueMirror):
             self.find(name, version)
         messages = await self._authority.call("statistics", {"name": name, "version": version})
         return [pb.ModelStatistics.FromString(base64.b64decode(text)) for text in messages]
+
+    async def snapshots(self) -> list[dict[str, Any]]:
+        """Tells all counters of every loaded version, over all processes."""
+        told: list[dict[str, Any]] = await self._authority.call("snapshots", {})
+        return told

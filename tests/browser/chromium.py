@@ -1,5 +1,6 @@
 """Headless Chromium over its debugging pipe: messages of the DevTools protocol, each ended by a zero byte."""
 
+import base64
 import fcntl
 import json
 import os
@@ -11,6 +12,8 @@ from types import TracebackType
 from typing import Any
 
 _SECONDS = 60.0
+_KEYS = {"Tab": (9, ""), "Enter": (13, "\r"), "Escape": (27, ""), " ": (32, " ")}
+"""Key -> its number, and its text."""
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
 
 
@@ -20,11 +23,12 @@ class Chromium:
     Args:
         executable: of Chromium.
         profile: an empty folder.
+        flags: further options.
     """
 
-    def __init__(self, executable: str, profile: Path) -> None:
+    def __init__(self, executable: str, profile: Path, flags: tuple[str, ...] = ()) -> None:
         (their_in, self._out), (self._in, their_out) = self._pipe(), self._pipe()
-        words = [executable, *_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank"]
+        words = [executable, *_FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}", *flags, "about:blank"]
         quiet = os.open(os.devnull, os.O_RDWR)
         moves = [(os.POSIX_SPAWN_DUP2, source, target) for source, target in ((their_in, 3), (their_out, 4))]
         moves += [(os.POSIX_SPAWN_DUP2, quiet, 2)]
@@ -89,6 +93,69 @@ class Chromium:
         found = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
+
+    def wait_for(self, expression: str) -> Any:
+        """The value of a JavaScript expression once it is true."""
+        deadline = time.monotonic() + _SECONDS
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < deadline, f"{expression} has not become true"
+            time.sleep(0.05)
+        return value
+
+    def click(self, selector: str) -> None:
+        """Click with the mouse on the middle of an element that is seen, and reachable there."""
+        element = f"document.querySelector({json.dumps(selector)})"
+        self.wait_for(f"{element} !== null && {element}.getClientRects().length > 0")
+        x, y, reached = self.evaluate(f"""(() => {{
+          const element = {element};
+          element.scrollIntoView({{block: "center", behavior: "instant"}});
+          const {{left, top, width, height}} = element.getBoundingClientRect();
+          const [x, y] = [left + width / 2, top + height / 2];
+          const hit = document.elementFromPoint(x, y);
+          return [x, y, element.contains(hit) || hit?.contains(element)];
+        }})()""")
+        assert reached, f"{selector} is covered"
+        self.drag([(x, y)])
+
+    def drag(self, points: list[tuple[float, float]]) -> None:
+        """Press the mouse at the first point, and let it go at the last."""
+        (x, y), *others = points
+        button: dict[str, Any] = {"button": "left", "buttons": 1, "clickCount": 1}
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, **button)
+        for x, y in others:
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, **button)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, **button)
+
+    def press(self, key: str) -> None:
+        """Press a key such as Tab, Enter, Escape or a space."""
+        code, text = _KEYS[key]
+        typed = {"text": text} if text else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **typed)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
+
+    def type(self, text: str) -> None:
+        """Write text where the focus is."""
+        self.call("Input.insertText", text=text)
+
+    def choose_files(self, selector: str, files: list[Path]) -> None:
+        """Choose files in an input of the page."""
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file) for file in files])
+
+    def drop_files(self, selector: str, files: list[Path]) -> None:
+        """Drop files of this machine on an element."""
+        x, y = self.evaluate(f"""(() => {{
+          const {{left, top, width, height}} = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
+          return [left + width / 2, top + height / 2];
+        }})()""")
+        data = {"items": [], "files": [str(file) for file in files], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self.call("Input.dispatchDragEvent", type=kind, x=x, y=y, data=data)
+
+    def screenshot(self) -> bytes:
+        """PNG of what is seen."""
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def _next(self) -> dict[str, Any]:
         deadline = time.monotonic() + _SECONDS

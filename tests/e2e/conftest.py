@@ -56,8 +56,8 @@ class ServerProcess:
         self.announcement = self.process.stdout.readline()
         assert self.announcement.startswith("serving"), self.log()
         words = self.announcement.replace(",", " ").split()
-        self.address = next(word for word in words if word.startswith("grpc://")).removeprefix("grpc://")
-        self.metrics = next(word for word in words if word.startswith("http://"))
+        self.address = next(word for word in words if word.startswith("grpc")).partition("://")[2]
+        self.metrics = next(word for word in words if word.endswith("/metrics"))
 
     def log(self) -> str:
         """Standard error so far."""

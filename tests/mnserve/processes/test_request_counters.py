@@ -8,7 +8,7 @@ import pytest
 
 from mnserve.access.refused_calls import RefusedCalls
 from mnserve.execution.results import NO_TIMES
-from mnserve.models.statistics import ModelCounters
+from mnserve.models.statistics import LAST_MS, ModelCounters
 from mnserve.processes.request_counters import RequestCounters
 from mnserve.shared_catalogue.shared_counters import PAGE_CELLS, refused_of, slot_of
 
@@ -38,7 +38,7 @@ def test_the_sum_goes_on_where_a_front_end_has_died_and_begins_anew_after_an_unl
     counters(slot_of(second, slot)).record_failure(reason="OTHER", total_ns=1)
     assert shown(sums) == (4, 2, 1)
     last = ModelCounters("m", 1, lambda: 0, sums.counts(("m", 1))).message().last_inference
-    assert last == second[32 + 24 * slot + 7] > 0
+    assert last == slot_of(second, slot)[LAST_MS] > 0
     sums.fold(1)
     sums.add_page(1, page())
     assert shown(sums) == (4, 2, 1)
