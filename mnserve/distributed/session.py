@@ -78,7 +78,7 @@ def _connect(settings: RaySettings) -> None:
 def _start(settings: RaySettings, target: Any) -> None:
     cluster = settings.cluster
     serve.start(
-        http_options={"port": cluster.http_port},
+        http_options={"port": cluster.list_port},
         grpc_options={
             "port": settings.grpc_port,
             "grpc_servicer_functions": [SERVICER],
@@ -130,7 +130,7 @@ def _announce(settings: RaySettings) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(
         f"serving by {count} {plural} on grpc://{host}:{settings.grpc_port}, "
-        f"list of replicas http://127.0.0.1:{settings.cluster.http_port}/{settings.cluster.app}",
+        f"list of replicas http://127.0.0.1:{settings.cluster.list_port}/{settings.cluster.app}",
         markup=False,
     )
     console.file.flush()

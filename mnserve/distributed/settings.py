@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from mnserve.errors import SettingsError
-from mnserve.settings import ServeSettings
+from mnserve.object_store.url import is_url
+from mnserve.settings import OFF, ServeSettings
 
 NODE_HOST: Final = "node"
 """Host that means the address by which a cluster knows the machine of a replica."""
@@ -26,7 +27,7 @@ class ClusterSettings:
     """Address of a Ray cluster, such as auto or HOST:6379; empty starts one on this machine, which ends with us."""
     app: str = "mnserve"
     """Name of the application; an application of that name is updated."""
-    http_port: int = 8000
+    list_port: int = 8000
     """Port of Ray Serve's HTTP proxies, which list the replicas and their addresses."""
     detach: bool = False
     """Leave the application running on the cluster, and return once it is ready."""
@@ -34,8 +35,8 @@ class ClusterSettings:
     def __post_init__(self) -> None:
         if not self.app or not self.app.isprintable():
             raise SettingsError(f"--app is {self.app[:80]!r}; it must have printable characters")
-        if not 1 <= self.http_port <= 65_535:
-            raise SettingsError(f"--http-port is {self.http_port}; it must be from 1 to 65535")
+        if not 1 <= self.list_port <= 65_535:
+            raise SettingsError(f"--list-port is {self.list_port}; it must be from 1 to 65535")
         if self.detach and not self.address:
             raise SettingsError(
                 "--detach leaves an application on a cluster, and without --address the cluster ends with this "
@@ -111,8 +112,18 @@ class RaySettings(ServeSettings):
         super().__post_init__()
         if not self.grpc_port:
             raise SettingsError("--grpc-port is 0; Ray Serve's proxies need a port from 1 to 65535")
-        if self.grpc_port == self.cluster.http_port:
-            raise SettingsError(f"--grpc-port and --http-port are both {self.grpc_port}; choose two")
+        if self.grpc_port == self.cluster.list_port:
+            raise SettingsError(f"--grpc-port and --list-port are both {self.grpc_port}; choose two")
+        if is_url(self.repository):
+            raise SettingsError(
+                "REPOSITORY is a URL, and replicas read a folder that every machine of the cluster has; copy or mount it"
+                " there, or serve the URL with `mnserve serve`"
+            )
+        if self.http_port != OFF:
+            raise SettingsError(
+                "--http-port and --console are for `mnserve serve`; replicas answer gRPC, by Ray Serve's proxies or "
+                "directly"
+            )
         if self.front_ends or self.engine_processes != 1:
             raise SettingsError(
                 "--front-ends and --engine-processes are for `mnserve serve`, and a replica is one process; give more "

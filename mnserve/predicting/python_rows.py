@@ -112,4 +112,5 @@ def _read(row: Any, number: int, columns: Sequence[str], reader: RowReader) -> R
 
 def _reader(layout: TableLayout) -> RowReader:
     columns = layout.columns
-    return RowReader(layout, RowFile(source=Path("rows"), header=columns, columns=columns, separator=",", rows=iter(())))
+    file = RowFile(source=Path("rows"), header=columns, columns=columns, separator=",", rows=iter(()))
+    return RowReader(layout, file)

@@ -326,7 +326,7 @@ def test_the_command_runs_an_application_until_a_signal(
     cluster: RayCluster, proxy: grpc.Channel, repository: Path
 ) -> None:
     words = [sys.executable, "-m", "mnserve", "ray", str(repository), "--address", cluster.address, "--app", "second"]
-    words += ["--grpc-port", str(cluster.ports["grpc"]), "--http-port", str(cluster.ports["http"]), "--cpus", "0"]
+    words += ["--grpc-port", str(cluster.ports["grpc"]), "--list-port", str(cluster.ports["http"]), "--cpus", "0"]
     metadata = (("application", "second"),)
     stub = GRPCInferenceServiceStub(proxy)
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:

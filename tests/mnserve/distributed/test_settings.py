@@ -37,7 +37,10 @@ def test_threads_that_were_asked_for_stay() -> None:
     ("values", "words"),
     [
         ({"grpc_port": 0}, "--grpc-port is 0"),
-        ({"grpc_port": 8000}, "--http-port are both 8000"),
+        ({"grpc_port": 8000}, "--list-port are both 8000"),
+        ({"repository": "s3://bucket/models"}, "REPOSITORY is a URL"),
+        ({"http_port": 8005}, "replicas answer gRPC"),
+        ({"console": True}, "replicas answer gRPC"),
         ({"front_ends": 2}, "--front-ends"),
         ({"engine_processes": 2, "front_ends": 1}, "--engine-processes"),
         ({"model_control": "explicit"}, "give none or poll"),
