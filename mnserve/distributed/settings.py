@@ -116,8 +116,8 @@ class RaySettings(ServeSettings):
             raise SettingsError(f"--grpc-port and --list-port are both {self.grpc_port}; choose two")
         if is_url(self.repository):
             raise SettingsError(
-                "REPOSITORY is a URL, and replicas read a folder that every machine of the cluster has; copy or mount it"
-                " there, or serve the URL with `mnserve serve`"
+                "REPOSITORY is a URL, and replicas read a folder that every machine of the cluster has; copy or mount "
+                "it there, or serve the URL with `mnserve serve`"
             )
         if self.http_port != OFF:
             raise SettingsError(
