@@ -85,6 +85,7 @@ _TREE: Final = {
         "docs/benchmarks/similarity",
         "docs/benchmarks/few-shot",
         "docs/benchmarks/heads",
+        "docs/benchmarks/adaptive-heads",
     ),
     "Project": (
         "docs/decisions/structure",
