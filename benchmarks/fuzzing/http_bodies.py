@@ -39,13 +39,13 @@ def body_of(request: Request, dice: Dice) -> tuple[bytes, int | None]:
                 behind += content
         inputs.append({**item, "parameters": parameters} if parameters else item)
     outputs = [{"name": output.name, "parameters": _parameters(output.parameters)} for output in request.outputs]
-    content = {
+    written = {
         "id": request.id,
         "parameters": {**_parameters(request.parameters), "binary_data_output": bool(dice.integer(0, 1))},
         "inputs": inputs,
         "outputs": outputs,
     }
-    text = json.dumps(content, ensure_ascii=bool(dice.integer(0, 1))).encode("utf-8", "surrogatepass")
+    text = json.dumps(written, ensure_ascii=bool(dice.integer(0, 1))).encode("utf-8", "surrogatepass")
     return text + behind, len(text) if behind else None
 
 
@@ -56,6 +56,7 @@ def _data(tensor: Any, content: bytes | None) -> Any:
         return None
     if math.prod(size for size in shape if size) > 2**16:  # a list of nothing may have any length
         return None
+    array: Any
     try:
         if content is None:
             array = contents_to_array(tensor.contents, datatype, shape, "x")

@@ -128,8 +128,9 @@ def _check_answer(response: pb.ModelInferResponse, form: AnswerForm) -> None:
         else:
             again = json_to_raw(output["data"], DATATYPES[output["datatype"]], output["shape"], output["name"])
         if again != raw:
-            arrays = [raw_to_array(one, DATATYPES[output["datatype"]], output["shape"], "") for one in (again, raw)]
-            if not np.array_equal(*arrays, equal_nan=DATATYPES[output["datatype"]].floating):
-                raise Finding(f"'{output['name']}' went out as {arrays[0]!r}, and was {arrays[1]!r}")
+            datatype = DATATYPES[output["datatype"]]
+            sent, had = (raw_to_array(data, datatype, output["shape"], "") for data in (again, raw))
+            if not np.array_equal(sent, had, equal_nan=datatype.floating):
+                raise Finding(f"'{output['name']}' went out as {sent!r}, and was {had!r}")
     if position != len(answer.body):
         raise Finding(f"the answer has {len(answer.body) - position} bytes too many")

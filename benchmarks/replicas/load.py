@@ -62,7 +62,7 @@ async def _load(target: str, message: bytes, application: str, callers: int, sec
     begin = time.perf_counter()
 
     async def call_on(channel: grpc.aio.Channel) -> None:
-        call = channel.unary_unary(_METHOD)
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
         while (started := time.perf_counter()) < begin + seconds:
             await call(message, metadata=(("application", application),), timeout=60)
             ended.append((time.perf_counter(), time.perf_counter() - started))

@@ -67,7 +67,7 @@ def test_tensors_of_every_datatype_come_back_as_they_were(server: HttpServer, da
     elif datatype == "BF16":
         tensor, expected = bfloat16(np.array([[1, -2.5]])), None
     else:
-        dtype = DTYPES[datatype]
+        dtype: Any = DTYPES[datatype]
         limits = np.iinfo(dtype) if dtype.kind in "iu" else None
         values = [0, 1] if dtype.kind == "b" else [limits.min, limits.max] if limits else [-2.5, 1e-3]
         expected = np.array([values], dtype=dtype)
