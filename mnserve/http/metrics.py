@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable
@@ -72,9 +73,10 @@ class MetricsServer:
         self._running.result()
 
     def close(self) -> None:
-        """Stops serving and frees the port."""
+        """Stops serving and frees the port; once more does nothing."""
         loop, stop = self._running.result()
-        loop.call_soon_threadsafe(stop.set)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(stop.set)
         self._thread.join()
 
     async def _serve(self) -> None:

@@ -276,7 +276,7 @@ async def test_a_broken_engine_is_unhealthy(replicas: Any, connect: Any) -> None
     broken = await replicas(run_timeout=0.2)
     await broken.check_health()
     stub = GRPCInferenceServiceStub(await connect(Proxy(broken)))
-    assert (await status_of(stub.ModelInfer(request("slow", turns=20_000))))[0] == "UNAVAILABLE"
+    assert (await status_of(stub.ModelInfer(request("slow", turns=300_000))))[0] == "UNAVAILABLE"
     with pytest.raises(Exception, match="slow"):
         await broken.check_health()
     while EngineThread.any_alive():  # else the interpreter would end around it

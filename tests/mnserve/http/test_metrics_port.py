@@ -163,3 +163,12 @@ def test_clients_that_leave_are_no_errors(caplog: pytest.LogCaptureFixture) -> N
                 connection.sendall(text)
         assert b"nv_" in scrape(port)
     assert not caplog.records
+
+
+def test_a_second_stop_does_nothing() -> None:
+    server = MetricsServer("127.0.0.1", 0, list)
+    scrape(server.port)
+    server.close()
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        connect(server.port)
