@@ -225,7 +225,7 @@ def test_bytes_that_are_no_message_are_a_fault_of_the_caller(proxy: grpc.Channel
 def test_a_full_queue_says_when_to_try_again(cluster: RayCluster, proxy: grpc.Channel) -> None:
     message = request("small", ROWS)
     message.inputs.add(name="turns", datatype="INT64", shape=[1, 1])
-    message.raw_input_contents.append(np.array([[300]], np.int64).tobytes())
+    message.raw_input_contents.append(np.array([[2000]], np.int64).tobytes())
     with grpc.insecure_channel(cluster.proxies[0], options=[("grpc.enable_retries", 0)]) as once:
         stub = GRPCInferenceServiceStub(once)
         calls = [stub.ModelInfer.future(message, timeout=30) for _ in range(30)]
