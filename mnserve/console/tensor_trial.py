@@ -53,22 +53,42 @@ def _array(name: str, value: Any, datatype: Datatype) -> NDArray[Any]:
     if datatype.name == _BITS:
         raise InvalidRequestError(f"{what} is {_BITS}, which the page cannot send; call the model through a client")
     try:
-        array = np.array(value)  # as Python has them: a number out of range must not be wrapped
+        array = np.array(
+            value, object
+        )  # as Python has them: no text takes the room of the longest, no number is wrapped
+        elements = array.ravel().tolist()
+        if any(isinstance(item, (list, dict)) for item in elements):
+            raise ValueError
+        kinds = _kinds(datatype)
+        if not all(isinstance(item, kinds) for item in elements):
+            raise InvalidRequestError(f"{what} is {datatype.name}, but has other values; write elements of that type")
         if datatype.is_bytes:
-            return np.array([str(item).encode() for item in array.ravel()], object).reshape(array.shape)
-        kinds = "b" if datatype.dtype.kind == "b" else "biuf" if datatype.floating else "biu"
-        if array.dtype.kind not in kinds:
-            raise InvalidRequestError(f"{what} is {datatype.name}, but has other values; write numbers of that type")
-        if datatype.dtype.kind in "iu" and array.size:
+            encoded = np.empty(array.size, object)
+            encoded[:] = [item.encode() for item in elements]
+            return encoded.reshape(array.shape)
+        if datatype.dtype.kind in "iu" and elements:
             limits = np.iinfo(datatype.dtype)
-            if array.min() < limits.min or array.max() > limits.max:
+            if min(elements) < limits.min or max(elements) > limits.max:
                 raise InvalidRequestError(f"{what} is {datatype.name}, from {limits.min} to {limits.max}")
         with np.errstate(over="ignore"):
-            return array.astype(datatype.dtype)
+            typed = array.astype(datatype.dtype)
+        if datatype.floating and not np.isfinite(typed).all():
+            raise InvalidRequestError(
+                f"{what} is {datatype.name}, which cannot hold one of its numbers; write smaller ones"
+            )
+        return typed
     except (ValueError, OverflowError):
         raise InvalidRequestError(
             f"{what} is no tensor: its lists have different lengths, or are too deep; write it like [[1, 2], [3, 4]]"
         ) from None
+
+
+def _kinds(datatype: Datatype) -> tuple[type, ...]:
+    if datatype.is_bytes:
+        return (str,)
+    if datatype.dtype.kind == "b":
+        return (bool,)
+    return (bool, int, float) if datatype.floating else (bool, int)
 
 
 def _output(name: str, array: NDArray[Any], datatype: Datatype) -> dict[str, Any]:

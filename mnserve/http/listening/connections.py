@@ -16,6 +16,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 _LINGER_SECONDS: Final = 1.0
+_MAX_PIPELINED: Final = 64
+"""Most requests of a connection that wait for the answers to those before them."""
 _STATUS_LINES: Final = {
     400: b"HTTP/1.1 400 Bad Request\r\n",
     408: b"HTTP/1.1 408 Request Timeout\r\n",
@@ -84,6 +86,8 @@ class Connection(HttpToolsProtocol):
                 self.cycle.keep_alive = False
             self._broken = True
         except httptools.HttpParserError:
+            if self._broken:  # by too many requests
+                return
             if self._head_bytes > self._limits.head_bytes:
                 self._refuse_head()
             else:
@@ -113,6 +117,8 @@ class Connection(HttpToolsProtocol):
         """See :class:`httptools.HttpRequestParser`."""
         self._in_head, self._in_body, self._head_bytes = False, True, 0
         super().on_headers_complete()
+        if len(self.pipeline) > _MAX_PIPELINED:
+            self._end_pipeline()
         limit = self._limits.age_seconds
         if limit and time.monotonic() - self._began > limit:
             self.cycle.keep_alive = False
@@ -187,6 +193,17 @@ class Connection(HttpToolsProtocol):
             self._last_unread, self._unread_moved = unread, now
         limits = self._limits
         return now - self._unread_moved > limits.idle_seconds or now - self._unread_since > limits.answer_seconds
+
+    def _end_pipeline(self) -> None:
+        """Drops the newest request and all behind it; the connection ends with the answer to the one before.
+
+        uvicorn stops reading where requests wait, but one read may hold thousands of them.
+        """
+        self.pipeline.popleft()
+        self.cycle = self.pipeline[0][0]
+        self.cycle.keep_alive = False
+        self._broken, self._in_body = True, False
+        raise OverflowError  # the parser stops
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size

@@ -144,6 +144,7 @@ async def test_without_explicit_control_nothing_is_unloaded(
         (b'{"model": "double", "tensors": {"z": [1]}}', "no input 'z'"),
         (b'{"model": "double", "tensors": {"x": [[1, 2, 3, "a"]]}}', "FP32"),
         (b'{"model": "double", "tensors": {"x": [[1], [1, 2]]}}', "lists have different lengths"),
+        (b'{"model": "double", "tensors": {"x": [[1, 2, 3, 1e39]]}}', "cannot hold"),
         (b'{"model": "double", "rows": "a\\n1"}', "takes no rows"),
         (b'{"model": "double", "images": [{"name": "a", "data": ""}]}', "takes no images"),
     ],

@@ -80,6 +80,20 @@ async def test_a_connection_is_kept_and_pipelined_requests_are_answered_in_order
     assert b"server:" not in answer
 
 
+async def test_few_requests_of_one_connection_wait() -> None:
+    begun = 0
+
+    async def count(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal begun
+        begun += 1
+        await echo(scope, receive, send)
+
+    async with listening(count) as port:
+        answer = await talk(port, GET * 5000)
+    assert answer.count(b"HTTP/1.1 200 OK\r\n") == begun < 100
+    assert answer.count(b"connection: close") == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
