@@ -35,7 +35,7 @@ def make_room(cache: Cache, needed: int, limit: int, model: str) -> None:
         in_use = linked_copies(cache)
         for manifest in sorted(cache.repositories.glob("*/*/*.json"), key=_last_use):
             if str(manifest.with_suffix("")) not in in_use:
-                _remove(manifest)
+                _remove(manifest, cache)
                 if _lacking(cache, needed, limit) <= 0:
                     return
         lacking = _lacking(cache, needed, limit)
@@ -56,12 +56,14 @@ def remove_copy(copy: Path) -> None:
     shutil.rmtree(copy, ignore_errors=True)
 
 
-def _remove(manifest: Path) -> None:
-    """Removes a copy, unless another process works in its folder."""
+def _remove(manifest: Path, cache: Cache) -> None:
+    """Removes a copy, unless another process works in its folder, or has begun to serve the copy."""
     handle = try_lock(manifest.parent / ".lock")
     if handle is not None:
-        remove_copy(manifest.with_suffix(""))
-        shutil.rmtree(manifest.parent / ".partial", ignore_errors=True)
+        copy = manifest.with_suffix("")
+        if str(copy) not in linked_copies(cache):
+            remove_copy(copy)
+            shutil.rmtree(manifest.parent / ".partial", ignore_errors=True)
         os.close(handle)
 
 

@@ -67,7 +67,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(config=config, server_state=state, app_state={})
         self._limits = limits
         self._head_bytes = 0
-        self._in_head = self._in_body = self._broken = False
+        self._in_head = self._in_body = self._broken = self._overfull = False
         self._began = self._head_began = self._answered = self._received = time.monotonic()
         self._last_unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
 
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
                 self.cycle.keep_alive = False
             self._broken = True
         except httptools.HttpParserError:
-            if self._broken:  # by too many requests
+            if self._overfull:
                 return
             if self._head_bytes > self._limits.head_bytes:
                 self._refuse_head()
@@ -202,7 +202,8 @@ class Connection(HttpToolsProtocol):
         self.pipeline.popleft()
         self.cycle = self.pipeline[0][0]
         self.cycle.keep_alive = False
-        self._broken, self._in_body = True, False
+        self._broken = self._overfull = True
+        self._in_body = False
         raise OverflowError  # the parser stops
 
     def _count_head(self, size: int) -> None:
