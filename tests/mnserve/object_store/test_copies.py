@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 from file_store import FileStore
 
-from mnserve.errors import CorruptModelError, StoppingError, StoreUnreachableError
+from mnserve.errors import CorruptModelError, ModelCacheError, StoppingError, StoreUnreachableError
+from mnserve.object_store.cache import Cache
 from mnserve.object_store.mirror import Mirror
+from mnserve.object_store.room import make_room
+from mnserve.object_store.view import linked_copies
 from mnserve.repository.reader import read_config
 
 MakeMirror = Callable[..., Mirror]
@@ -148,6 +151,25 @@ def test_the_copy_that_was_unused_for_longest_makes_room(
     with pytest.raises(CorruptModelError, match="model 'b' needs 100000 bytes more"):
         read_config(fourth.folder, "b")
     assert set(content(fourth.folder)) > {"a/1/model.onnx"}
+
+
+def test_a_copy_stays_that_came_into_use_while_room_was_looked_for(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.files = {"models/a/1/model.onnx": os.urandom(100_000)}
+    mirror_of(f"{store.url}/models", only=["a"]).fetch()
+    looks: list[set[str]] = []
+
+    def linked(of: Cache) -> set[str]:
+        looks.append(linked_copies(of) if looks else set())
+        return looks[-1]
+
+    monkeypatch.setattr("mnserve.object_store.room.linked_copies", linked)
+    with pytest.raises(ModelCacheError, match="needs 1 bytes more"):
+        make_room(Cache(cache), 1, 1, "b")
+    (copy,) = copies(cache, "a")
+    assert looks == [set(), {str(copy)}]
+    assert copy.exists()
 
 
 def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
