@@ -6,8 +6,9 @@ import asyncio
 from typing import Any, Final
 
 from mnserve.errors import InvalidRequestError, MessageTooLargeError
+from mnserve.http.body_memory import HeldBody
 from mnserve.http.context import HttpContext
-from mnserve.http.errors import ClientLeftError, SlowBodyError
+from mnserve.http.errors import ClientLeftError, NoRoomError, SlowBodyError
 
 SMALL_BYTES: Final = 65_536
 """Largest body of a call that brings no tensors."""
@@ -15,18 +16,20 @@ _SECONDS: Final = 300.0
 _IDLE_SECONDS: Final = 10.0
 
 
-async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
+async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBody) -> bytes:
     """Reads a body whole.
 
     Args:
         receive: Gives messages of ASGI.
         context: Context of the call.
         most: Largest body.
+        held: Takes the memory for it.
 
     Raises:
         InvalidRequestError: The length that the client tells is no number.
         MessageTooLargeError: The body is larger than ``most``; the rest of it is not read.
         SlowBodyError: The body does not arrive in time.
+        NoRoomError: There is no memory for it.
         ClientLeftError: The client is gone.
     """
     told = context.header(b"content-length")
@@ -37,18 +40,21 @@ async def read_body(receive: Any, context: HttpContext, most: int) -> bytes:
     last = loop.time() + _SECONDS
     try:
         async with asyncio.timeout(_IDLE_SECONDS) as limit:
-            while True:
-                message = await receive()
-                limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
-                if message["type"] == "http.disconnect":
-                    raise ClientLeftError
-                part = message.get("body", b"")
-                size += len(part)
-                if size > most:
-                    raise _too_large(size, most)
-                parts.append(part)
-                if not message.get("more_body", False):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
+            with held.memory.arriving(limit):
+                while True:
+                    message = await receive()
+                    limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
+                    if message["type"] == "http.disconnect":
+                        raise ClientLeftError
+                    part = message.get("body", b"")
+                    size += len(part)
+                    if size > most:
+                        raise _too_large(size, most)
+                    if not held.grow(len(part)):
+                        raise NoRoomError
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
         raise SlowBodyError(
             f"the body was not there in time, {size} bytes of it were; send it at once, or try again later"

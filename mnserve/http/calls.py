@@ -15,9 +15,10 @@ from mnserve.errors import InvalidRequestError, MessageTooLargeError, TooManyCal
 from mnserve.failing import drop_frames
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.bodies import SMALL_BYTES, read_body
+from mnserve.http.body_memory import HeldBody
 from mnserve.http.compression import compressed, decompressed
 from mnserve.http.context import HttpContext
-from mnserve.http.errors import ClientLeftError
+from mnserve.http.errors import ClientLeftError, NoRoomError
 from mnserve.http.failures import failure
 from mnserve.http.headers import Scope
 from mnserve.http.origins import check_origin
@@ -40,6 +41,7 @@ class Request:
     Attributes:
         services: What it is answered from.
         context: Its context, for the services of gRPC.
+        method: Its method, such as ``GET``.
         path: Parts of its path that stand for something, such as the name of a model.
         query: What stands behind the question mark; of a name that is given twice, the last.
         body: Its body.
@@ -47,6 +49,7 @@ class Request:
 
     services: HttpServices
     context: HttpContext
+    method: str
     path: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
@@ -149,12 +152,21 @@ class Call:
             self._services.limits.refused.count("PLACES")
 
     async def _answered(self, scope: Scope, receive: Any, context: HttpContext) -> HttpAnswer:
-        body = await read_body(receive, context, self._most)
-        if (encoding := context.header(b"content-encoding")) is not None:
-            body = await asyncio.to_thread(decompressed, body, encoding, self._most)
+        with HeldBody(self._services.bodies) as held:
+            try:
+                body = await read_body(receive, context, self._most, held)
+                if (encoding := context.header(b"content-encoding")) is not None:
+                    async with held.memory.unpacking:
+                        body = await asyncio.to_thread(decompressed, body, encoding, self._most, held.grow)
+            except NoRoomError:
+                raise held.memory.refusal() from None
+            return await self._answer_to(body, scope, receive, context)
+
+    async def _answer_to(self, body: bytes, scope: Scope, receive: Any, context: HttpContext) -> HttpAnswer:
         request = Request(
             services=self._services,
             context=context,
+            method=scope["method"],
             path=scope.get("path_params", {}),
             query=_query(scope.get("query_string", b"")),
             body=body,

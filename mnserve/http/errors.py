@@ -3,6 +3,7 @@
 Exception
 ├── CallFailedError     a call of the protocol has ended with a status
 ├── ClientLeftError     nobody waits for an answer
+├── NoRoomError         there is no memory for a body
 └── RequestError
     └── SlowBodyError   the body was not there in time
 """
@@ -27,6 +28,10 @@ class CallFailedError(Exception):
 
 class ClientLeftError(Exception):
     """The client has closed the connection: nobody waits for an answer."""
+
+
+class NoRoomError(Exception):
+    """There is no memory for a body now."""
 
 
 class SlowBodyError(RequestError):

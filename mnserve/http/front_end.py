@@ -8,8 +8,9 @@ from typing import Final
 from starlette.routing import BaseRoute
 
 from mnserve.access.addresses import join_address
+from mnserve.errors import StartError
 from mnserve.http.application import make_application
-from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.limits import ConnectionLimits
 from mnserve.http.listening.listener import HttpListener
 from mnserve.http.listening.sockets import bind_port
 from mnserve.http.listening.tls import server_context
@@ -17,6 +18,7 @@ from mnserve.http.services import HttpServices
 from mnserve.settings import ServeSettings
 
 _LAST_ANSWERS: Final = 5.0
+_FAILURE: Final = "cannot listen on {}: {}; choose another --http-port or --host"
 
 
 class HttpFrontEnd:
@@ -49,12 +51,15 @@ class HttpFrontEnd:
             StartError: The port cannot be bound.
         """
         settings = self._services.settings
-        sockets = bind_port(
-            settings.host, port, "cannot listen on {}: {}; choose another --http-port or --host", share=share_port
-        )
+        sockets = bind_port(settings.host, port, _FAILURE, share=share_port)
         application = make_application(self._services, self._routes)
         self._listener = HttpListener(application, sockets, connection_limits(settings), self._tls)
-        self._listener.start()
+        try:
+            self._listener.start()
+        except OSError as error:  # such as another process that began to listen in the same moment
+            await self._listener.close(0.0)
+            address, self._listener = join_address(settings.host, self._listener.port), None
+            raise StartError(_FAILURE.format(address, error.strerror or error)) from error
         scheme = "http" if self._tls is None else "https"
         return f"{scheme}://{join_address(settings.host, self._listener.port)}"
 

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any, Final
 
+from mnserve.access.addresses import join_address
 from mnserve.access.refused_calls import RefusedCalls
+from mnserve.errors import StartError
 from mnserve.http.answers import HttpAnswer
 from mnserve.http.compression import compressed
 from mnserve.http.headers import header_of
-from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.limits import ConnectionLimits
 from mnserve.http.listening.listener import HttpListener
 from mnserve.http.listening.sockets import bind_port
 from mnserve.models.statistics import ModelCounters
@@ -36,6 +38,7 @@ _LIMITS: Final = ConnectionLimits(
 )
 """A scraper sends its request at once, and reads its answer."""
 _LAST_ANSWERS: Final = 1.0
+_FAILURE: Final = "cannot serve metrics on {}: {}; choose another --metrics-port"
 
 
 class MetricsServer:
@@ -64,13 +67,18 @@ class MetricsServer:
     ) -> None:
         self.page = MetricsPage(counters, refused)
         """Text of the metrics."""
-        sockets = bind_port(host, port, "cannot serve metrics on {}: {}; choose another --metrics-port")
+        sockets = bind_port(host, port, _FAILURE)
         self._listener = HttpListener(self._answer, sockets, limits)
         self.port: int = self._listener.port
         self._running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="metrics", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
-        self._running.result()
+        try:
+            self._running.result()
+        except OSError as error:
+            for one in sockets:
+                one.close()
+            raise StartError(_FAILURE.format(join_address(host, self.port), error.strerror or error)) from error
 
     def close(self) -> None:
         """Stops serving and frees the port; once more does nothing."""
@@ -78,6 +86,14 @@ class MetricsServer:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(stop.set)
         self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            if self._running.done():
+                raise
+            self._running.set_exception(error)
 
     async def _serve(self) -> None:
         stop = asyncio.Event()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 from mnserve.access.authorization import Authorization
 from mnserve.access.call_limits import CallLimits
 from mnserve.errors import RequestError
+from mnserve.http.body_memory import BodyMemory
 from mnserve.http.context import HttpContext
 from mnserve.models.catalogue import Catalogue
 from mnserve.protocol import service_pb2
@@ -41,6 +43,12 @@ class HttpServices:
     authorization: Authorization | None
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
     heap: HeapTrimming = field(default_factory=HeapTrimming)
+
+    @cached_property
+    def bodies(self) -> BodyMemory:
+        """Memory of the bodies that are held at a time; a body of the largest size fits in."""
+        most = max(self.settings.max_queue_bytes, self.settings.max_message_bytes)
+        return BodyMemory(most, self.limits.refused)
 
     @property
     def is_open_locally(self) -> bool:

@@ -6,7 +6,7 @@ uvicorn has no limit of the time and the bytes of a request's head, nor one for 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import deque
 from typing import Any, Final
 
 import httptools
@@ -14,6 +14,9 @@ import orjson
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
+
+from mnserve.http.listening.heads import HeadSize
+from mnserve.http.listening.limits import ConnectionLimits
 
 _LINGER_SECONDS: Final = 1.0
 _MAX_PIPELINED: Final = 64
@@ -23,35 +26,6 @@ _STATUS_LINES: Final = {
     408: b"HTTP/1.1 408 Request Timeout\r\n",
     431: b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConnectionLimits:
-    """Limits of connections. Times are seconds.
-
-    Attributes:
-        connections: Connections at a time; others wait to be accepted.
-        head_bytes: Most bytes of the line and the headers of a request.
-        head_seconds: Time to send them.
-        idle_seconds: Time in which a client may read nothing of its answer, or send nothing of a body.
-        body_seconds: Time for a whole body.
-        answer_seconds: Time to read a whole answer.
-        keep_alive_seconds: Time between an answer and the next request.
-        grace_seconds: Time to send a request while other connections wait for a place.
-        handshake_seconds: Time for the handshake of TLS.
-        age_seconds: Age at which a connection is closed, after the answer that it waits for; 0 is none.
-    """
-
-    connections: int = 1024
-    head_bytes: int = 16_384
-    head_seconds: float = 10.0
-    idle_seconds: float = 10.0
-    body_seconds: float = 300.0
-    answer_seconds: float = 300.0
-    keep_alive_seconds: float = 75.0
-    grace_seconds: float = 0.5
-    handshake_seconds: float = 10.0
-    age_seconds: float = 0.0
 
 
 class Connection(HttpToolsProtocol):
@@ -66,9 +40,11 @@ class Connection(HttpToolsProtocol):
     def __init__(self, config: Config, state: ServerState, limits: ConnectionLimits) -> None:
         super().__init__(config=config, server_state=state, app_state={})
         self._limits = limits
-        self._head_bytes = 0
-        self._in_head = self._in_body = self._broken = self._overfull = False
-        self._began = self._head_began = self._answered = self._received = time.monotonic()
+        self._head = HeadSize(limits.head_bytes)
+        self._cycles: deque[RequestResponseCycle] = deque()
+        """Requests that are not answered yet, oldest first; uvicorn knows the newest alone."""
+        self._in_body = self._broken = self._overfull = False
+        self._began = self._answered = time.monotonic()
         self._last_unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
 
     # What uvicorn calls ---------------------------------------------------------------------------------------
@@ -78,7 +54,7 @@ class Connection(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._broken:
             return
-        self._received = time.monotonic()
+        self._head.before_piece(self._in_body)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # an offer of another protocol, which is not taken
@@ -88,40 +64,58 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserError:
             if self._overfull:
                 return
-            if self._head_bytes > self._limits.head_bytes:
+            if self._head.is_too_large:
                 self._refuse_head()
             else:
                 self._refuse(400, "the request is no HTTP/1.1; correct it, or look for a proxy that damages it")
             return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self._limits.head_bytes:
-                self._refuse_head()
+        self._head.after_piece(len(data), self._in_body)
+        if self._head.is_too_large:
+            self._refuse_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See :meth:`asyncio.Protocol.connection_lost`; every request hears of it."""
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._cycles.clear()
+        super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
-        self._in_head, self._head_bytes, self._head_began = True, 0, time.monotonic()
+        self._head.begin()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """See :class:`httptools.HttpRequestParser`."""
-        self._count_head(len(url))
+        self._head.field(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """See :class:`httptools.HttpRequestParser`."""
-        self._count_head(len(name) + len(value) + 4)
+        self._head.field(len(name) + len(value) + 4)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
-        self._in_head, self._in_body, self._head_bytes = False, True, 0
+        self._head.end()
+        self._in_body = True
         super().on_headers_complete()
         if len(self.pipeline) > _MAX_PIPELINED:
             self._end_pipeline()
+        self._cycles.append(self.cycle)
         limit = self._limits.age_seconds
         if limit and time.monotonic() - self._began > limit:
             self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._head.body()
+        super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        """See :class:`httptools.HttpRequestParser`."""
+        self._head.body()
 
     def on_message_complete(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
@@ -131,6 +125,8 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """See :class:`uvicorn.protocols.http.httptools_impl.HttpToolsProtocol`."""
         self._answered = time.monotonic()
+        if self._cycles:
+            self._cycles.popleft()
         super().on_response_complete()
 
     # Limits ---------------------------------------------------------------------------------------------------
@@ -138,7 +134,7 @@ class Connection(HttpToolsProtocol):
     @property
     def waiting(self) -> bool:
         """True while there is no request to answer."""
-        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+        return not self._cycles or self._cycles[0].more_body
 
     @property
     def silent_since(self) -> float:
@@ -153,6 +149,11 @@ class Connection(HttpToolsProtocol):
         except AttributeError:  # a connection of TLS that has ended
             return 0
 
+    @property
+    def unread_since(self) -> float:
+        """Monotonic time since which there are such bytes."""
+        return self._unread_since
+
     def check(self, now: float) -> None:
         """Ends the connection if it takes too long.
 
@@ -165,8 +166,8 @@ class Connection(HttpToolsProtocol):
             transport.abort()
         elif transport.is_closing():
             return
-        elif self._in_head:
-            if now - self._head_began > limits.head_seconds:
+        elif self._head.arriving:
+            if now - self._head.began > limits.head_seconds:
                 self._refuse(408, f"the head of the request was not there after {limits.head_seconds:g} s")
         elif cycle is None:
             if now - self._began > limits.head_seconds:
@@ -174,12 +175,21 @@ class Connection(HttpToolsProtocol):
         elif cycle.response_complete and self._in_body:  # the rest of a body that was refused
             if now - self._answered > limits.idle_seconds:
                 transport.abort()
-        elif limits.age_seconds and cycle.response_complete and now - self._began > limits.age_seconds:
+        elif cycle.response_complete and self._is_over(now):
             transport.close()
 
     def end(self) -> None:
         """Ends the connection at once."""
         self.transport.abort()
+
+    def _is_over(self, now: float) -> bool:
+        """True once a connection without a request is too old, or was silent for too long.
+
+        uvicorn stops its own clock with any byte, such as an empty line, that begins no request.
+        """
+        limits = self._limits
+        too_old = limits.age_seconds and now - self._began > limits.age_seconds
+        return bool(too_old) or now - self._answered > limits.keep_alive_seconds
 
     def _answer_is_stuck(self, now: float) -> bool:
         """Finds if a client does not read its answer."""
@@ -205,11 +215,6 @@ class Connection(HttpToolsProtocol):
         self._broken = self._overfull = True
         self._in_body = False
         raise OverflowError  # the parser stops
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._limits.head_bytes:
-            raise OverflowError  # the parser stops
 
     def _refuse_head(self) -> None:
         limit = self._limits.head_bytes

@@ -13,12 +13,14 @@ import socket
 import ssl
 import time
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any, Final
 
 from uvicorn.server import ServerState
 
-from mnserve.http.listening.connections import Connection, ConnectionLimits, make_config
+from mnserve.http.listening.connections import Connection, make_config
+from mnserve.http.listening.limits import ConnectionLimits
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +30,38 @@ _TICK: Final = 0.25
 _LOOK_SECONDS: Final = 0.05
 _EXHAUSTED_SECONDS: Final = 0.2
 """Time until another connection is accepted after the system had no file for one."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """Place of an accepted socket.
+
+    Attributes:
+        since: Monotonic time at which it was accepted.
+        connecting: Task that makes its connection.
+        connection: Its connection; None until the handshake is done.
+    """
+
+    since: float
+    connecting: asyncio.Task[None] | None = None
+    connection: Connection | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """True while there is no request to answer."""
+        return self.connection is None or self.connection.waiting
+
+    @property
+    def silent_since(self) -> float:
+        """Monotonic time since which that may be so."""
+        return self.since if self.connection is None else self.connection.silent_since
+
+    def end(self) -> None:
+        """Ends the connection, or the handshake, at once."""
+        if self.connection is not None:
+            self.connection.end()
+        elif self.connecting is not None:
+            self.connecting.cancel()
 
 
 class HttpListener:
@@ -52,8 +86,8 @@ class HttpListener:
         self.port: int = sockets[0].getsockname()[1]
         """The port."""
         self._state = ServerState()
-        self._open: dict[socket.socket, Connection | None] = {}
-        """Accepted sockets; None until the handshake is done."""
+        self._open: dict[socket.socket, _Place] = {}
+        """Accepted sockets."""
         self._room = asyncio.Event()
         self._accepting: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -94,20 +128,23 @@ class HttpListener:
 
     @property
     def _connections(self) -> list[Connection]:
-        return [connection for connection in self._open.values() if connection is not None]
+        return [place.connection for place in self._open.values() if place.connection is not None]
 
     async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self._wait_for_room()
             try:
-                accepted, _ = await loop.sock_accept(listening)
+                accepted, _ = listening.accept()
+            except BlockingIOError:
+                await _readable(listening)
+                continue
             except OSError as error:
                 _log.warning("a connection could not be accepted: %s", error.strerror or error)
                 await asyncio.sleep(_EXHAUSTED_SECONDS)
                 continue
-            self._open[accepted] = None
-            _begin(self._connect(accepted), self._tasks)
+            self._open[accepted] = place = _Place(time.monotonic())
+            place.connecting = _begin(self._connect(accepted), self._tasks)
+            await asyncio.sleep(0)  # others have their turn, however many wait
 
     async def _connect(self, accepted: socket.socket) -> None:
         def make() -> Connection:
@@ -129,7 +166,10 @@ class HttpListener:
 
     def made(self, accepted: socket.socket, connection: Connection) -> None:
         """Notes a connection."""
-        self._open[accepted] = connection
+        if (place := self._open.get(accepted)) is None:  # it was ended meanwhile
+            connection.end()
+        else:
+            place.connection = connection
 
     def ended(self, accepted: socket.socket) -> None:
         """Frees the place of a connection."""
@@ -140,8 +180,8 @@ class HttpListener:
         """Waits for a place; ends the connection that is silent for longest, once it had its time."""
         while len(self._open) >= self._limits.connections:
             self._room.clear()
-            silent = [connection for connection in self._connections if connection.waiting]
-            oldest = min(silent, key=lambda connection: connection.silent_since, default=None)
+            silent = [place for place in self._open.values() if place.is_silent]
+            oldest = min(silent, key=lambda place: place.silent_since, default=None)
             if oldest is not None and time.monotonic() - oldest.silent_since > self._limits.grace_seconds:
                 oldest.end()
             with contextlib.suppress(TimeoutError):
@@ -155,6 +195,16 @@ class HttpListener:
             now = time.monotonic()
             for connection in self._connections:
                 connection.check(now)
+            self._bound_unread()
+
+    def _bound_unread(self) -> None:
+        """Ends the connections that are being read for longest while clients leave too much unread."""
+        slow = sorted(filter(_has_unread, self._connections), key=lambda one: one.unread_since, reverse=True)
+        unread = sum(connection.unread for connection in slow)
+        while unread > self._limits.unread_bytes:
+            connection = slow.pop()
+            unread -= connection.unread
+            connection.end()
 
     def _update_date(self) -> None:
         self._state.default_headers = [(b"date", formatdate(usegmt=True).encode())]
@@ -180,7 +230,22 @@ def _has_unread(connection: Connection) -> bool:
     return connection.unread > 0
 
 
-def _begin(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> None:
+def _begin(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> asyncio.Task[None]:
     task = asyncio.get_running_loop().create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
+    return task
+
+
+async def _readable(listening: socket.socket) -> None:
+    """Waits until a connection can be accepted.
+
+    ``sock_accept`` of the loop would lose, and leave open, what it has accepted in the moment that it is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(listening, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(listening)

@@ -32,7 +32,7 @@ def setting_routes(services: HttpServices) -> list[BaseRoute]:
 
 async def _log(request: Request) -> HttpAnswer:
     message = pb.LogSettingsRequest()
-    for name, value in request.json().items():
+    for name, value in _changes(request).items():
         if isinstance(value, bool):
             message.settings[name].bool_param = value
         elif isinstance(value, int) and 0 <= value < 2**32:
@@ -49,7 +49,7 @@ async def _log(request: Request) -> HttpAnswer:
 
 async def _traces(request: Request) -> HttpAnswer:
     message = pb.TraceSettingRequest(model_name=request.path.get("model", ""))
-    for name, value in request.json().items():
+    for name, value in _changes(request).items():
         message.settings[name].value.extend(_values(name, value))
     response = await request.ask(request.calls.TraceSetting, message)
     return json_answer(
@@ -58,6 +58,20 @@ async def _traces(request: Request) -> HttpAnswer:
             for name, setting in response.settings.items()
         }
     )
+
+
+def _changes(request: Request) -> dict[str, Any]:
+    """Returns the settings that a request changes.
+
+    Raises:
+        InvalidRequestError: It names some, and its method changes nothing.
+    """
+    settings = request.json()
+    if settings and request.method != "POST":
+        raise InvalidRequestError(
+            f"{request.method} changes no settings, and the body names some; send POST to change them"
+        )
+    return settings
 
 
 def _values(name: str, value: Any) -> list[str]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import gzip
 import random
 import zlib
+from collections.abc import Callable
 
 import pytest
 
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
 from mnserve.http.answers import BINARY, HttpAnswer
 from mnserve.http.compression import compressed, decompressed
+from mnserve.http.errors import NoRoomError
 
 TEXT = b"abc" * 1000
+
+
+def always(_nbytes: int) -> bool:
+    """Room for everything."""
+    return True
 
 
 def scope(accepted: bytes | None) -> dict[str, object]:
@@ -23,13 +30,40 @@ def scope(accepted: bytes | None) -> dict[str, object]:
     ("encoding", "pack"), [("gzip", gzip.compress), ("Deflate", zlib.compress), ("identity", bytes)]
 )
 def test_bodies_are_decompressed(encoding: str, pack: object) -> None:
-    assert decompressed(pack(TEXT), encoding, len(TEXT)) == TEXT  # type: ignore[operator]
+    assert decompressed(pack(TEXT), encoding, len(TEXT), always) == TEXT  # type: ignore[operator]
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
     bomb = gzip.compress(bytes(200_000_000), 9)
     with pytest.raises(MessageTooLargeError, match="decompressed body has more than 1000 bytes"):
-        decompressed(bomb, "gzip", 1000)
+        decompressed(bomb, "gzip", 1000, always)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 2**14, 2**20, 3_000_001])
+@pytest.mark.parametrize("content", [bytes, random.Random(0).randbytes], ids=["zeros", "noise"])
+def test_bodies_of_every_size_come_out_whole_and_are_counted(nbytes: int, content: Callable[[int], bytes]) -> None:
+    counted: list[int] = []
+    body = content(nbytes)
+
+    def grow(size: int) -> bool:
+        counted.append(size)
+        return True
+
+    assert decompressed(gzip.compress(body, mtime=0), "gzip", 2**22, grow) == body
+    assert sum(counted) == nbytes
+    assert max(counted) <= 2**20
+
+
+def test_nothing_more_is_unpacked_where_there_is_no_room() -> None:
+    counted: list[int] = []
+
+    def grow(size: int) -> bool:
+        counted.append(size)
+        return sum(counted) <= 2**21
+
+    with pytest.raises(NoRoomError):
+        decompressed(gzip.compress(bytes(2**26), 9), "gzip", 2**26, grow)
+    assert sum(counted) <= 3 * 2**20
 
 
 @pytest.mark.parametrize(
@@ -38,17 +72,18 @@ def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
         (b"no gzip", "no gzip"),
         (gzip.compress(TEXT, mtime=0)[:-4], "no end"),
         (gzip.compress(TEXT, mtime=0) + b"more", "bytes behind"),
+        (gzip.compress(TEXT, mtime=0) + bytes(2**15), "bytes behind"),
     ],
-    ids=["text", "cut off", "more"],
+    ids=["text", "cut off", "more", "much more"],
 )
 def test_damaged_bodies_are_refused(body: bytes, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=words):
-        decompressed(body, "gzip", 10_000)
+        decompressed(body, "gzip", 10_000, always)
 
 
 def test_other_encodings_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="Content-Encoding is 'br'"):
-        decompressed(b"", "br", 10)
+        decompressed(b"", "br", 10, always)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mnserve.http.answers import HttpAnswer
-from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.limits import ConnectionLimits
 from mnserve.http.listening.listener import HttpListener
 from mnserve.http.listening.sockets import bind_port
 
@@ -139,6 +139,92 @@ async def test_a_head_that_is_too_large_is_refused_before_its_end(parts: list[by
         assert b"more than 2048 bytes" in answer
         fits = b"GET /a HTTP/1.0\r\na: " + b"b" * 1500 + b"\r\n\r\n"
         assert b"/a 0" in await talk(port, fits)
+
+
+@pytest.mark.parametrize("first", [300, 1900])
+async def test_a_head_that_comes_in_two_parts_is_counted_once(first: int) -> None:
+    head = (
+        b"GET /a HTTP/1.1\r\nConnection: close\r\n"
+        + b"".join(b"h%02d: %090d\r\n" % (i, i) for i in range(20))
+        + b"\r\n"
+    )
+    assert 1900 < len(head) < 2048
+    async with listening(head_bytes=2048) as port:
+        assert b"/a 0" in await talk(port, head[:first], head[first:], pause=0.05)
+
+
+@pytest.mark.parametrize("before", [b"", GET * 30], ids=["a body", "bodies and heads"])
+async def test_a_head_behind_other_requests_is_counted_alone(before: bytes) -> None:
+    body = b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n" + bytes(20_000)
+    last = b"GET /c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    async with listening(head_bytes=2048) as port:
+        answer = await talk(port, body + before + last[:20], last[20:], pause=0.1)
+    assert b"/b 20000" in answer
+    assert b"/c 0" in answer
+    assert answer.count(b" 200 OK") == answer.count(b"HTTP/1.1") == 2 + before.count(b"GET")
+
+
+@pytest.mark.parametrize("ending", [b"0\r\nt: ", b"0\r\n", b"1;e=", b"1"], ids=["value", "name", "extension", "size"])
+async def test_what_stands_behind_a_body_is_bounded(ending: bytes) -> None:
+    head = b"POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+    async with listening(head_bytes=2048) as port:
+        answer = await talk(port, head + ending, *[b"0" * 500] * 10, pause=0.01)
+        assert b"/a" not in answer
+        assert answer.startswith((b"HTTP/1.1 431 ", b"HTTP/1.1 400 "))
+        chunks = b"".join(b"1\r\na\r\n" for _ in range(3000))
+        assert b"/a 3003" in await talk(
+            port, head.replace(b"/1.1", b"/1.1\r\nConnection: close") + chunks, b"0\r\nt: 1\r\n\r\n"
+        )
+
+
+async def test_empty_lines_do_not_hold_a_connection() -> None:
+    async with listening(keep_alive_seconds=1.0) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET)
+        async with asyncio.timeout(SECONDS):
+            await reader.readuntil(b"/a 0")
+            with contextlib.suppress(ConnectionError):
+                while not reader.at_eof():
+                    writer.write(b"\r\n")
+                    await writer.drain()
+                    await asyncio.sleep(0.2)
+        writer.close()
+
+
+async def test_a_client_that_leaves_is_noticed_with_a_request_behind() -> None:
+    left = asyncio.Event()
+
+    async def wait(scope: Any, receive: Any, _send: Any) -> None:
+        assert scope["path"] == "/a", "the request behind is not begun"
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    async with listening(wait) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET + GET.replace(b"/a", b"/b"))
+        await asyncio.sleep(0.2)
+        writer.close()
+        async with asyncio.timeout(SECONDS):
+            await left.wait()
+
+
+async def test_answers_that_nobody_reads_are_bounded_in_all() -> None:
+    async with listening(unread_bytes=120_000_000) as port:
+        clients = []
+        for _ in range(3):
+            clients.append(await asyncio.open_connection("127.0.0.1", port, limit=1024))
+            clients[-1][1].write(b"GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            await asyncio.sleep(0.5)
+        received = []
+        for reader, writer in clients:
+            received.append(0)
+            with contextlib.suppress(ConnectionError):
+                while piece := await reader.read(2**20):
+                    received[-1] += len(piece)
+            writer.close()
+    assert received[0] < 50_000_000, "the one that was there first is ended"
+    assert all(size > 50_000_000 for size in received[1:])
 
 
 async def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mnserve.http.listening.connections import ConnectionLimits
+from mnserve.http.listening.limits import ConnectionLimits
 from mnserve.http.metrics import MetricsServer
 
 TIMEOUT = 30

@@ -116,6 +116,8 @@ async def test_what_is_asked_is_answered(serve_http: ServeHttp, double_model: Wr
         ("POST", "/v2/repository/index", {"ready": 1}, 400, "neither true nor false"),
         ("POST", "/v2/logging", {"log_verbose_level": 1.5}, 400, "log_verbose_level"),
         ("POST", "/v2/logging", {"nothing": 1}, 400, "no log setting"),
+        ("GET", "/v2/logging", {"log_info": False}, 400, "GET changes no settings"),
+        ("GET", "/v2/trace/setting", {"trace_rate": "1"}, 400, "send POST"),
         ("GET", "/v2/trace/setting", None, 501, "--trace-endpoint"),
         ("GET", "/v2/systemsharedmemory/region/a/status", None, 404, "'a'"),
         ("POST", "/v2/systemsharedmemory/region/a/register", {"key": "/none"}, 400, "byte_size"),

@@ -20,6 +20,8 @@ from mnserve.access import addresses
 from mnserve.access.addresses import check_port_free, socket_addresses
 from mnserve.errors import StartError
 from mnserve.execution.results import BatchResult, BatchTimes
+from mnserve.http import metrics
+from mnserve.http.listening.sockets import bind_port
 from mnserve.http.metrics import MetricsServer
 from mnserve.models.statistics import ModelCounters
 from mnserve.observability.metrics import ModelCollector
@@ -252,6 +254,21 @@ def test_a_port_in_use_is_refused() -> None:
         port = other.getsockname()[1]
         with pytest.raises(StartError, match=f"127.0.0.1:{port}.*--metrics-port"):
             MetricsServer("127.0.0.1", port, list)
+
+
+def test_a_port_that_another_process_listens_on_meanwhile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+        def bind_first(host: str, port: int, failure: str) -> list[socket.socket]:
+            sockets = bind_port(host, port, failure)
+            other.bind(sockets[0].getsockname())
+            other.listen()
+            return sockets
+
+        monkeypatch.setattr(metrics, "bind_port", bind_first)
+        with pytest.raises(StartError, match=r"cannot serve metrics on 127.0.0.1:.*choose another --metrics-port"):
+            MetricsServer("127.0.0.1", 0, list)
 
 
 def test_the_dashboard_asks_for_metrics_and_labels_that_there_are(counters: ModelCounters) -> None:

@@ -1,0 +1,112 @@
+"""Memory of the bodies that requests of HTTP hold at a time, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final
+
+from mnserve.access.refused_calls import RefusedCalls
+from mnserve.errors import TooManyCallsError
+
+FREE_BYTES: Final = 65_536
+"""Bytes of each body that do not count, so that large bodies never keep small ones out."""
+_PATIENCE: Final = 10.0
+"""Seconds for a body to arrive, once the memory of others is missing."""
+
+
+class BodyMemory:
+    """Bounds the bytes of all bodies.
+
+    A text of 64 KiB becomes 64 MiB where it is decompressed, and each connection may send one.
+
+    Args:
+        most: Bytes that they may hold together.
+        refused: Counts the bodies for which there was no room.
+    """
+
+    def __init__(self, most: int, refused: RefusedCalls) -> None:
+        self.most = most
+        self.held = 0
+        """Bytes that are held."""
+        self.unpacking = asyncio.Lock()
+        """Held while a body is decompressed: many at a time would take each other's memory, and none become whole."""
+        self._refused = refused
+        self._lock = threading.Lock()
+        self._arriving: dict[asyncio.Timeout, float] = {}
+
+    def add(self, nbytes: int) -> bool:
+        """Holds so many bytes more, or fewer where they are negative; called in any thread.
+
+        Returns:
+            False where there is no room for them.
+        """
+        with self._lock:
+            if nbytes > 0 and self.held + nbytes > self.most:
+                return False
+            self.held += nbytes
+            return True
+
+    @contextmanager
+    def arriving(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Notes that a body arrives, within a time that may be cut short."""
+        self._arriving[limit] = time.monotonic()
+        try:
+            yield
+        finally:
+            self._arriving.pop(limit, None)
+
+    def refusal(self) -> TooManyCallsError:
+        """Counts a body for which there is no room, ends the slowest one that arrives, and returns the error."""
+        self._refused.count("PLACES")
+        slowest = min(self._arriving, key=self._arriving.__getitem__, default=None)
+        if slowest is not None and time.monotonic() - self._arriving[slowest] > _PATIENCE:
+            del self._arriving[slowest]
+            slowest.reschedule(asyncio.get_running_loop().time())
+        return TooManyCallsError(
+            f"bodies of requests hold {self.held} bytes, and together they may hold {self.most}; try again later, or "
+            "start the server with a larger --max-queue-bytes"
+        )
+
+
+class HeldBody:
+    """What one body holds, until the block ends.
+
+    Args:
+        memory: Memory of all bodies.
+    """
+
+    def __init__(self, memory: BodyMemory) -> None:
+        self.memory = memory
+        """Memory of all bodies."""
+        self._size = self._held = 0
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def __enter__(self) -> HeldBody:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:  # a thread may still decompress what nobody waits for any more
+            self._ended = True
+            self.memory.add(-self._held)
+
+    def grow(self, nbytes: int) -> bool:
+        """Takes so many bytes more; called in any thread.
+
+        Returns:
+            False where there is no room for them.
+        """
+        with self._lock:
+            missing = max(0, self._size + nbytes - FREE_BYTES) - self._held
+            if self._ended or not self.memory.add(missing):
+                return False
+            self._size += nbytes
+            self._held += missing
+            return True
