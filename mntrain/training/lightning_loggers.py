@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LOGGERS_FILE: Final = "loggers.json"
 _EXPERIMENT: Final = "mntrain"
+_MLFLOW_URI: Final = "MLFLOW_TRACKING_URI"
 _SILENT: Final = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ALLOW_FILE_STORE": "true",  # from version 3.12 on it asks for a database otherwise
@@ -98,18 +99,33 @@ class _MLflow(_LightningLogger):
         from pytorch_lightning.loggers import MLFlowLogger
 
         logging.getLogger("pytorch_lightning.loggers.mlflow").setLevel(logging.ERROR)  # of every new experiment
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or (run / "mlruns").resolve().as_uri()
+        named = os.environ.get(_MLFLOW_URI)
+        uri = named or (run / "mlruns").resolve().as_uri()
         experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME") or _EXPERIMENT
         self._mlflow = MLFlowLogger(experiment, run_name=name, tracking_uri=uri, run_id=identity)
         self.logger = self._mlflow
         found = self._mlflow.run_id
         assert found is not None
+        _forget_place(named)
         self.identity = found
         if identity is not None:
             self._mlflow.experiment.update_run(found, status="RUNNING")
 
     def _add_text(self, name: str, text: str) -> None:
         self._mlflow.experiment.set_tag(self.identity, name, text)
+
+
+def _forget_place(named: str | None) -> None:
+    """Take back the place that MLflow has noted for the whole process, so that the next run does not write there.
+
+    Args:
+        named: The place that the user has named; None for none.
+    """
+    import mlflow
+
+    mlflow.set_tracking_uri(None)  # type: ignore[arg-type]  # it takes None as nothing set
+    if named is not None:
+        os.environ[_MLFLOW_URI] = named
 
 
 class _WandB(_LightningLogger):

@@ -102,6 +102,15 @@ def test_mlflow_writes_where_the_user_says(tmp_path: Path, untouched: None, monk
     assert not (tmp_path / "run" / "mlruns").exists()
     assert (tmp_path / "elsewhere").is_dir()
     assert (tmp_path / "run" / "events").is_dir()
+    assert os.environ["MLFLOW_TRACKING_URI"] == (tmp_path / "elsewhere").as_uri()
+
+
+def test_every_run_of_a_process_has_its_own_folder(tmp_path: Path, untouched: None) -> None:
+    words = ("--training.loggers", "[mlflow]", "--training.epochs", "1")
+    for name in ("first", "second"):
+        fit(experiment(*words, "--name", name), FitOptions(runs=tmp_path, quiet=True))
+        assert "MLFLOW_TRACKING_URI" not in os.environ
+    assert all((tmp_path / name / "mlruns").is_dir() for name in ("first", "second"))
 
 
 def test_wandb_is_offline_in_the_folder_of_the_run_and_a_resumed_run_keeps_its_name(tmp_path: Path) -> None:
