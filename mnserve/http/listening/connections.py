@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 
 from mnserve.http.listening.heads import HeadSize
 from mnserve.http.listening.limits import ConnectionLimits
+from mnserve.http.listening.offers import head_of_body, new_parser
 
 _LINGER_SECONDS: Final = 1.0
 _MAX_PIPELINED: Final = 64
@@ -43,7 +44,9 @@ class Connection(HttpToolsProtocol):
         self._head = HeadSize(limits.head_bytes)
         self._cycles: deque[RequestResponseCycle] = deque()
         """Requests that are not answered yet, oldest first; uvicorn knows the newest alone."""
-        self._in_body = self._broken = self._overfull = False
+        self._in_body = self._broken = self._overfull = self._repeating = False
+        self._offered = b""
+        """Head of the body that stands behind an offer of another protocol."""
         self._began = self._answered = time.monotonic()
         self._last_unread, self._unread_since, self._unread_moved = 0, 0.0, 0.0
 
@@ -56,11 +59,7 @@ class Connection(HttpToolsProtocol):
             return
         self._head.before_piece(self._in_body)
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # an offer of another protocol, which is not taken
-            if self.cycle is not None:
-                self.cycle.keep_alive = False
-            self._broken = True
+            self._parse(data)
         except httptools.HttpParserError:
             if self._overfull:
                 return
@@ -83,23 +82,33 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
+        if self._repeating:
+            return
         self._head.begin()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """See :class:`httptools.HttpRequestParser`."""
+        if self._repeating:
+            return
         self._head.field(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """See :class:`httptools.HttpRequestParser`."""
+        if self._repeating:
+            return
         self._head.field(len(name) + len(value) + 4)
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
+        if self._repeating:
+            return
         self._head.end()
         self._in_body = True
+        if self.parser.should_upgrade():
+            self._offered = head_of_body(self.headers)
         super().on_headers_complete()
         if len(self.pipeline) > _MAX_PIPELINED:
             self._end_pipeline()
@@ -119,6 +128,8 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """See :class:`httptools.HttpRequestParser`."""
+        if self._offered:  # its body is still to come
+            return
         self._in_body = False
         super().on_message_complete()
 
@@ -128,6 +139,26 @@ class Connection(HttpToolsProtocol):
         if self._cycles:
             self._cycles.popleft()
         super().on_response_complete()
+
+    def _parse(self, data: bytes) -> None:
+        while data:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                data = data[offer.args[0] :]
+                self._decline()
+            else:
+                return
+
+    def _decline(self) -> None:
+        """Goes on in HTTP/1.1 behind the head of a request that offers another protocol."""
+        head, self._offered = self._offered, b""
+        self.parser = new_parser(self)
+        self._repeating = True
+        try:
+            self.parser.feed_data(head)
+        finally:
+            self._repeating = False
 
     # Limits ---------------------------------------------------------------------------------------------------
 

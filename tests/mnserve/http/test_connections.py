@@ -230,9 +230,26 @@ async def test_answers_that_nobody_reads_are_bounded_in_all() -> None:
 async def test_an_offer_of_another_protocol_is_answered_in_this_one() -> None:
     offer = GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\n\r\n"
     async with listening() as port:
-        answer = await talk(port, offer, GET)
-    assert answer.count(b"HTTP/1.1 200 OK") == 1
-    assert b"connection: close" in answer
+        answer = await talk(port, offer + offer, GET.replace(b"Host", b"Connection: close\r\nHost"))
+    assert answer.count(b"HTTP/1.1 200 OK") == 3
+    assert answer.count(b"connection: close") == 1
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7, 300], ids=["whole", "halves", "sevenths", "bytes"])
+@pytest.mark.parametrize(
+    "length", [b"Content-Length: 5\r\n\r\nabcde", b"Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"]
+)
+async def test_the_body_behind_such_an_offer_is_read(length: bytes, pieces: int) -> None:
+    """As Java's client and ``curl --http2`` send it."""
+    offer = (
+        b"POST /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: a\r\n"
+    )
+    data = (offer + length) * 2 + GET.replace(b"Host", b"Connection: close\r\nHost")
+    step = -(-len(data) // pieces)
+    async with listening() as port:
+        answer = await talk(port, *(data[i : i + step] for i in range(0, len(data), step)), pause=0.002)
+    assert answer.count(b"/a 5") == 2
+    assert answer.endswith(b"/a 0")
 
 
 async def test_a_client_that_does_not_read_its_answer_is_cut_off() -> None:
