@@ -9,7 +9,7 @@ from typing import Final
 
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
 from mnserve.http.answers import BINARY, HttpAnswer
-from mnserve.http.errors import NoRoomError
+from mnserve.http.errors import BodyMemoryError
 from mnserve.http.headers import Scope, header_of
 
 _LEAST: Final = 1024
@@ -34,7 +34,7 @@ def decompressed(body: bytes, encoding: str, most: int, grow: Callable[[int], bo
         grow: Takes memory for so many bytes more; False where there is none.
 
     Raises:
-        NoRoomError: There is no memory for it.
+        BodyMemoryError: There is no memory for it.
         UnsupportedError: The encoding is another one.
         InvalidRequestError: The body is damaged.
         MessageTooLargeError: The body is larger than ``most``.
@@ -54,7 +54,7 @@ def decompressed(body: bytes, encoding: str, most: int, grow: Callable[[int], bo
                     "start the server with a larger --max-message-bytes"
                 )
             if not grow(len(part)):
-                raise NoRoomError
+                raise BodyMemoryError
             parts.append(part)
     except zlib.error as error:
         raise InvalidRequestError(f"the body is no {name}: {error}; {_AGAIN}") from None

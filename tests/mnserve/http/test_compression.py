@@ -12,7 +12,7 @@ import pytest
 from mnserve.errors import InvalidRequestError, MessageTooLargeError, UnsupportedError
 from mnserve.http.answers import BINARY, HttpAnswer
 from mnserve.http.compression import compressed, decompressed
-from mnserve.http.errors import NoRoomError
+from mnserve.http.errors import BodyMemoryError
 
 TEXT = b"abc" * 1000
 
@@ -61,7 +61,7 @@ def test_nothing_more_is_unpacked_where_there_is_no_room() -> None:
         counted.append(size)
         return sum(counted) <= 2**21
 
-    with pytest.raises(NoRoomError):
+    with pytest.raises(BodyMemoryError):
         decompressed(gzip.compress(bytes(2**26), 9), "gzip", 2**26, grow)
     assert sum(counted) <= 3 * 2**20
 
