@@ -40,7 +40,7 @@ async def read_body(receive: Any, context: HttpContext, most: int, held: HeldBod
     last = loop.time() + _SECONDS
     try:
         async with asyncio.timeout(_IDLE_SECONDS) as limit:
-            with held.memory.arriving(limit):
+            with held.arriving(limit):
                 while True:
                     message = await receive()
                     limit.reschedule(min(last, loop.time() + _IDLE_SECONDS))
