@@ -77,19 +77,34 @@ def locked(folder: Path, stopped: threading.Event) -> Iterator[None]:
         os.close(handle)
 
 
-def try_lock(path: Path) -> int | None:
-    """Takes a lock, for as long as the returned file is open; None where another process has it."""
+def try_lock(path: Path, *, make: bool = True) -> int | None:
+    """Takes a lock, for as long as the returned file is open.
+
+    Args:
+        path: The lock file. Only its holder may remove it, and only one whose name is not used again.
+        make: Make the file where it is missing.
+
+    Returns:
+        The open file; None where another process has the lock, or has removed the file.
+    """
     with explained(path.parent):
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600)
+        except FileNotFoundError:
+            if make:
+                raise
+            return None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_nlink:
+                return handle
         except BlockingIOError:
-            os.close(handle)
-            return None
+            pass
         except BaseException:
             os.close(handle)
             raise
-        return handle
+        os.close(handle)  # a file that is removed is no lock: others cannot find it
+        return None
 
 
 @contextlib.contextmanager
