@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, TypeVar
 
 from mnserve.errors import StoreError, StoreUnreachableError
 from mnserve.object_store.url import StoreUrl
@@ -19,6 +19,27 @@ _REFUSED: Final = ("NoCredentials", "CredentialsError", "Forbidden", "Unauthoriz
 """Parts of the names of errors that are about credentials."""
 _UNREACHABLE: Final = ("Connect", "Timeout", "Connection", "Disconnected", "PayloadError", "DNS")
 _TRANSIENT: Final = (408, 425, 429)
+_NO_RANGES: Final = (400, 405, 416, 500, 501)
+"""Answers of servers that do not know ranges to a request for one."""
+_Result = TypeVar("_Result")
+
+
+class NoRangesError(StoreUnreachableError):
+    """The store cannot begin within a file."""
+
+
+def within_file(offset: int, call: Callable[[], _Result]) -> _Result:
+    """Calls what begins to read at an offset.
+
+    Raises:
+        NoRangesError: The store does not give parts of files; the whole file it may give.
+    """
+    try:
+        return call()
+    except Exception as error:
+        if offset and (isinstance(error, ValueError) or _status(error) in _NO_RANGES):
+            raise NoRangesError(f"the object store does not begin a file after {offset} bytes of it") from error
+        raise
 
 
 def describe(error: BaseException, url: StoreUrl, what: str) -> StoreError:

@@ -7,6 +7,7 @@ import hashlib
 import html
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -34,9 +35,13 @@ class FileStore(ThreadingHTTPServer):
         """Status of every answer from now on; 0 for the right one."""
         self.cut = 0
         """Bytes of a body after which connections are closed; 0 for none."""
+        self.before_cut: Callable[[], object] = lambda: None
+        """Called with all of those bytes sent: a client may drop what it has not looked at when the connection ends."""
         self.pause = 0.0
         """Seconds before each 64 KiB of a body."""
         self.ranges = True
+        self.range_status = 0
+        """Status of the answers to requests for parts of files; 0 for the right one."""
         self.tagged = True
         self.headers: dict[str, dict[str, str]] = {}
         """File -> further headers."""
@@ -124,7 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
         first, _, last = self.headers.get("Range", "").removeprefix("bytes=").partition("-")
         if self.command == "GET":
             self.server.begun.setdefault(path, []).append(int(first or 0))
-        if first and self.server.ranges:
+        if first and self.server.range_status:
+            self._send(self.server.range_status, b"")
+        elif first and self.server.ranges:
             begin, end = int(first), min(int(last or len(content)) + 1, len(content))
             headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
             self._send(206, content[begin:end], headers)
@@ -145,6 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
                 piece = content[begin : begin + 65536]
                 if cut and begin + len(piece) > cut:
                     self.wfile.write(piece[: cut - begin])
+                    self.server.before_cut()
                     self.close_connection = True
                     return
                 self.wfile.write(piece)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,12 @@ from file_store import FileStore
 
 from mnserve.errors import CorruptModelError, ModelCacheError, StoppingError, StoreUnreachableError
 from mnserve.object_store.cache import Cache
+from mnserve.object_store.download import download
+from mnserve.object_store.entries import StoredFile
 from mnserve.object_store.mirror import Mirror
 from mnserve.object_store.room import make_room
+from mnserve.object_store.store import Store
+from mnserve.object_store.url import parse_url
 from mnserve.object_store.view import linked_copies
 from mnserve.repository.reader import read_config
 
@@ -51,26 +56,61 @@ def copies(cache: Path, name: str = "a") -> list[Path]:
     return sorted(path.with_suffix("") for path in cache.glob(f"repositories/*/{name}/*.json"))
 
 
+def cut_off(store: FileStore, mirror: Mirror, cache: Path) -> int:
+    """Copies ``b``, whose model ends after 200,000 bytes; returns how many of them have arrived."""
+
+    def partial() -> int:
+        return sum(path.stat().st_size for path in cache.glob("repositories/*/b/.partial/*"))
+
+    store.cut, store.before_cut = 200_000, lambda: wait_until(partial)
+    mirror.fetch()
+    assert not copies(cache, "b")
+    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
+        read_config(mirror.folder, "b")
+    assert 0 < partial() <= 200_000
+    store.cut = 0
+    store.begun.clear()
+    return partial()
+
+
 @pytest.mark.parametrize("ranges", [True, False])
 def test_an_interrupted_download_is_gone_on_with(
     ranges: bool, store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
 ) -> None:
     model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
-    store.cut, store.ranges = 200_000, ranges
     mirror = mirror_of(f"{store.url}/models")
-    mirror.fetch()
-    assert not copies(cache, "b")
-    with pytest.raises(CorruptModelError, match=r"does not answer for the file '1/model.onnx'"):
-        read_config(mirror.folder, "b")
-    (partial,) = cache.glob("repositories/*/b/.partial/*")
-    arrived = partial.stat().st_size
-    assert 0 < arrived <= 200_000
-    store.cut = 0
-    store.begun.clear()
-    mirror.poll()
+    arrived = cut_off(store, mirror, cache)
+    store.ranges = ranges
     mirror.poll()
     assert content(mirror.folder)["b/1/model.onnx"] == model
     assert store.begun["models/b/1/model.onnx"] == ([arrived] if ranges else [arrived, 0])
+
+
+def test_what_has_arrived_stays_where_the_connection_ends_again(
+    store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
+    mirror = mirror_of(f"{store.url}/models")
+    arrived = cut_off(store, mirror, cache)
+    store.cut = 1
+    mirror.poll()
+    store.cut = 0
+    mirror.poll()
+    assert content(mirror.folder)["b/1/model.onnx"] == model
+    assert store.begun["models/b/1/model.onnx"] == [arrived, arrived]
+
+
+@pytest.mark.parametrize("status", [416, 500])
+def test_a_file_of_which_the_store_gives_no_part_is_asked_for_from_its_beginning(
+    status: int, store: FileStore, mirror_of: MakeMirror, cache: Path, content: Content
+) -> None:
+    model = store.files["models/b/1/model.onnx"] = os.urandom(300_000)
+    mirror = mirror_of(f"{store.url}/models")
+    cut_off(store, mirror, cache)
+    store.range_status = status
+    mirror.poll()
+    mirror.poll()
+    assert content(mirror.folder)["b/1/model.onnx"] == model
 
 
 def test_a_download_that_was_killed_is_gone_on_with(store: FileStore, mirror_of: MakeMirror, cache: Path) -> None:
@@ -186,8 +226,20 @@ def test_a_stop_ends_a_wait_for_another_process(store: FileStore, mirror_of: Mak
             mirror.fetch_model("a")
 
 
-def test_a_store_that_sends_too_little_or_too_much(store: FileStore, mirror_of: MakeMirror) -> None:
+def test_a_store_that_sends_too_little(store: FileStore, mirror_of: MakeMirror) -> None:
     mirror = mirror_of(f"{store.url}/models", only=["b"])
     store.cut = 2
     with pytest.raises(StoreUnreachableError, match="does not answer for the file"):
         mirror.fetch()
+
+
+@pytest.mark.parametrize("pieces", [[b"four", b"five"], [b"fourfive"], [b"four", b"f", b"ive"]])
+def test_a_store_that_sends_too_much(
+    pieces: list[bytes], store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Store(parse_url(f"{store.url}/models"), timeout=60.0)
+    monkeypatch.setattr(client, "read", lambda *_: iter(pieces))
+    file = StoredFile(path="1/model.onnx", remote="", size=4, tag="")
+    with pytest.raises(CorruptModelError, match="arrived with more bytes than the 4 that the store tells"):
+        download(client, "b", file, tmp_path / "model", threading.Event())
+    assert not list(tmp_path.iterdir())
