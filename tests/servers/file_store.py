@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import threading
-import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,10 +34,8 @@ class FileStore(ThreadingHTTPServer):
         """Status of every answer from now on; 0 for the right one."""
         self.cut = 0
         """Bytes of a body after which connections are closed; 0 for none."""
-        self.before_cut: Callable[[], object] = lambda: None
-        """Called with all of those bytes sent: a client may drop what it has not looked at when the connection ends."""
-        self.pause = 0.0
-        """Seconds before each 64 KiB of a body."""
+        self.before_piece: Callable[[int], object] = lambda sent: None
+        """Called before each 64 KiB of a file with the bytes sent so far; the file waits for it."""
         self.ranges = True
         self.range_status = 0
         """Status of the answers to requests for parts of files; 0 for the right one."""
@@ -148,11 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
         cut = self.server.cut if status in (200, 206) and headers and "ETag" in headers else 0
         try:
             for begin in range(0, len(content), 65536):
-                time.sleep(self.server.pause if "ETag" in (headers or {}) else 0.0)
+                if "ETag" in (headers or {}):
+                    self.server.before_piece(begin)
                 piece = content[begin : begin + 65536]
                 if cut and begin + len(piece) > cut:
                     self.wfile.write(piece[: cut - begin])
-                    self.server.before_cut()
                     self.close_connection = True
                     return
                 self.wfile.write(piece)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,10 +140,12 @@ def test_a_first_look_tells_what_is_wrong(store: FileStore, mirror_of: MakeMirro
 
 
 def test_a_store_that_never_answers_is_given_up(store: FileStore, mirror_of: MakeMirror) -> None:
-    store.pause = 30.0
+    given_up = threading.Event()
+    store.before_piece = lambda _: given_up.wait(60)
     mirror = mirror_of(f"{store.url}/models", store_timeout=0.5)
     with pytest.raises(StoreUnreachableError, match=r"has not sent|does not answer"):
         mirror.fetch()
+    given_up.set()
 
 
 def test_an_unreadable_model_leaves_the_others_alone(store: FileStore, mirror_of: MakeMirror, content: Content) -> None:
